@@ -20,6 +20,7 @@ macro_rules! tools {
     };
 }
 tools! {
+    amqp1 "../tests/it/harness/amqp1.rs",
     http "../tests/it/harness/http.rs",
     java "../tests/it/harness/java.rs",
     kafka "../tests/it/harness/kafka.rs",
@@ -32,8 +33,11 @@ tools! {
     redis_cluster "../tests/it/harness/cluster.rs",
     redis_server "../tests/it/harness/redis_server.rs",
     redisson "../tests/it/harness/redisson.rs",
+    rocketmq "../tests/it/harness/rocketmq.rs",
+    sqs "../tests/it/harness/sqs.rs",
     tls "../tests/it/harness/tls.rs",
 }
+mod bare;
 mod chart;
 mod cluster;
 mod crowd;
@@ -68,6 +72,7 @@ mod steady;
 mod to_amqp;
 mod to_kafka;
 mod to_nats;
+mod to_ours;
 mod trickle;
 mod yardstick;
 mod zset;
@@ -75,7 +80,7 @@ mod zset;
 use report::{Findings, Table};
 
 /// The allowed names in `ROWS`, in the order of the report.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 28] = [
     "start",
     "idle",
     "lateness",
@@ -90,6 +95,9 @@ const NAMES: [&str; 25] = [
     "nats",
     "inputs",
     "plugin",
+    "sqs",
+    "amqp1",
+    "rocketmq",
     "depth",
     "pools",
     "zset",
@@ -135,6 +143,9 @@ async fn main() -> Result<()> {
             "nats" => to_nats::measure().await.map(Findings::from),
             "inputs" => inputs().await.map(Findings::from),
             "plugin" => plugin::measure().await.map(Findings::from),
+            "sqs" => to_ours::to_sqs().await.map(Findings::from),
+            "amqp1" => to_ours::to_amqp1().await.map(Findings::from),
+            "rocketmq" => to_ours::to_rocketmq().await.map(Findings::from),
             "depth" => depth::measure().await,
             "pools" => pools::measure().await.map(Findings::from),
             "zset" => zset::measure().await.map(Findings::from),

@@ -1,4 +1,4 @@
-//! ElasticMQ: a server that behaves as SQS, with FIFO queues and with SQS's limits. Messages are on disk.
+//! ElasticMQ: a server that behaves as SQS, with FIFO queues and with SQS's limits. Messages are on disk, unless asked otherwise.
 //!
 //! It is kinder than SQS in this: it checks neither signatures nor rights, throttles nobody, and answers before a crash of the machine
 //! could be survived.
@@ -36,10 +36,19 @@ pub struct ElasticMq {
 impl ElasticMq {
     /// Starts a server; returns when it is ready.
     pub fn start() -> Result<Self> {
+        Self::start_with(true)
+    }
+
+    /// Starts a server without a disk, which takes ten times as many messages.
+    pub fn start_in_memory() -> Result<Self> {
+        Self::start_with(false)
+    }
+
+    fn start_with(disk: bool) -> Result<Self> {
         let mut tries = 3;
         loop {
             tries -= 1;
-            let server = Self::prepare(free_port())?;
+            let server = Self::prepare(free_port(), disk)?;
             let _boot = Boot::wait();
             match server.launch() {
                 Ok(()) => return Ok(server),
@@ -50,7 +59,7 @@ impl ElasticMq {
         }
     }
 
-    fn prepare(port: u16) -> Result<Self> {
+    fn prepare(port: u16, disk: bool) -> Result<Self> {
         let scratch = Scratch::new("elasticmq")?;
         let (queues, data) = (scratch.path().join("queues.conf"), scratch.path().join("data"));
         // Written before it is answered, as far as H2 can.
@@ -62,8 +71,8 @@ impl ElasticMq {
              rest-stats {{ enabled = false }}\n\
              generate-node-address = false\n\
              queues {{}}\n\
-             queues-storage {{ enabled = true, path = {queues:?} }}\n\
-             messages-storage {{ enabled = true, driver-class = \"org.h2.Driver\", uri = {uri:?}, username = \"\", password = \"\" }}\n"
+             queues-storage {{ enabled = {disk}, path = {queues:?} }}\n\
+             messages-storage {{ enabled = {disk}, driver-class = \"org.h2.Driver\", uri = {uri:?}, username = \"\", password = \"\" }}\n"
         );
         let file = scratch.path().join("elasticmq.conf");
         std::fs::write(&file, text).during(format_args!("write {}", file.display()))?;
@@ -151,6 +160,11 @@ impl ElasticMq {
     /// The folder of this server: data, log, configuration. It is removed with the server.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
+    }
+
+    /// The process id of the server, if it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.server().as_ref().map(Process::pid)
     }
 
     fn server(&self) -> MutexGuard<'_, Option<Process>> {

@@ -171,6 +171,11 @@ impl Artemis {
         self.scratch.path()
     }
 
+    /// The process id of the broker, if it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.broker().as_ref().map(Process::pid)
+    }
+
     fn broker(&self) -> MutexGuard<'_, Option<Process>> {
         // After a panic of a test that locked the broker, it is unchanged.
         self.broker.lock().unwrap_or_else(PoisonError::into_inner)

@@ -258,6 +258,11 @@ impl RocketMq {
         self.brokers[broker].log_tail(lines)
     }
 
+    /// The process ids of the brokers that run.
+    pub fn pids(&self) -> Vec<u32> {
+        self.brokers.iter().filter_map(RocketServer::pid).collect()
+    }
+
     /// The folder of this cluster: data, logs, configuration. It is removed with the cluster.
     pub fn folder(&self) -> &Path {
         self.scratch.path()

@@ -103,6 +103,10 @@ impl RocketServer {
         Error::new(format!("start RocketMQ, {}: {what}. The end of its log:\n{}", self.name, self.log_tail(40)))
     }
 
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.process().as_ref().map(Process::pid)
+    }
+
     /// The port on 127.0.0.1.
     pub(super) fn port(&self) -> u16 {
         self.port
