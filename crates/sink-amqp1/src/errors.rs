@@ -138,6 +138,13 @@ pub(super) fn no_credit(attempt: &str, waited: Duration) -> Failure {
     Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
 }
 
+/// The address has credit, but for others alone for this long.
+pub(super) fn little_credit(attempt: &str, waited: Duration) -> Failure {
+    let text =
+        format!("{attempt}: not its turn after {waited:?}: the broker grants credit more slowly than elements come");
+    Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
+}
+
 /// All links are at work.
 pub(super) fn no_link(attempt: &str, links: usize) -> Failure {
     let text = format!("{attempt}: {links} other addresses have work: raise `max_links`");

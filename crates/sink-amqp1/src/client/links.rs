@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::frames::Performative;
-use super::link::{Amqp1Link, LinkEnd, LinkLimits, LinkReply, OutputStuck, attempt};
+use super::link::{Amqp1Link, DRY, LinkEnd, LinkLimits, LinkReply, OutputStuck, attempt};
 use super::types::NotAmqp;
 use crate::errors;
 use crate::{Amqp1Destination, NAME};
@@ -100,7 +100,7 @@ impl Amqp1Links {
         match self.links.get_mut(&channel) {
             Some(link) if link.waiting() < self.limits.share || !link.is_dry(Instant::now()) => link.put(item, since),
             _ => {
-                let failure = errors::no_credit(&attempt(&item), self.limits.link.patience);
+                let failure = errors::no_credit(&attempt(&item), DRY);
                 item.finish(Err(failure));
             }
         }

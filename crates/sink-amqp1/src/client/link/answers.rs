@@ -1,5 +1,7 @@
 //! The answers of a link: outcomes, time-outs, and the ends of link and connection.
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -71,13 +73,9 @@ impl Amqp1Link {
             }
         }
         let patience = self.limits.patience;
-        while self.waiting.front().is_some_and(|first| now.saturating_duration_since(first.since) >= patience) {
+        while let Some(failure) = self.waiting.front().and_then(|first| self.gives_up(first, now)) {
             let Some(WaitingElement { item, .. }) = self.waiting.pop_front() else { break };
-            let attempt = attempt(&item);
-            item.finish(Err(match self.stage {
-                LinkStage::New | LinkStage::Refused => errors::silent(&attempt, patience),
-                LinkStage::Attached | LinkStage::Ending => errors::no_credit(&attempt, patience),
-            }));
+            item.finish(Err(failure));
         }
         if now.saturating_duration_since(self.begun) >= patience {
             let answer = match self.stage {
@@ -88,10 +86,24 @@ impl Amqp1Link {
                 drop(question.send(answer.clone()));
             }
         }
-        let dry = self.credit == 0 && !self.waiting.is_empty();
-        self.dry_since = if dry { self.dry_since.or(Some(now)) } else { None };
         let ending = self.stage == LinkStage::Ending && now.saturating_duration_since(self.used) >= END;
         if ending { Err(OutputStuck) } else { Ok(()) }
+    }
+
+    /// The failure of an element that has waited for too long. A broker that is slow, but gives credit to those before it, is not one
+    /// that gives none.
+    fn gives_up(&self, waiting: &WaitingElement, now: Instant) -> Option<Failure> {
+        let (patience, attempt) = (self.limits.patience, || attempt(&waiting.item));
+        let waited = now.saturating_duration_since(waiting.since);
+        let is_known = matches!(self.stage, LinkStage::Attached | LinkStage::Ending);
+        if !is_known {
+            return (waited >= patience).then(|| errors::silent(&attempt(), patience));
+        }
+        if self.dry_for(now) >= patience {
+            return Some(errors::no_credit(&attempt(), patience));
+        }
+        let most = self.limits.timeout / 2;
+        (waited >= most.max(patience)).then(|| errors::little_credit(&attempt(), waited))
     }
 
     /// Answers everything: the broker has ended the link.

@@ -8,6 +8,8 @@
 //! end the link.
 
 mod answers;
+#[cfg(test)]
+mod credit_tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use delaybridge_sink::output::FrameOutput;
 use delaybridge_sink::worker_queue::WorkItem;
 
 /// Time without credit after which no more elements wait than a share of all.
-const DRY: Duration = Duration::from_secs(1);
+pub(super) const DRY: Duration = Duration::from_secs(1);
 /// Time within which the broker ends a session that we have ended.
 const END: Duration = Duration::from_secs(30);
 
@@ -103,8 +105,8 @@ pub(super) struct Amqp1Link {
     /// Whether the broker has accepted a message here.
     has_taken: bool,
     begun: Instant,
-    /// The time since which elements wait for credit.
-    dry_since: Option<Instant>,
+    /// The time at which credit was there last.
+    fed: Instant,
     /// The time of its last use, or of its end.
     pub(super) used: Instant,
 }
@@ -116,7 +118,8 @@ pub(super) struct LinkLimits {
     pub(super) max_frame: u32,
     /// Time-out of a delivery, from when it was taken on.
     pub(super) timeout: Duration,
-    /// Longest wait for credit.
+    /// Longest time without credit. An element waits for its turn for half of `timeout` at most, so that the other half is left for its
+    /// answer.
     pub(super) patience: Duration,
     /// Whether the broker is known to accept messages that no queue takes.
     pub(super) accepts_unroutable: bool,
@@ -153,7 +156,7 @@ impl Amqp1Link {
             suspect: false,
             has_taken: false,
             begun: now,
-            dry_since: None,
+            fed: now,
             used: now,
         }
     }
@@ -214,6 +217,9 @@ impl Amqp1Link {
         self.window = flow.incoming_window.saturating_sub(under_way);
         if let Some((count, credit)) = flow.credit {
             self.credit = credit.saturating_sub(self.delivery_count.wrapping_sub(count));
+            if self.credit > 0 {
+                self.fed = Instant::now();
+            }
             if flow.drain && self.waiting.is_empty() {
                 self.delivery_count = self.delivery_count.wrapping_add(std::mem::take(&mut self.credit));
             }
@@ -261,6 +267,7 @@ impl Amqp1Link {
                 continue;
             }
             self.used = Instant::now();
+            self.fed = self.used;
             self.parted = Some(PartedMessage { delivery: self.flights.next(), head: head.freeze(), body });
             self.flights.push(item, since + self.limits.timeout);
             self.credit -= 1;
@@ -293,7 +300,15 @@ impl Amqp1Link {
 
     /// Whether elements have waited for credit for some time, so that further ones would only wait behind them.
     pub(super) fn is_dry(&self, now: Instant) -> bool {
-        self.dry_since.is_some_and(|since| now.saturating_duration_since(since) >= DRY)
+        self.dry_for(now) >= DRY
+    }
+
+    /// The time for which elements have waited and no credit was there.
+    fn dry_for(&self, now: Instant) -> Duration {
+        match self.waiting.front() {
+            Some(first) if self.credit == 0 => now.saturating_duration_since(self.fed.max(first.since)),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Whether it should be ended: it is suspect, and all answers have come; or it was never attached, and nobody waits.
