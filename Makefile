@@ -60,7 +60,7 @@ docs: ## the documentation as a site with search, target/docs/site; fetches mdBo
 SEED ?= 1
 chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; PROFILE=sentinel ONLY=3,7 FAULTS=kill,stop PLAN=1 OLD=path/to/delaybridge
 	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES) $(if $(filter-out gateway,$(PROFILE)),--profile $(PROFILE)) $(if $(ORDER),--order $(ORDER)) \
-		$(if $(DURABLE),--durable $(DURABLE)) $(if $(FAILS),--fails $(FAILS)) $(if $(DUPLICATES),--duplicates $(DUPLICATES)) $(if $(TRAIL),--trail $(TRAIL)) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
+		$(if $(DURABLE),--durable $(DURABLE)) $(if $(FAILS),--fails $(FAILS)) $(if $(DUPLICATES),--duplicates $(DUPLICATES)) $(if $(TRAIL),--trail $(TRAIL)) $(if $(LASTS),--lasts $(LASTS)) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
 		$(if $(PLAN),--plan) $(if $(OLD),--old $(OLD)) $(if $(LIE),--lie $(LIE))" $(CARGO) test --locked --test chaos -- --exact $(if $(filter gateway,$(PROFILE)),suite::the_way_in,suite::asked) --ignored --nocapture
 
 chaos-plant: setup ## seventeen daemons that lie, and the rule that notices each; fifteen minutes; LIE=early tells one

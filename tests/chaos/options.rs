@@ -37,6 +37,8 @@ pub struct Options {
     pub trail: bool,
     /// Whether faults that need a file system of their own are included. Not every machine allows that.
     pub disks: bool,
+    /// The duration of each freeze and death of a broker; `None` for a random one of up to five seconds.
+    pub lasts: Option<Duration>,
     /// Whether to print the schedule only.
     pub plan: bool,
     /// Maximum time for replays of a failed run with fewer faults.
@@ -61,6 +63,7 @@ impl Default for Options {
             looks: false,
             trail: false,
             disks: false,
+            lasts: None,
             plan: false,
             shrink: Duration::from_secs(1_200),
             lie: None,
@@ -71,7 +74,7 @@ impl Default for Options {
 
 impl Options {
     /// Parses `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --order key --durable yes
-    /// --fails no --duplicates look --trail yes --plan --shrink MINUTES --lie NAME --old PATH`.
+    /// --fails no --duplicates look --trail yes --lasts SECONDS --plan --shrink MINUTES --lie NAME --old PATH`.
     pub fn parse(text: &str) -> Result<Options, String> {
         let mut options = Options { disks: true, ..Options::default() };
         let mut words = text.split_whitespace();
@@ -96,11 +99,12 @@ impl Options {
                 "--fails" => options.fails = Some(yes(word, value)?),
                 "--trail" => options.trail = yes(word, value)?,
                 "--duplicates" => options.looks = looks(word, value)?,
+                "--lasts" => options.lasts = Some(seconds(word, value)?),
                 "--lie" => options.lie = Some(value.to_owned()),
                 "--old" => options.old = Some(binary(value)?),
                 _ => {
                     return Err(format!(
-                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --order, --durable, --fails, --duplicates, --trail, --plan, --shrink, --lie, --old"
+                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --order, --durable, --fails, --duplicates, --trail, --lasts, --plan, --shrink, --lie, --old"
                     ));
                 }
             }
@@ -139,8 +143,12 @@ fn looks(word: &str, value: &str) -> Result<bool, String> {
 }
 
 fn minutes(word: &str, value: &str) -> Result<Duration, String> {
-    let minutes: f64 = value.parse().map_err(|e| format!("{word} {value}: {e}"))?;
-    Duration::try_from_secs_f64(minutes * 60.0).map_err(|e| format!("{word} {value}: {e}"))
+    Ok(seconds(word, value)? * 60)
+}
+
+fn seconds(word: &str, value: &str) -> Result<Duration, String> {
+    let seconds: f64 = value.parse().map_err(|e| format!("{word} {value}: {e}"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|e| format!("{word} {value}: {e}"))
 }
 
 #[test]
@@ -150,6 +158,7 @@ fn arguments_are_read_and_wrong_ones_are_named() {
     let read = Options::parse("--seed 7 --minutes 0.5 --only 3,1 --faults kill,stop --plan").expect("good arguments");
     assert_eq!((read.seed, read.length, read.plan), (7, Duration::from_secs(30), true));
     assert_eq!((read.only, read.kinds.len()), (Some([1, 3].into()), 2));
+    assert_eq!(Options::parse("--lasts 25").expect("good arguments").lasts, Some(Duration::from_secs(25)));
     let read = Options::parse("--order key --durable yes --fails no").expect("good arguments");
     assert_eq!((read.order, read.durable, read.fails), (Some(Order::Key), Some(true), Some(false)));
     for (text, expected) in [

@@ -273,6 +273,11 @@ impl What {
         matches!(self, What::Poison | What::Large(_))
     }
 
+    /// Whether `--lasts` says how long it lasts.
+    fn lasts_as_asked(&self) -> bool {
+        matches!(self, What::Broker(Ailment::Freeze | Ailment::Kill))
+    }
+
     /// Whether the fault needs a file system of its own, and so rights that not every machine gives.
     pub fn needs_a_disk(&self) -> bool {
         matches!(self, What::Server(_, Ill::Disk { .. }) | What::Broker(Ailment::Disk))
@@ -373,7 +378,9 @@ impl Plan {
             let mut at = WARM_UP + millis(&mut random, 0, gap);
             while let Some(&what) = random.choice(&choices) {
                 let what = vary(what, &mut random);
-                let lasts = lasts(what, &settings, &mut random);
+                // Drawn in any case, so that what is behind it stays the same.
+                let drawn = lasts(what, &settings, &mut random);
+                let lasts = options.lasts.filter(|_| what.lasts_as_asked()).unwrap_or(drawn);
                 if at + lasts > options.length {
                     break;
                 }
@@ -517,4 +524,15 @@ fn a_seed_is_one_schedule_and_a_subset_keeps_its_numbers() {
     assert_eq!((disks(false), disks(true)), (false, true));
     let some = Plan::new(&Options { only: Some([2, 9].into()), ..options });
     assert_eq!(some.faults, [plan.faults[1].clone(), plan.faults[8].clone()]);
+}
+
+#[test]
+fn brokers_are_away_for_as_long_as_asked() {
+    let kinds = ["broker-freeze", "broker-kill", "kill"].map(str::to_owned).to_vec();
+    let (length, lasts) = (Duration::from_secs(300), Some(Duration::from_secs(25)));
+    let plan = Plan::new(&Options { profile: Profile::Kafka, length, kinds, lasts, ..Options::default() });
+    let of_brokers: Vec<_> = plan.faults.iter().filter(|fault| matches!(fault.what, What::Broker(_))).collect();
+    assert!(of_brokers.len() > 5 && of_brokers.iter().all(|fault| Some(fault.lasts) == lasts), "{plan}");
+    let others = plan.faults.iter().filter(|fault| matches!(fault.what, What::Kill(_)));
+    assert!(others.map(|fault| fault.lasts).all(|lasts| lasts < Duration::from_secs(3)), "{plan}");
 }
