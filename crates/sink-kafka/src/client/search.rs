@@ -7,10 +7,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::oneshot;
 
 use super::partitions::partition;
 use super::seen::{SeenMark, SeenMarks, TopicPartition};
+use crate::errors;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_sink::DeliveryMark;
 
@@ -110,6 +112,7 @@ impl Search {
 
     fn answer(&mut self, place: usize, answer: Result<bool, Failure>) {
         if let Some(reply) = self.replies[place].take() {
+            let answer = answer.map_err(not_known_yet);
             self.has_failed |= answer.is_err();
             // No caller waits any more.
             let _sent = reply.send(answer);
@@ -192,6 +195,15 @@ impl Search {
     }
 }
 
+/// The failure of a look where a topic or a partition is not known: for some time after a broker has started, it knows less than there
+/// is. Where nothing is, nothing can be sent either, so that an element that waits for the next look loses nothing.
+fn not_known_yet(failure: Failure) -> Failure {
+    match failure.code == errors::name(Code::UnknownTopicOrPartition) {
+        true => Failure { class: Class::Transient, ..failure },
+        false => failure,
+    }
+}
+
 pub(super) fn failed(why: String) -> Failure {
     Failure::new(Class::Transient, "look", format!("look for records: {why}"))
 }
@@ -252,6 +264,22 @@ mod tests {
         search.is_read(&("t".into(), 0), Err(unread.clone()));
         search.is_read(&("t".into(), 1), Ok(()));
         assert_eq!(answer.try_recv(), Ok(Err(unread)));
+    }
+
+    #[test]
+    fn a_partition_that_is_not_known_may_be_known_soon_and_a_right_is_not() {
+        for (code, class) in [
+            (Code::UnknownPartition, Class::Transient),
+            (Code::UnknownTopic, Class::Transient),
+            (Code::UnknownTopicOrPartition, Class::Transient),
+            (Code::TopicAuthorizationFailed, Class::TargetPermanent),
+        ] {
+            let (mut search, mut answer) = search();
+            search.is_read(&("t".into(), 0), Err(errors::failure("ask for offsets", code)));
+            search.is_read(&("t".into(), 1), Ok(()));
+            let failure = answer.try_recv().expect("an answer").expect_err("a part is not known");
+            assert_eq!((failure.class, failure.code), (class, errors::name(code)));
+        }
     }
 
     #[test]
