@@ -1,7 +1,5 @@
 //! The answers of a link: outcomes, time-outs, and the ends of link and connection.
 
-use std::time::Duration;
-
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
