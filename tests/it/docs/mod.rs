@@ -2,6 +2,7 @@
 //! before the block says why not. `docs/migrating.md` has a test of its own (`moving/guide.rs`).
 
 mod crates;
+mod kinds;
 mod links;
 pub mod page;
 mod walk;

@@ -9,7 +9,7 @@ const FILES: [&str; 4] = [
     include_str!("../../../config.example.yaml"),
     "redis: { url: 'redis://u:p@[::1]:6379/3' }\nsinks: { a: { amqp: { urls: ['amqps://h/%2f'], exchange: '${payload.x:-e}' } }, n: { nats: { servers: ['[::1]:4222', h], subject: 'o.${payload.x:-e}' } }, b: { amqp1: { url: 'amqp://[::1]:5672', address: 'o.${payload.x:-e}' } } }\n\
      queues: { q: { source: { zset: { key: 'jobs:{a}', score: s } }, codec: json, to: [{ sink: a, routing_key: k }] } }\n",
-    "redis: { url: '${URL}' }\nsinks: { h: { http: { url: 'https://h:1/p', timeout: 5s } }, s: { sqs: { queue_url: 'https://sqs.eu-west-1.amazonaws.com/1/q.fifo', group_id: '${id}' } }, t: { sns: { topic_arn: 'arn:aws:sns:eu-west-1:1:t' } } }\n\
+    "redis: { url: '${URL}' }\nsinks: { h: { http: { url: 'https://h:1/p', timeout: 5s } }, s: { sqs: { queue_url: 'https://sqs.eu-west-1.amazonaws.com/1/q.fifo', group_id: '${id}' } }, t: { sns: { topic_arn: 'arn:aws:sns:eu-west-1:1:t' } }, m: { rocketmq: { name_servers: ['[::1]:9876', h], topic: 'o-${payload.x:-e}', tags: '${id}', slave_not_available: accept } } }\n\
      queues: { q: { source: { redisson: { name: n } }, codec: kryo5, max_in_flight_bytes: 4MiB, to: [{ sink: h, path: '/a/${id}' }] } }\n",
     "redis: { url: 'redis://h' }\nsinks: { k: { kafka: { brokers: ['h:1'], properties: { topic.acks: 0 } } } }\n\
      queues: { q: { source: { redisson: { name: n } }, lease: 90s, to: [{ sink: k, topic: t, key: '${payload}' }] } }\n",
