@@ -18,6 +18,8 @@ use crate::toxic::Toxic;
 
 /// The time before the first fault.
 const WARM_UP: Duration = Duration::from_secs(3);
+/// Longest time that a broker is away, unless `--lasts` says another.
+const USUAL: Duration = Duration::from_secs(5);
 
 /// The kind of the fault that needs another binary.
 pub const UPGRADE: &str = "upgrade";
@@ -412,7 +414,10 @@ impl Plan {
             _ => None,
         });
         let jumps = Duration::from_millis(jumps.max().unwrap_or(0));
-        self.settings.lease * 3 + Duration::from_secs(if probes { 45 } else { 15 }) + jumps
+        // What has come meanwhile goes out after them, two at a time where the seed wants it.
+        let away = self.faults.iter().filter(|fault| fault.what.lasts_as_asked() && fault.lasts > USUAL);
+        let away: Duration = away.map(|fault| fault.lasts).sum();
+        self.settings.lease * 3 + Duration::from_secs(if probes { 45 } else { 15 }) + jumps + away
     }
 }
 
@@ -533,6 +538,7 @@ fn brokers_are_away_for_as_long_as_asked() {
     let plan = Plan::new(&Options { profile: Profile::Kafka, length, kinds, lasts, ..Options::default() });
     let of_brokers: Vec<_> = plan.faults.iter().filter(|fault| matches!(fault.what, What::Broker(_))).collect();
     assert!(of_brokers.len() > 5 && of_brokers.iter().all(|fault| Some(fault.lasts) == lasts), "{plan}");
+    assert!(plan.bound() > Duration::from_secs(25) * of_brokers.len() as u32, "{:?}", plan.bound());
     let others = plan.faults.iter().filter(|fault| matches!(fault.what, What::Kill(_)));
     assert!(others.map(|fault| fault.lasts).all(|lasts| lasts < Duration::from_secs(3)), "{plan}");
 }

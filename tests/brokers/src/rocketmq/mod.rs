@@ -36,7 +36,19 @@ pub enum RocketMqVersion {
     Five,
 }
 
+/// The variable with the version that is started where none is asked for: 4 or 5.
+const VERSION: &str = "DELAYBRIDGE_ROCKETMQ";
+
 impl RocketMqVersion {
+    /// The version of the variable `DELAYBRIDGE_ROCKETMQ`; 5 without it.
+    fn chosen() -> RocketMqVersion {
+        match std::env::var(VERSION).as_deref() {
+            Ok("4") => RocketMqVersion::Four,
+            Ok("5") | Err(_) => RocketMqVersion::Five,
+            Ok(other) => panic!("read {VERSION}={other}: there are 4 and 5"),
+        }
+    }
+
     fn folder(self) -> Result<std::path::PathBuf> {
         match self {
             RocketMqVersion::Four => cache::complete(cache::ROCKETMQ_4, "RocketMQ 4"),
@@ -45,7 +57,8 @@ impl RocketMqVersion {
     }
 }
 
-/// The properties of a cluster; [`Default`] is one broker of version 5 with the topic `orders`.
+/// The properties of a cluster; [`Default`] is one broker with the topic `orders`, of version 5 unless the variable
+/// `DELAYBRIDGE_ROCKETMQ` says 4.
 #[derive(Debug, Clone)]
 pub struct RocketMqOptions {
     /// The version.
@@ -63,7 +76,7 @@ pub struct RocketMqOptions {
 impl Default for RocketMqOptions {
     fn default() -> Self {
         RocketMqOptions {
-            version: RocketMqVersion::Five,
+            version: RocketMqVersion::chosen(),
             brokers: vec![("a".to_owned(), String::new())],
             topics: vec![("orders".to_owned(), 4, 6)],
             acl: None,
