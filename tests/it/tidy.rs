@@ -315,7 +315,16 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     },
     OnlyUnder {
         word: "tokio::spawn",
-        places: &["app/", "pipeline/", "link/", "sink-", "testing/", "jobs-http/tests/", "admin/tests/"],
+        places: &[
+            "app/",
+            "pipeline/",
+            "link/",
+            "sink-",
+            "sink/task.rs",
+            "testing/",
+            "jobs-http/tests/",
+            "admin/tests/",
+        ],
         why: "every task has an owner that knows what its end and its panic mean: the app, the pipeline, a link's \
               supervisor, a sink's one worker",
     },

@@ -21,6 +21,7 @@ pub mod reconnect;
 mod redis_write;
 mod repeats;
 mod spec;
+pub mod task;
 pub mod worker_queue;
 
 use std::panic::AssertUnwindSafe;

@@ -31,64 +31,34 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use self::link::{LinkNote, LinkReply};
 use self::links::Amqp1Question;
 use crate::{Amqp1Destination, Amqp1Spec, NAME};
-use delaybridge_core::message::{Class, Failure, Outcome};
-use delaybridge_sink::reconnect::{Intake, run};
-use delaybridge_sink::worker_queue::WorkerQueue;
+use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_sink::reconnect::run;
+use delaybridge_sink::task::SinkTask;
 use delaybridge_sink::{Answers, Destination, Outbound, Sink, together};
-
-/// Elements that wait for the task; later ones wait in `deliver`.
-const QUEUE: usize = 1024;
-/// Questions of checks and probes that wait for the task.
-const ASKS: usize = 16;
-/// Time allowed for closing, beyond the time-out of the deliveries that it waits for.
-const CLOSE: Duration = Duration::from_secs(1);
 
 /// Delivers to the addresses of one AMQP 1.0 broker.
 #[derive(Debug)]
 pub struct Amqp1Sink {
     spec: Arc<Amqp1Spec>,
-    items: WorkerQueue,
-    asks: mpsc::Sender<Amqp1Question>,
-    stop: CancellationToken,
-    task: Mutex<Option<JoinHandle<()>>>,
+    task: SinkTask<Amqp1Question>,
 }
 
 impl Amqp1Sink {
     /// A sink that answers within `timeout`. It begins to connect at once.
     pub fn new(spec: Arc<Amqp1Spec>, timeout: Duration) -> Amqp1Sink {
-        let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
-        let (asks, asked) = mpsc::channel(ASKS);
-        let stop = CancellationToken::new();
-        let intake = Intake { items: taken, asks: asked, closed: false };
         let broker = task::Amqp1Broker { spec: spec.clone(), timeout };
-        let task = tokio::spawn(run(broker, intake, stop.clone(), fastrand::f64));
-        Amqp1Sink { spec, items, asks, stop, task: Mutex::new(Some(task)) }
+        let task = SinkTask::start(NAME, timeout, |intake, stop| run(broker, intake, stop, fastrand::f64));
+        Amqp1Sink { spec, task }
     }
 
     /// Asks for the link of an address; without one, for a session.
     async fn ask(&self, address: Option<Arc<str>>) -> LinkReply {
-        let (reply, answer) = oneshot::channel();
-        let asking = async {
-            self.asks.send(Amqp1Question { address, reply }).await.ok()?;
-            answer.await.ok()
-        };
-        let broker = self.spec.shown_address();
-        match tokio::time::timeout(self.timeout(), asking).await {
-            Ok(Some(reply)) => reply,
-            Ok(None) => Err(Failure::new(Class::Transient, "closed", "ask the AMQP 1.0 broker: the sink is closed")),
-            Err(_) => {
-                let text = format!("connect to AMQP 1.0 broker {broker}: no answer within {:?}", self.timeout());
-                Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
-            }
-        }
+        let attempt = format!("connect to AMQP 1.0 broker {}", self.spec.shown_address());
+        self.task.ask(attempt, |reply| Amqp1Question { address, reply }).await
     }
 
     /// The link of a destination.
@@ -98,27 +68,21 @@ impl Amqp1Sink {
     }
 }
 
-impl Drop for Amqp1Sink {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
 impl Sink for Amqp1Sink {
     fn kind(&self) -> &'static str {
-        self.items.kind()
+        self.task.items.kind()
     }
 
     fn timeout(&self) -> Duration {
-        self.items.timeout()
+        self.task.items.timeout()
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.items.deliver(message).boxed()
+        self.task.items.deliver(message).boxed()
     }
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.items.deliver_all(batch, answers).boxed()
+        self.task.items.deliver_all(batch, answers).boxed()
     }
 
     fn copies(&self, _bytes: usize) -> u64 {
@@ -169,21 +133,10 @@ impl Sink for Amqp1Sink {
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
-        self.items.ended().boxed()
+        self.task.items.ended().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        async move {
-            self.items.close();
-            let task = self.task.lock().take();
-            if let Some(mut task) = task {
-                // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.
-                if tokio::time::timeout(self.timeout() + CLOSE, &mut task).await.is_err() {
-                    task.abort();
-                }
-            }
-            self.stop.cancel();
-        }
-        .boxed()
+        self.task.close().boxed()
     }
 }

@@ -21,73 +21,60 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use self::requests::AwsClient;
 use super::{AwsDestination, AwsSpec};
 use delaybridge_core::message::{Failure, Outcome};
-use delaybridge_sink::worker_queue::WorkerQueue;
+use delaybridge_sink::task::SinkTask;
 use delaybridge_sink::{Answers, Destination, Outbound, Sink, together};
 
-/// Elements that wait for the task; later ones wait in `deliver`.
-const QUEUE: usize = 1024;
 /// A limit of a queue on the bytes of a message, below which it is worth a word.
 const SMALL: u64 = 256 << 10;
 /// Seconds that a queue keeps a message for, below which it is worth a word.
 const SHORT: u64 = 3600;
-/// Time allowed for closing, beyond the time-out of the deliveries that it waits for.
-const CLOSE: Duration = Duration::from_secs(1);
 
 /// Delivers to the queues or topics of one region.
 #[derive(Debug)]
 pub struct AwsSink {
     client: Arc<AwsClient>,
-    items: WorkerQueue,
-    stop: CancellationToken,
-    task: Mutex<Option<JoinHandle<()>>>,
+    /// The task, which is asked nothing.
+    task: SinkTask<Infallible>,
 }
 
 impl AwsSink {
     /// A sink that answers within `timeout`. It connects when there is something to send.
     pub fn new(spec: AwsSpec, timeout: Duration) -> AwsSink {
-        let (items, taken) = WorkerQueue::new(spec.service.kind(), timeout, QUEUE);
-        let stop = CancellationToken::new();
+        let kind = spec.service.kind();
         let client = Arc::new(AwsClient::new(spec, timeout));
-        let run = batches::run(client.clone(), taken);
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move { stopped.run_until_cancelled(run).await.unwrap_or_default() });
-        AwsSink { client, items, stop, task: Mutex::new(Some(task)) }
-    }
-}
-
-impl Drop for AwsSink {
-    fn drop(&mut self) {
-        self.stop.cancel();
+        let task = SinkTask::start(kind, timeout, |intake, stop| {
+            let run = batches::run(client.clone(), intake.items);
+            async move { stop.run_until_cancelled(run).await.unwrap_or_default() }
+        });
+        AwsSink { client, task }
     }
 }
 
 impl Sink for AwsSink {
     fn kind(&self) -> &'static str {
-        self.items.kind()
+        self.task.items.kind()
     }
 
     fn timeout(&self) -> Duration {
-        self.items.timeout()
+        self.task.items.timeout()
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.items.deliver(message).boxed()
+        self.task.items.deliver(message).boxed()
     }
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.items.deliver_all(batch, answers).boxed()
+        self.task.items.deliver_all(batch, answers).boxed()
     }
 
     fn copies(&self, _bytes: usize) -> u64 {
@@ -130,22 +117,11 @@ impl Sink for AwsSink {
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
-        self.items.ended().boxed()
+        self.task.items.ended().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        async move {
-            self.items.close();
-            let task = self.task.lock().take();
-            if let Some(mut task) = task {
-                // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.
-                if tokio::time::timeout(self.timeout() + CLOSE, &mut task).await.is_err() {
-                    task.abort();
-                }
-            }
-            self.stop.cancel();
-        }
-        .boxed()
+        self.task.close().boxed()
     }
 }
 

@@ -32,66 +32,33 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use self::waiting::{NatsQuestion, Reply};
 use crate::{NAME, NatsDestination, NatsSpec, errors};
-use delaybridge_core::message::{Class, Failure, Outcome};
-use delaybridge_sink::reconnect::{Intake, run};
-use delaybridge_sink::worker_queue::WorkerQueue;
+use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_sink::reconnect::run;
+use delaybridge_sink::task::SinkTask;
 use delaybridge_sink::{Answers, Destination, Outbound, Sink, together};
-
-/// Elements that wait for the task; later ones wait in `deliver`.
-const QUEUE: usize = 1024;
-/// Questions of checks and probes that wait for the task.
-const ASKS: usize = 16;
-/// Time allowed for closing, beyond the time-out of the deliveries that it waits for.
-const CLOSE: Duration = Duration::from_secs(1);
 
 /// Delivers to the streams of one NATS cluster.
 #[derive(Debug)]
 pub struct NatsSink {
     spec: Arc<NatsSpec>,
-    items: WorkerQueue,
-    asks: mpsc::Sender<NatsQuestion>,
-    stop: CancellationToken,
-    task: Mutex<Option<JoinHandle<()>>>,
+    task: SinkTask<NatsQuestion>,
 }
 
 impl NatsSink {
     /// A sink that answers within `timeout`. It begins to connect at once.
     pub fn new(spec: Arc<NatsSpec>, timeout: Duration) -> NatsSink {
-        let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
-        let (asks, asked) = mpsc::channel(ASKS);
-        let stop = CancellationToken::new();
-        let intake = Intake { items: taken, asks: asked, closed: false };
         let servers = task::NatsServers::new(spec.clone(), timeout);
-        let task = tokio::spawn(run(servers, intake, stop.clone(), fastrand::f64));
-        NatsSink { spec, items, asks, stop, task: Mutex::new(Some(task)) }
+        let task = SinkTask::start(NAME, timeout, |intake, stop| run(servers, intake, stop, fastrand::f64));
+        NatsSink { spec, task }
     }
 
     /// Asks the server; `None` if the subject has no responders.
     async fn ask(&self, subject: &str, body: Vec<u8>) -> Reply {
-        let (reply, answer) = oneshot::channel();
-        let asking = async {
-            self.asks.send(NatsQuestion { subject: subject.to_owned(), body, reply }).await.ok()?;
-            answer.await.ok()
-        };
-        match tokio::time::timeout(self.timeout(), asking).await {
-            Ok(Some(reply)) => reply,
-            Ok(None) => Err(Failure::new(Class::Transient, "closed", "ask NATS: the sink is closed")),
-            Err(_) => {
-                let text = format!(
-                    "connect to NATS {}: no answer within {:?}",
-                    self.spec.addresses().join(", "),
-                    self.timeout()
-                );
-                Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
-            }
-        }
+        let attempt = format!("connect to NATS {}", self.spec.addresses().join(", "));
+        self.task.ask(attempt, |reply| NatsQuestion { subject: subject.to_owned(), body, reply }).await
     }
 
     /// The stream that takes the subject.
@@ -107,27 +74,21 @@ impl NatsSink {
     }
 }
 
-impl Drop for NatsSink {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
 impl Sink for NatsSink {
     fn kind(&self) -> &'static str {
-        self.items.kind()
+        self.task.items.kind()
     }
 
     fn timeout(&self) -> Duration {
-        self.items.timeout()
+        self.task.items.timeout()
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.items.deliver(message).boxed()
+        self.task.items.deliver(message).boxed()
     }
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.items.deliver_all(batch, answers).boxed()
+        self.task.items.deliver_all(batch, answers).boxed()
     }
 
     fn copies(&self, _bytes: usize) -> u64 {
@@ -176,21 +137,10 @@ impl Sink for NatsSink {
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
-        self.items.ended().boxed()
+        self.task.items.ended().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        async move {
-            self.items.close();
-            let task = self.task.lock().take();
-            if let Some(mut task) = task {
-                // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.
-                if tokio::time::timeout(self.timeout() + CLOSE, &mut task).await.is_err() {
-                    task.abort();
-                }
-            }
-            self.stop.cancel();
-        }
-        .boxed()
+        self.task.close().boxed()
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +23,7 @@ use crate::wire::message::ReadyMessage;
 use crate::wire::route::TopicRoute;
 use crate::{NAME, RocketMqDestination, RocketMqSpec, errors};
 use delaybridge_core::message::{About, Failure};
+use delaybridge_sink::reconnect::Intake;
 use delaybridge_sink::together;
 use delaybridge_sink::worker_queue::WorkItem;
 
@@ -86,15 +87,14 @@ struct Dispatcher {
 pub(super) async fn run(
     spec: Arc<RocketMqSpec>,
     timeout: Duration,
-    mut items: mpsc::Receiver<WorkItem>,
-    mut questions: mpsc::Receiver<ClusterQuestion>,
+    Intake { mut items, asks: mut questions, mut closed }: Intake<ClusterQuestion>,
     stop: CancellationToken,
 ) {
     let name_servers = RemotingPeer::name_servers(&spec, timeout);
     let most = spec.max_unconfirmed as usize;
     let (topics, brokers, events) = (HashMap::new(), HashMap::new(), FuturesUnordered::new());
     let mut state = Dispatcher { spec, timeout, name_servers, topics, brokers, events, load: 0 };
-    let (mut received, mut closed) = (Vec::new(), false);
+    let mut received = Vec::new();
     let mut look = interval((timeout / 40).clamp(Duration::from_millis(10), Duration::from_millis(250)));
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !(closed && state.load == 0) {

@@ -31,83 +31,50 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use self::dispatch::ClusterQuestion;
 use crate::{NAME, RocketMqDestination, RocketMqSpec};
-use delaybridge_core::message::{Class, Failure, Outcome};
-use delaybridge_sink::worker_queue::WorkerQueue;
+use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_sink::task::SinkTask;
 use delaybridge_sink::{Answers, Connector, Destination, Outbound, Sink, together};
-
-/// Elements that wait for the task; later ones wait in `deliver`.
-const QUEUE: usize = 1024;
-/// Questions of checks and probes that wait for the task.
-const ASKS: usize = 16;
-/// Time allowed for closing, beyond the time-out of the deliveries that it waits for.
-const CLOSE: Duration = Duration::from_secs(1);
 
 /// Delivers to the topics of one RocketMQ cluster.
 #[derive(Debug)]
 pub struct RocketMqSink {
     spec: Arc<RocketMqSpec>,
-    items: WorkerQueue,
-    asks: mpsc::Sender<ClusterQuestion>,
-    stop: CancellationToken,
-    task: Mutex<Option<JoinHandle<()>>>,
+    task: SinkTask<ClusterQuestion>,
 }
 
 impl RocketMqSink {
     /// A sink that answers within `timeout`. It begins to connect to a name server at once.
     pub fn new(spec: Arc<RocketMqSpec>, timeout: Duration) -> RocketMqSink {
-        let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
-        let (asks, asked) = mpsc::channel(ASKS);
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(dispatch::run(spec.clone(), timeout, taken, asked, stop.clone()));
-        RocketMqSink { spec, items, asks, stop, task: Mutex::new(Some(task)) }
+        let cluster = spec.clone();
+        let task = SinkTask::start(NAME, timeout, |intake, stop| dispatch::run(cluster, timeout, intake, stop));
+        RocketMqSink { spec, task }
     }
 
     /// Asks for a topic and its brokers; without one, whether there is any broker.
     async fn ask(&self, topic: Option<Arc<str>>) -> Result<(), Failure> {
-        let (reply, answer) = oneshot::channel();
-        let asking = async {
-            self.asks.send(ClusterQuestion { topic, reply }).await.ok()?;
-            answer.await.ok()
-        };
-        match tokio::time::timeout(self.timeout(), asking).await {
-            Ok(Some(answer)) => answer,
-            Ok(None) => Err(Failure::new(Class::Transient, "closed", "ask RocketMQ: the sink is closed")),
-            Err(_) => {
-                let text = format!("ask RocketMQ at {}: no answer within {:?}", self.spec.address(), self.timeout());
-                Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
-            }
-        }
-    }
-}
-
-impl Drop for RocketMqSink {
-    fn drop(&mut self) {
-        self.stop.cancel();
+        let attempt = format!("ask RocketMQ at {}", self.spec.address());
+        self.task.ask(attempt, |reply| ClusterQuestion { topic, reply }).await
     }
 }
 
 impl Sink for RocketMqSink {
     fn kind(&self) -> &'static str {
-        self.items.kind()
+        self.task.items.kind()
     }
 
     fn timeout(&self) -> Duration {
-        self.items.timeout()
+        self.task.items.timeout()
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.items.deliver(message).boxed()
+        self.task.items.deliver(message).boxed()
     }
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.items.deliver_all(batch, answers).boxed()
+        self.task.items.deliver_all(batch, answers).boxed()
     }
 
     fn copies(&self, _bytes: usize) -> u64 {
@@ -135,21 +102,10 @@ impl Sink for RocketMqSink {
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
-        self.items.ended().boxed()
+        self.task.items.ended().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        async move {
-            self.items.close();
-            let task = self.task.lock().take();
-            if let Some(mut task) = task {
-                // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.
-                if tokio::time::timeout(self.timeout() + CLOSE, &mut task).await.is_err() {
-                    task.abort();
-                }
-            }
-            self.stop.cancel();
-        }
-        .boxed()
+        self.task.close().boxed()
     }
 }
