@@ -1,5 +1,5 @@
 //! The daemon into brokers whose clients are parts of it: ElasticMQ, Artemis, RocketMQ. Each is compared with the same client
-//! alone; and its lateness.
+//! alone, and with the scripts alone: no daemon is faster than either. And its lateness.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ pub async fn to_rocketmq() -> Result<Vec<Row>> {
 
 async fn measure<B: Broker>(broker: &B) -> Result<Vec<Row>> {
     let (elements, rounds, pids) = (number("ELEMENTS", B::ELEMENTS)?, rounds()?, broker.pids());
-    let (mut bares, mut passages, mut doubled) = (Vec::new(), Vec::new(), 0);
+    let (mut bares, mut scripts, mut passages, mut doubled) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for round in 0..=rounds {
         said(&format!("{}: round {round} of {rounds}", B::NAME));
         let place = format!("bare-{round}");
@@ -85,6 +85,7 @@ async fn measure<B: Broker>(broker: &B) -> Result<Vec<Row>> {
         let twice = stock.judge_at_least_once(&broker.take(&place)?)?;
         // The first round is not counted: the broker compiles its code and allocates memory.
         if round > 0 {
+            scripts.push(Stock::of(elements).await?.scripts_alone().await?);
             bares.push(rate);
             passages.push(passage);
             doubled += twice;
@@ -96,6 +97,7 @@ async fn measure<B: Broker>(broker: &B) -> Result<Vec<Row>> {
     Ok(vec![
         row("", format!("{rate:.0}/s ({}), every id, {doubled} twice", each(rates())), "every id once"),
         row(", client alone", format!("{bare:.0}/s ({})", each(bares)), ""),
+        row(", scripts alone", format!("{:.0}/s ({})", median(scripts.clone()), each(scripts)), ""),
         row(", share", format!("{:.0} % of the client alone", rate / bare * 100.0), ">= 80 %"),
         row(", CPU each", costs(&passages, B::NAME), ""),
         lateness(broker).await?,
