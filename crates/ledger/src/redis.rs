@@ -287,13 +287,17 @@ impl Claims for RedisStore {
         async move { self.ledger.contents(&self.conn()?, name).await }.boxed()
     }
 
-    fn recover(&self, name: ClaimName, may_repeat: bool) -> Call<'_, claims::Contents> {
+    fn recover(&self, name: ClaimName, lease: Duration, may_repeat: bool) -> Call<'_, claims::Contents> {
         async move {
             let conn = self.conn_for_claims().await?;
-            // The claim was made over another connection. A server waits only for what this one has written.
-            if self.durable.is_some() && !self.ledger.claims().touch(&conn, name).await? {
-                // Another daemon has taken it over, or it was settled.
-                return Ok(claims::Contents::default());
+            // The claim was made over another connection. A server waits only for what this one has written (Redis 7.2 and newer,
+            // Valkey): an end that differs from the one that the caller has just set.
+            if self.durable.is_some() {
+                let lease = lease + Duration::from_millis(1);
+                if self.ledger.claims().extend(&conn, lease, &[name]).await?.held != [true] {
+                    // Another daemon has taken it over, or it was settled.
+                    return Ok(claims::Contents::default());
+                }
             }
             let contents = self.ledger.contents(&conn, name).await?;
             self.make_durable(&conn, name, may_repeat, contents.elements.iter().chain(&contents.damaged)).await?;

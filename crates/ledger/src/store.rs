@@ -132,8 +132,8 @@ pub trait Claims: Send + Sync + 'static {
     fn contents(&self, name: claims::ClaimName) -> Call<'_, claims::Contents>;
 
     /// The contents of a claim of the caller's, to be delivered: durable, as what a claim answers. `may_repeat`: a sink may have it
-    /// already. What goes back, because it is not durable, says so in its header.
-    fn recover(&self, name: claims::ClaimName, may_repeat: bool) -> Call<'_, claims::Contents>;
+    /// already. What goes back, because it is not durable, says so in its header. A durable claim gets a full lease once more.
+    fn recover(&self, name: claims::ClaimName, lease: Duration, may_repeat: bool) -> Call<'_, claims::Contents>;
 
     /// Removes whole claims, by their names; one answer for each. Whatever is under such a name goes, also what the caller does
     /// not know of: see [`Whole`](claims::Whole) for when that is right.

@@ -176,18 +176,6 @@ impl ClaimScripts<'_> {
         Ok(extended)
     }
 
-    /// Moves the end of a lease by a millisecond; says whether there is one. A server waits for the last write of a connection
-    /// (Redis 7.2 and newer, Valkey), and what was written over another one before is then waited for too.
-    ///
-    /// # Errors
-    ///
-    /// After any error it may be sent again.
-    pub async fn touch(&self, conn: &Conn, name: ClaimName) -> Result<bool, StoreError> {
-        let mut command = redis::cmd("ZADD");
-        command.arg(&self.keys.leases[..]).arg("XX").arg("INCR").arg(1).arg(&text(name)[..]);
-        Ok(conn.query::<Option<f64>>(&command).await?.is_some())
-    }
-
     /// The contents of a claim.
     ///
     /// # Errors

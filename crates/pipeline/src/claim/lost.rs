@@ -131,7 +131,7 @@ impl Lost {
         if !held {
             return Looked::Found;
         }
-        match queue.store.recover(self.name, self.may_repeat).await {
+        match queue.store.recover(self.name, queue.spec.lease, self.may_repeat).await {
             Ok(contents) => self.take_up(queue, contents, sent.after(queue.spec.lease), history),
             Err(problem) => return unanswered(problem),
         }

@@ -85,8 +85,8 @@ impl Claims for LyingStore {
         self.store.contents(self.name(name))
     }
 
-    fn recover(&self, name: ClaimName, may_repeat: bool) -> Call<'_, Contents> {
-        self.store.recover(self.name(name), may_repeat)
+    fn recover(&self, name: ClaimName, lease: Duration, may_repeat: bool) -> Call<'_, Contents> {
+        self.store.recover(self.name(name), lease, may_repeat)
     }
 
     fn confirm<'a>(&'a self, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {

@@ -244,8 +244,8 @@ impl Claims for Wire {
         self.call(self.store.contents(name), never)
     }
 
-    fn recover(&self, name: ClaimName, may_repeat: bool) -> Call<'_, Contents> {
-        self.call(self.store.recover(name, may_repeat), never)
+    fn recover(&self, name: ClaimName, lease: Duration, may_repeat: bool) -> Call<'_, Contents> {
+        self.call(self.store.recover(name, lease, may_repeat), never)
     }
 
     fn confirm<'a>(&'a self, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {

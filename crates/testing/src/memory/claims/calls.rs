@@ -144,7 +144,7 @@ impl Claims for MemoryStore {
         self.call(Some(Op::Contents), move |queue, _| queue.contents(name))
     }
 
-    fn recover(&self, name: ClaimName, may_repeat: bool) -> Call<'_, Contents> {
+    fn recover(&self, name: ClaimName, _lease: Duration, may_repeat: bool) -> Call<'_, Contents> {
         async move {
             let epoch = self.server.epoch();
             let contents = self.call(Some(Op::Contents), |queue, _| queue.contents(name)).await?;
