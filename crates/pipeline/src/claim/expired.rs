@@ -122,7 +122,10 @@ impl Expired {
             let contents = match queue.store.contents(claim.name).await {
                 Ok(contents) => contents,
                 Err(problem) => {
-                    self.unread.get_or_insert((claim.name, problem));
+                    // The first that does not pass by itself.
+                    if self.unread.as_ref().is_none_or(|(_, before)| before.passes() && !problem.passes()) {
+                        self.unread = Some((claim.name, problem));
+                    }
                     continue;
                 }
             };
@@ -164,6 +167,7 @@ impl Expired {
     /// Forgets them until a claim meets them again.
     pub fn forget(&mut self) {
         self.claims.clear();
+        self.unread = None;
     }
 
     /// Reads all of them, and whether it could. After a crash many are empty, and would hide what is in the others: those are buried.

@@ -59,6 +59,7 @@ impl Claimer {
                     order.forget_next();
                 }
                 self.expired.forget();
+                self.report_unreadable(false);
                 queue.stands_by(until_ms);
                 queue.alarm.next(Some(until_ms.saturating_add(1)), false);
             }
