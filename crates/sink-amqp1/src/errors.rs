@@ -138,10 +138,9 @@ pub(super) fn no_credit(attempt: &str, waited: Duration) -> Failure {
     Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
 }
 
-/// The address has credit, but for others alone for this long.
+/// The failure of an element that others before it have kept from being sent.
 pub(super) fn little_credit(attempt: &str, waited: Duration) -> Failure {
-    let text =
-        format!("{attempt}: not its turn after {waited:?}: the broker grants credit more slowly than elements come");
+    let text = format!("{attempt}: not sent within {waited:?}: the broker grants credit too slowly");
     Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
 }
 

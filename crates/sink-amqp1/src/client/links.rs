@@ -98,7 +98,13 @@ impl Amqp1Links {
 
     fn put_into(&mut self, channel: u16, item: WorkItem, since: Instant) {
         match self.links.get_mut(&channel) {
-            Some(link) if link.waiting() < self.limits.share || !link.is_dry(Instant::now()) => link.put(item, since),
+            Some(link) if link.waiting() < self.limits.share || !link.is_behind(Instant::now()) => {
+                link.put(item, since)
+            }
+            Some(link) if !link.is_dry(Instant::now()) => {
+                let failure = errors::little_credit(&attempt(&item), DRY);
+                item.finish(Err(failure));
+            }
             _ => {
                 let failure = errors::no_credit(&attempt(&item), DRY);
                 item.finish(Err(failure));

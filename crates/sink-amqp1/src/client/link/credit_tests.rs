@@ -95,6 +95,19 @@ async fn an_element_whose_turn_does_not_come_is_given_back_with_time_left_for_an
     assert_eq!(waiting.link.flights.open(), 11);
 }
 
+/// A broker that is short of memory or disk closes the window of a session, and leaves the credit of its links.
+#[tokio::test(start_paused = true)]
+async fn a_closed_window_is_no_credit() {
+    let mut waiting = Waiting::of(3).await;
+    let flow = PeerFlow { next_incoming: None, incoming_window: 0, credit: Some((0, 100)), drain: false, echo: false };
+    waiting.link.flow(flow, &mut waiting.output.bytes);
+    waiting.link.send(&mut waiting.output, usize::MAX);
+    let answered = waiting.grant_and_pass(0, Duration::from_millis(4750)).await;
+    assert!(answered.is_empty() && waiting.link.is_dry(Instant::now()), "{answered:?}");
+    let answered = waiting.grant_and_pass(0, Duration::from_millis(500)).await;
+    assert_eq!(failures(&answered), [(Class::Backpressure, "amqp1_no_credit", true); 3]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_link_with_slow_credit_is_not_dry() {
     let mut waiting = Waiting::of(20).await;

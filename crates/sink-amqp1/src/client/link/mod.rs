@@ -217,12 +217,12 @@ impl Amqp1Link {
         self.window = flow.incoming_window.saturating_sub(under_way);
         if let Some((count, credit)) = flow.credit {
             self.credit = credit.saturating_sub(self.delivery_count.wrapping_sub(count));
-            if self.credit > 0 {
-                self.fed = Instant::now();
-            }
             if flow.drain && self.waiting.is_empty() {
                 self.delivery_count = self.delivery_count.wrapping_add(std::mem::take(&mut self.credit));
             }
+        }
+        if self.credit > 0 && self.window > 0 {
+            self.fed = Instant::now();
         }
         if (flow.echo || flow.drain) && self.stage != LinkStage::Ending {
             let state = (self.next_outgoing, self.delivery_count, self.credit);
@@ -303,10 +303,18 @@ impl Amqp1Link {
         self.dry_for(now) >= DRY
     }
 
-    /// The time for which elements have waited and no credit was there.
+    /// Whether the first element has waited for some time, for credit or for its turn.
+    pub(super) fn is_behind(&self, now: Instant) -> bool {
+        self.waiting.front().is_some_and(|first| now.saturating_duration_since(first.since) >= DRY)
+    }
+
+    /// The time for which elements have waited and nothing could be sent: without credit, or without a window, which a broker closes
+    /// while it is short of memory or disk.
     fn dry_for(&self, now: Instant) -> Duration {
         match self.waiting.front() {
-            Some(first) if self.credit == 0 => now.saturating_duration_since(self.fed.max(first.since)),
+            Some(first) if self.credit == 0 || self.window == 0 => {
+                now.saturating_duration_since(self.fed.max(first.since))
+            }
             _ => Duration::ZERO,
         }
     }
