@@ -5,6 +5,7 @@ mod scripted;
 mod tls;
 mod topics;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +14,17 @@ use delaybridge_aws::AwsLoginSpec;
 use delaybridge_http_client::HttpOrigin;
 use delaybridge_sink::Destination;
 
+/// Writes a file that another test may be reading: it never sees half of it.
+fn write_whole(file: &Path, text: &str) {
+    let whole = file.with_extension(format!("{:x}", fastrand::u64(..)));
+    std::fs::write(&whole, text).unwrap();
+    std::fs::rename(whole, file).unwrap();
+}
+
 /// A sink of the server at this port of 127.0.0.1. Its credentials are in a file of `folder`.
-fn spec(service: AwsService, port: u16, folder: &std::path::Path) -> AwsSpec {
+fn spec(service: AwsService, port: u16, folder: &Path) -> AwsSpec {
     let file = folder.join("aws-credentials");
-    std::fs::write(&file, "[default]\naws_access_key_id = AKIATEST\naws_secret_access_key = geheim\n").unwrap();
+    write_whole(&file, "[default]\naws_access_key_id = AKIATEST\naws_secret_access_key = geheim\n");
     AwsSpec {
         service,
         origin: HttpOrigin { tls: false, host: "127.0.0.1".to_owned(), port },

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use brokers::Moto;
 use form_urlencoded::byte_serialize;
 
-use super::{destination, patient_sink};
+use super::{destination, patient_sink, write_whole};
 use crate::{AwsService, AwsSink, AwsSpec};
 use delaybridge_aws::{AwsLogin, AwsLoginSpec, AwsVariables, XmlElement};
 use delaybridge_core::message::Class;
@@ -43,7 +43,7 @@ impl Server {
     fn spec(&self, key: &str, secret: &str) -> AwsSpec {
         let spec = super::spec(AwsService::Sns, self.0.port(), self.0.folder());
         let file = self.0.folder().join(format!("{key}-{secret}").replace('/', "_"));
-        std::fs::write(&file, format!("[default]\naws_access_key_id={key}\naws_secret_access_key={secret}\n")).unwrap();
+        write_whole(&file, &format!("[default]\naws_access_key_id={key}\naws_secret_access_key={secret}\n"));
         AwsSpec { login: AwsLoginSpec { credentials_file: Some(file), ..spec.login }, ..spec }
     }
 

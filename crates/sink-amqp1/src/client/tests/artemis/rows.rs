@@ -178,5 +178,7 @@ async fn until_taken(sink: &Amqp1Sink, message: Outbound) {
     while let Err(failure) = sink.deliver(message.clone()).await {
         assert_eq!(failure.class, Class::Backpressure, "{failure}");
         assert!(tokio::time::Instant::now() < until, "{failure}");
+        // As the pipeline does: the broker needs the processor that an attempt at once would take.
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
