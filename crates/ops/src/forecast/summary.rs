@@ -28,7 +28,7 @@ pub(super) fn summary(found: &Forecast, by_daemon: bool, delivers: bool) -> Stri
         return format!("{due} How late is not known: {why}.");
     };
     let from = match found.rate_from {
-        RateFrom::Measured => " measured",
+        RateFrom::Measured => ", as this daemon measured",
         RateFrom::MaxRate => ", its max_rate",
         RateFrom::Given | RateFrom::None => "",
     };
@@ -139,7 +139,7 @@ mod tests {
         };
         check(
             Forecast { worst: Some(wave), ..some() },
-            "13,000 due at 18:00 UTC will be through by 18:03:56 UTC; the latest 3m 56s late, at 55/s measured.",
+            "13,000 due at 18:00 UTC will be through by 18:03:56 UTC; the latest 3m 56s late, at 55/s, as this daemon measured.",
         );
         let wave = ForecastWave { from_ms: NOW, latest_ms: NOW + HOUR, due: 10, backlog: 6_000, ..wave };
         check(
