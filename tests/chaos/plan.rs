@@ -414,7 +414,7 @@ impl Plan {
             _ => None,
         });
         let jumps = Duration::from_millis(jumps.max().unwrap_or(0));
-        // What has come meanwhile goes out after them, two at a time where the seed wants it.
+        // The backlog of an outage is delivered after it, slowly if `max_in_flight` is small.
         let away = self.faults.iter().filter(|fault| fault.what.lasts_as_asked() && fault.lasts > USUAL);
         let away: Duration = away.map(|fault| fault.lasts).sum();
         self.settings.lease * 3 + Duration::from_secs(if probes { 45 } else { 15 }) + jumps + away

@@ -3,7 +3,7 @@
 //!
 //! A queue has an end of its own: `Queue::stopping`, `abandon` and `give_up` are children of the process's tokens, and its
 //! claimer, deliveries and settlements are its `tasks`. What could not be written in time is left to its leases. The queue
-//! that follows finds the names, as after a crash, counts possible duplicates, and inherits the names of ended claims.
+//! that follows finds the names, as after a crash, counts possible duplicates of what was sent, and inherits the names of ended claims.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -49,7 +49,7 @@ impl<Q> SinkTask<Q> {
     /// Asks the task a question, at most for the time-out of the sink. `attempt` says what is attempted with whom.
     ///
     /// # Errors
-    /// The answer is one, or there is none.
+    /// The task answers with a failure, does not answer in time, or has ended.
     pub async fn ask<A>(
         &self,
         attempt: String,
@@ -146,7 +146,6 @@ mod tests {
         let delivery = task.items.deliver(outbound(1, anywhere(), "x"));
         let (outcome, ()) = tokio::join!(delivery, task.close());
         assert_eq!(outcome, Ok(()));
-        task.items.ended().await;
         let (task, before) = (silent(), tokio::time::Instant::now());
         task.close().await;
         assert_eq!(before.elapsed(), TIMEOUT + CLOSE);

@@ -117,7 +117,7 @@ pub struct ClaimAnswer {
 pub struct OutstandingClaims(VecDeque<OutstandingClaim>);
 
 struct OutstandingClaim {
-    /// What is to be known of it if its answer is not waited for.
+    /// The claim for the queue that looks for it, if its answer is not waited for.
     forgotten: Forgotten,
     answered: MaybeDone<BoxFuture<'static, Box<ClaimAnswer>>>,
 }
@@ -156,7 +156,7 @@ impl OutstandingClaims {
         .await
     }
 
-    /// Waits for no answer any more: what these claims take is to be looked for by their names.
+    /// Abandons all answers and returns the claims, to be found by their names.
     pub fn give_up(&mut self) -> impl Iterator<Item = Forgotten> {
         self.0.drain(..).map(|outstanding| outstanding.forgotten)
     }

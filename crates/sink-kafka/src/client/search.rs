@@ -196,7 +196,7 @@ impl Search {
 }
 
 /// The failure of a look where a topic or a partition is not known: for some time after a broker has started, it knows less than there
-/// is. Where nothing is, nothing can be sent either, so that an element that waits for the next look loses nothing.
+/// is. An element waits for the next look then, for the time that any outage of looks has, also where a send would create the topic.
 fn not_known_yet(failure: Failure) -> Failure {
     match failure.code == errors::name(Code::UnknownTopicOrPartition) {
         true => Failure { class: Class::Transient, ..failure },
