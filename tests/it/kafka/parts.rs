@@ -37,13 +37,17 @@ fn quantiles(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
     (bound(0.5), bound(0.99), bound(1.0))
 }
 
+/// Topics of one partition, of which each of two nodes leads some: a leader is drawn for each, and of eight topics one run in 128
+/// had none for a node.
+pub(super) const NAMES: usize = 24;
+
 /// A topic with this node as its only leader.
 pub(super) fn led_by(kafka: &Kafka, node: i32) -> String {
     let leads = |topic: &String| {
         let partitions = kafka.partitions(topic).expect("look the topic up").expect("it was made");
         partitions.iter().all(|partition| partition.leader == node)
     };
-    (0..8).map(|n| format!("t{n}")).find(leads).unwrap_or_else(|| panic!("node {node} leads none of the topics"))
+    (0..NAMES).map(|n| format!("t{n}")).find(leads).unwrap_or_else(|| panic!("node {node} leads none of the topics"))
 }
 
 /// One queue of the daemon, with the offers for each of its destinations.
@@ -105,7 +109,7 @@ async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
     let (each, outage) = if long() { (100, Duration::from_secs(600)) } else { (10, Duration::from_secs(20)) };
     let server = RedisServer::start().await;
     let kafka = start(KafkaOptions { nodes: 2, ..KafkaOptions::default() });
-    let names: Vec<String> = (0..8).map(|n| format!("t{n}")).collect();
+    let names: Vec<String> = (0..NAMES).map(|n| format!("t{n}")).collect();
     let new = |name, partitions| NewTopic { name, partitions, replication: 1, configs: &[] };
     let mut topics: Vec<NewTopic<'_>> = names.iter().map(|name| new(name.as_str(), 1)).collect();
     topics.push(new("parts", 2));

@@ -34,7 +34,7 @@ async fn offer(server: &RedisServer, topic: &str, oracle: &mut Oracle) {
 async fn a_password_that_one_broker_of_two_has_changed_is_taken_from_the_file() {
     let server = RedisServer::start().await;
     let kafka = start(KafkaOptions { nodes: 2, sasl: true, ..KafkaOptions::default() });
-    let names: Vec<String> = (0..8).map(|n| format!("t{n}")).collect();
+    let names: Vec<String> = (0..parts::NAMES).map(|n| format!("t{n}")).collect();
     let new = |name| NewTopic { name, partitions: 1, replication: 1, configs: &[] };
     let topics: Vec<NewTopic<'_>> = names.iter().map(|name| new(name.as_str())).collect();
     blocking(|| kafka.create_topics(&topics)).expect("create the topics");
