@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use brokers::{Kafka, KafkaOptions};
 use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
@@ -131,6 +132,56 @@ async fn a_refused_record_without_a_dead_letter_topic_holds_its_partition_and_no
     daemon.expect_log("input refused a message");
     arrived(&bootstrap, "refused", 1).await;
     assert_eq!(arrived(&bootstrap, "events", 40).await.len(), 40);
+}
+
+/// Another member of the group, once it has partitions. It commits nothing.
+fn another_member(bootstrap: &str) -> BaseConsumer {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("group.id", "delaybridge")
+        .set("enable.auto.commit", "false")
+        .create()
+        .expect("a consumer");
+    consumer.subscribe(&["delay-in"]).expect("a subscription");
+    let until = std::time::Instant::now() + PATIENCE;
+    while consumer.assignment().expect("an assignment").count() == 0 {
+        assert!(std::time::Instant::now() < until, "no partition in vain");
+        drop(consumer.poll(Duration::from_millis(100)));
+    }
+    consumer
+}
+
+/// While Redis is silent the partitions are paused. Those that another member takes meanwhile, and gives back later, are read again.
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_that_went_away_while_they_were_paused_are_read_again() {
+    let mut server = RedisServer::start().await;
+    let kafka = cluster();
+    let bootstrap = kafka.bootstrap();
+    let mut daemon = Daemon::start(&yaml(&server, &bootstrap, "")).await;
+    tolerate_stalls(&mut daemon);
+    daemon.expect_log("input waits").expect_log("input down");
+    let round = |n: usize| {
+        let record = |n| Outgoing { key: format!("k-{n}"), headers: Vec::new(), body: format!("{n}") };
+        (40 * n..40 * n + 40).map(record).collect::<Vec<_>>()
+    };
+    blocking(|| produce(&bootstrap, &round(0)));
+    arrived(&bootstrap, "events", 40).await;
+    server.pause();
+    blocking(|| produce(&bootstrap, &round(1)));
+    // A batch is paused after a second.
+    pass(Duration::from_secs(2)).await;
+    let other = blocking(|| another_member(&bootstrap));
+    server.resume();
+    // The daemon goes on with what it has kept.
+    arrived(&bootstrap, "events", 41).await;
+    blocking(|| drop(other));
+    blocking(|| produce(&bootstrap, &round(2)));
+    eventually("every record to arrive", PATIENCE, async || {
+        let events = read_topic(&bootstrap, "events").await?;
+        let there: std::collections::HashSet<_> = events.into_iter().map(|event| event.payload).collect();
+        if there.len() == 120 { Ok(()) } else { Err(format!("{} of 120", there.len())) }
+    })
+    .await;
 }
 
 /// What happens after a round of records.

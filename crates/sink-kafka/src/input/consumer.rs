@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use delaybridge_input::InputEvents;
 const BATCH: usize = 500;
 /// Bytes of one batch, beside a larger record.
 const BATCH_BYTES: usize = 4 << 20;
-/// One wait for records, and for the end of a batch.
+/// The longest wait for the first record of a batch.
 const POLL: Duration = Duration::from_millis(100);
 /// The time that a batch may take before its partitions are paused, and the client is polled again.
 const UNPAUSED: Duration = Duration::from_secs(1);
@@ -83,6 +84,9 @@ impl PartitionTerms {
 struct InputListener {
     proof: Proof,
     terms: PartitionTerms,
+    /// Whether partitions have come since this was looked at. The client keeps a pause beyond the assignment, and knows none of a
+    /// partition that is new.
+    assigned: AtomicBool,
     events: InputEvents,
     address: String,
 }
@@ -128,6 +132,7 @@ impl ConsumerContext for InputListener {
 
     fn post_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Assign(_) = rebalance {
+            self.assigned.store(true, Ordering::Relaxed);
             self.events.up(&self.address);
         }
     }
@@ -194,7 +199,7 @@ fn consume(
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => {
-                    if !batch.paused {
+                    if consumer.context().assigned.swap(false, Ordering::Relaxed) || !batch.paused {
                         batch.paused = true;
                         pause(&consumer);
                     }
@@ -203,10 +208,14 @@ fn consume(
                 }
             }
         }
-        let mut records: Vec<_> = rest.drain(..).collect();
-        records.extend(taken(&consumer, spec, if records.is_empty() { POLL } else { Duration::ZERO }, BATCH)?);
+        let mut records: Vec<_> = rest.drain(..rest.len().min(BATCH)).collect();
+        let (wait, most) = (if records.is_empty() { POLL } else { Duration::ZERO }, BATCH - records.len());
+        records.extend(taken(&consumer, spec, wait, most)?);
         let terms = &consumer.context().terms;
         held.retain(|(topic, partition), (term, _)| terms.of(topic, *partition) == *term);
+        if consumer.context().assigned.swap(false, Ordering::Relaxed) {
+            resume(&consumer, &held);
+        }
         records
             .retain(|(place, _)| !terms.is_over(place) && !held.contains_key(&(place.topic.clone(), place.partition)));
         if records.is_empty() {
@@ -351,8 +360,13 @@ fn client(spec: &KafkaInputSpec, address: &str, events: &InputEvents) -> Result<
         .set("socket.keepalive.enable", "true");
     let proof = Proof::now(&spec.cluster, None, TIMEOUT)?;
     security(&mut config, &spec.cluster, proof.password());
-    let listener =
-        InputListener { proof, terms: PartitionTerms::default(), events: events.clone(), address: address.to_owned() };
+    let listener = InputListener {
+        proof,
+        terms: PartitionTerms::default(),
+        assigned: AtomicBool::default(),
+        events: events.clone(),
+        address: address.to_owned(),
+    };
     config.create_with_context(listener).map_err(|error| failure("start a consumer of Kafka", &error))
 }
 
