@@ -108,18 +108,29 @@ fn by_cause(causes: &Counted, query: &Query) -> Markup {
     };
     html! {
         ul.links aria-label="By cause" {
-            @if causes.stopped { li.muted { "Of the first " (number(count(causes.examined))) ":" } }
+            @if causes.stopped { li.muted { "Of the oldest " (number(count(causes.examined))) ":" } }
             @for total in causes.totals.iter().take(CAUSES) {
                 li {
-                    a href={ "dead?reason=" (encoded(&total.reason)) "&code=" (encoded(&total.code)) "&sink=" (encoded(&total.sink)) }
+                    @if !leads_to_itself(causes, total) { (total.reason) " " (total.code) " " (total.sink) }
+                    @else { a href={ "dead?reason=" (encoded(&total.reason)) "&code=" (encoded(&total.code)) "&sink=" (encoded(&total.sink)) }
                         aria-current=[chosen(total).then_some("true")] {
                         (total.reason) " " (total.code) " " (total.sink)
-                    }
+                    } }
                     " " span.muted { (number(count(total.count))) }
                 }
             }
         }
     }
+}
+
+/// Whether the way to the letters of a cause leads to no others: an empty value of a filter means any. What is redriven there is then
+/// what was counted here.
+fn leads_to_itself(causes: &Counted, total: &Total) -> bool {
+    let fits = |wanted: &str, is: &str| wanted.is_empty() || wanted == is;
+    let found = |other: &&Total| {
+        fits(&total.reason, &other.reason) && fits(&total.code, &other.code) && fits(&total.sink, &other.sink)
+    };
+    total.reason != "others" && causes.totals.iter().filter(found).count() == 1
 }
 
 fn count(n: u64) -> i64 {
