@@ -68,11 +68,15 @@ pub struct PauseChange {
 }
 
 impl PauseChanges {
-    /// The first change in words, for the audit of an actor: the reason and the end of a pause, or what was ended.
+    /// The changes in words, for the audit of an actor: the reason and the end of a pause, or what was ended. The words are kept
+    /// beside each of the queues, so that they tell of a former pause only if it was that of all.
     pub fn words(&self, actor: &str) -> String {
         let Some(change) = self.queues.first() else { return "no queue was changed".to_owned() };
+        let former = |change: &PauseChange| change.before.as_ref().map(|pause| (pause.by.clone(), pause.why.clone()));
+        let differ = self.queues.iter().any(|other| former(other) != former(change));
         match (&change.pause, &change.before) {
             (Some(pause), _) => pause.told(actor),
+            (None, _) if differ => "resumed".to_owned(),
             (None, Some(before)) => format!("resumed; it was paused by {}: {}", before.by, before.why),
             (None, None) => "was not paused".to_owned(),
         }
@@ -371,6 +375,26 @@ mod tests {
         assert_eq!(pause.told("ann2@shell"), "paused by ann: a deployment; until 2026-11-21T09:00:32Z");
         (pause.sink, pause.until_ms) = (Some("kafka".to_owned()), None);
         assert_eq!(pause.line(300_000), "sink kafka paused 5m ago by ann: a deployment; until it is resumed");
+    }
+
+    /// A token for one of the queues does not read the reason of another one.
+    #[test]
+    fn the_end_of_a_pause_of_several_queues_tells_only_what_is_true_of_all() {
+        let pause = |why: &str| PauseState { by: "ann".to_owned(), why: why.to_owned(), ..PauseState::default() };
+        let told = |before: &[Option<PauseState>]| {
+            let change = |(n, before): (usize, &Option<PauseState>)| PauseChange {
+                queue: format!("q{n}"),
+                sink: Some("out".to_owned()),
+                pause: None,
+                before: before.clone(),
+                announced: true,
+            };
+            PauseChanges { queues: before.iter().enumerate().map(change).collect(), errors: Vec::new() }.words("bob")
+        };
+        assert_eq!(told(&[Some(pause("a")), Some(pause("a"))]), "resumed; it was paused by ann: a");
+        assert_eq!(told(&[Some(pause("a")), Some(pause("b"))]), "resumed");
+        assert_eq!(told(&[None, Some(pause("b"))]), "resumed");
+        assert_eq!(told(&[None, None]), "was not paused");
     }
 
     #[test]
