@@ -92,7 +92,7 @@ pub fn query_of(query: &Query) -> String {
     pairs.map(|(name, text)| format!("{name}={}", encoded(text))).collect::<Vec<_>>().join("&")
 }
 
-/// The letters by what they died of, as far as they can be counted in the time of a page.
+/// The letters by cause, as far as they can be counted in the time of a page.
 async fn causes(queue: &Queue) -> Result<Option<Counted>, Problem> {
     let counted =
         dead::count(queue, &Filter::default(), &mut Until::after(TIME)).await.map_err(|error| problem(&error))?;
@@ -110,12 +110,12 @@ fn by_cause(causes: &Counted, query: &Query) -> Markup {
         ul.links aria-label="By cause" {
             @if causes.stopped { li.muted { "Of the oldest " (number(count(causes.examined))) ":" } }
             @for total in causes.totals.iter().take(CAUSES) {
+                @let cause = html! { (total.reason) " " (total.code) " " (total.sink) };
                 li {
-                    @if !leads_to_itself(causes, total) { (total.reason) " " (total.code) " " (total.sink) }
-                    @else { a href={ "dead?reason=" (encoded(&total.reason)) "&code=" (encoded(&total.code)) "&sink=" (encoded(&total.sink)) }
-                        aria-current=[chosen(total).then_some("true")] {
-                        (total.reason) " " (total.code) " " (total.sink)
-                    } }
+                    @if leads_to_itself(causes, total) {
+                        a href={ "dead?reason=" (encoded(&total.reason)) "&code=" (encoded(&total.code)) "&sink=" (encoded(&total.sink)) }
+                            aria-current=[chosen(total).then_some("true")] { (cause) }
+                    } @else { (cause) }
                     " " span.muted { (number(count(total.count))) }
                 }
             }
@@ -250,5 +250,38 @@ fn fields(letter: &Letter) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The causes of these reasons, codes and sinks; which of them have links.
+    fn linked(causes: &[[&str; 3]]) -> Vec<bool> {
+        let total = |[reason, code, sink]: &[&str; 3]| Total {
+            reason: (*reason).to_owned(),
+            code: (*code).to_owned(),
+            sink: (*sink).to_owned(),
+            ..Total::default()
+        };
+        let totals: Vec<_> = causes.iter().map(total).collect();
+        let counted = Counted {
+            queue: "q".to_owned(),
+            now_ms: 0,
+            matched: 9,
+            examined: 9,
+            stopped: false,
+            totals: totals.clone(),
+        };
+        totals.iter().map(|total| leads_to_itself(&counted, total)).collect()
+    }
+
+    #[test]
+    fn only_a_cause_whose_link_finds_no_other_letters_has_one() {
+        let (bare, timeout, full) = (["killed", "", ""], ["killed", "timeout", "out"], ["failed", "OOM", "out"]);
+        assert_eq!(linked(&[bare, full]), [true, true]);
+        assert_eq!(linked(&[bare, timeout, full]), [false, true, true], "an empty code means any");
+        assert_eq!(linked(&[["others", "", ""], full]), [false, true], "no letter has this reason");
     }
 }
