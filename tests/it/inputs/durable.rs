@@ -23,6 +23,42 @@ async fn follows(master: &RedisServer) {
     .await;
 }
 
+/// An input `late` that is durable so.
+fn yaml(server: &RedisServer, url: &str, durability: &str) -> String {
+    format!(
+        "redis: {{ url: '{}', command_timeout: 3s }}\n\
+         sinks: {{ shop: {{ amqp: {{ url: '{url}' }} }} }}\n\
+         inputs: {{ late: {{ amqp: {{ url: '{url}', queue: delay-in }}, topic: late, to: {{ sink: shop }}, \
+         durability: {{ {durability} }} }} }}\n",
+        server.url()
+    )
+}
+
+async fn start_daemon(yaml: &str) -> Daemon {
+    let mut daemon = Daemon::start(yaml).await;
+    daemon.expect_log("input waits").expect_log("queue on hold").expect_log("input down");
+    daemon
+}
+
+/// Publishes ten messages with this name and a number, due in an hour.
+async fn publish(publisher: &Publisher, name: &str) {
+    for n in 0..10 {
+        let name = format!("{name}-{n}");
+        let headers = [("x-delay", AMQPValue::LongInt(3_600_000))];
+        let properties = BasicProperties::default().with_message_id(name.as_str().into());
+        publisher.publish(("delayed", "orders"), properties, &headers, &name).await.expect("publish");
+    }
+}
+
+/// Waits until the input has counted this many messages, scheduled and known ones.
+async fn scheduled(daemon: &Daemon, count: f64) {
+    eventually("scheduled and known messages", PATIENCE, async || {
+        let all = daemon.metric("delaybridge_input_messages_total{input=\"late\"}").await;
+        if all == count { Ok(()) } else { Err(format!("{all}")) }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_message_is_acknowledged_before_the_replica_has_its_job() {
     let mut master = RedisServer::start().await;
@@ -33,41 +69,14 @@ async fn no_message_is_acknowledged_before_the_replica_has_its_job() {
     let url = url(&rabbit);
     let publisher = Publisher::connect(&url).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
-    let publish = async |name: &str| {
-        let headers = [("x-delay", AMQPValue::LongInt(3_600_000))];
-        let properties = BasicProperties::default().with_message_id(name.into());
-        publisher.publish(("delayed", "orders"), properties, &headers, name).await.expect("publish");
-    };
-    let yaml = format!(
-        "redis: {{ url: '{}', command_timeout: 3s }}\n\
-         sinks: {{ shop: {{ amqp: {{ url: '{url}' }} }} }}\n\
-         inputs: {{ late: {{ amqp: {{ url: '{url}', queue: delay-in }}, topic: late, to: {{ sink: shop }}, \
-         durability: {{ replicas: 1, timeout: 300ms }} }} }}\n",
-        master.url()
-    );
-    let start_daemon = async || {
-        let mut daemon = Daemon::start(&yaml).await;
-        daemon.expect_log("input waits").expect_log("queue on hold").expect_log("input down");
-        daemon
-    };
-    let mut daemon = start_daemon().await;
-    let scheduled = async |daemon: &Daemon, count: f64| {
-        eventually("scheduled and known messages", PATIENCE, async || {
-            let all = daemon.metric("delaybridge_input_messages_total{input=\"late\"}").await;
-            if all == count { Ok(()) } else { Err(format!("{all}")) }
-        })
-        .await;
-    };
-    for n in 0..10 {
-        publish(&format!("a-{n}")).await;
-    }
+    let yaml = yaml(&master, &url, "replicas: 1, timeout: 300ms");
+    let mut daemon = start_daemon(&yaml).await;
+    publish(&publisher, "a").await;
     scheduled(&daemon, 10.0).await;
 
     // The replica is cut off: messages are taken, and none is acknowledged.
     replica.pause();
-    for n in 0..10 {
-        publish(&format!("b-{n}")).await;
-    }
+    publish(&publisher, "b").await;
     let asked = master.calls("wait").await;
     eventually("the reason", PATIENCE, async || {
         let body = daemon.get("/readyz").await?.body;
@@ -93,7 +102,7 @@ async fn no_message_is_acknowledged_before_the_replica_has_its_job() {
 
     // Another daemon, whose connections have written none of the jobs that the master has: they are known, and yet not on the
     // replica.
-    let mut daemon = start_daemon().await;
+    let mut daemon = start_daemon(&yaml).await;
     eventually("its reason", PATIENCE, async || {
         let body = daemon.get("/readyz").await?.body;
         if body.contains("replicas have it") { Ok(()) } else { Err(body) }
@@ -127,34 +136,9 @@ async fn with_a_file(version: Version) {
     let url = url(&rabbit);
     let publisher = Publisher::connect(&url).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
-    let publish = async |name: &str| {
-        let headers = [("x-delay", AMQPValue::LongInt(3_600_000))];
-        let properties = BasicProperties::default().with_message_id(name.into());
-        publisher.publish(("delayed", "orders"), properties, &headers, name).await.expect("publish");
-    };
-    let yaml = format!(
-        "redis: {{ url: '{}', command_timeout: 3s }}\n\
-         sinks: {{ shop: {{ amqp: {{ url: '{url}' }} }} }}\n\
-         inputs: {{ late: {{ amqp: {{ url: '{url}', queue: delay-in }}, topic: late, to: {{ sink: shop }}, \
-         durability: {{ replicas: 0, aof: true, timeout: 300ms }} }} }}\n",
-        server.url()
-    );
-    let start_daemon = async || {
-        let mut daemon = Daemon::start(&yaml).await;
-        daemon.expect_log("input waits").expect_log("queue on hold").expect_log("input down");
-        daemon
-    };
-    let mut daemon = start_daemon().await;
-    let scheduled = async |daemon: &Daemon, count: f64| {
-        eventually("scheduled and known messages", PATIENCE, async || {
-            let all = daemon.metric("delaybridge_input_messages_total{input=\"late\"}").await;
-            if all == count { Ok(()) } else { Err(format!("{all}")) }
-        })
-        .await;
-    };
-    for n in 0..10 {
-        publish(&format!("a-{n}")).await;
-    }
+    let yaml = yaml(&server, &url, "replicas: 0, aof: true, timeout: 300ms");
+    let mut daemon = start_daemon(&yaml).await;
+    publish(&publisher, "a").await;
     scheduled(&daemon, 10.0).await;
     assert!(server.calls("waitaof").await > 0, "nothing waited for the file");
 
@@ -163,9 +147,7 @@ async fn with_a_file(version: Version) {
         redis::cmd("CONFIG").arg("SET").arg("appendonly").arg(value).exec_async(redis).await.expect("CONFIG SET");
     };
     set(&mut redis, "no").await;
-    for n in 0..10 {
-        publish(&format!("b-{n}")).await;
-    }
+    publish(&publisher, "b").await;
     eventually("the reason", PATIENCE, async || {
         let body = daemon.get("/readyz").await?.body;
         if body.contains("add jobs to topic late") && body.contains("append") { Ok(()) } else { Err(body) }
@@ -183,7 +165,7 @@ async fn with_a_file(version: Version) {
 
     // The file is written again: a daemon that starts then finds all jobs, waits for the file, and acknowledges.
     set(&mut redis, "yes").await;
-    let mut daemon = start_daemon().await;
+    let mut daemon = start_daemon(&yaml).await;
     scheduled(&daemon, 10.0).await;
     eventually("an empty queue", PATIENCE, async || match unacknowledged(&url).await? {
         0 => Ok(()),
