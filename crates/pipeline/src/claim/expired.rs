@@ -147,8 +147,8 @@ impl Expired {
         self.claims.front().copied()
     }
 
-    /// Why nothing of a queue in order can be taken over: Redis refuses to show what is in a claim, and will until somebody has
-    /// corrected that.
+    /// Returns why nothing of a queue in order can be taken over: Redis refuses to show the contents of a claim, and that does not
+    /// pass by itself.
     pub fn unreadable(&self) -> Option<String> {
         let (name, problem) = self.unread.as_ref().filter(|(_, problem)| !problem.passes())?;
         Some(format!("read claim {name}, whose lease is over, for its place in the order: {problem}"))

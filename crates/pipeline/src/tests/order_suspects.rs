@@ -101,7 +101,7 @@ async fn what_may_kill_the_process_waits_until_all_claims_can_be_read() {
     }
 }
 
-/// Nobody would know why nothing arrives.
+/// A queue that stands still says why.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_cannot_be_read_holds_the_queue_and_says_so_until_it_can() {
     let world = world();

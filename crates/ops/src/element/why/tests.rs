@@ -353,7 +353,7 @@ fn of_many_destinations_in_trouble_those_are_named_that_the_element_goes_to() {
         ),
     ] {
         let found = named(names, routes);
-        assert_eq!((found.len(), found[0].as_str()), (4, first), "a page of them helps nobody");
+        assert_eq!((found.len(), found[0].as_str()), (4, first), "three are named, and the number of the others");
         assert_eq!(found[3], "43 further destinations of sink events in trouble, if the element goes there");
     }
 }
