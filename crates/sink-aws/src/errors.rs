@@ -29,8 +29,7 @@ fn row(code: &str) -> Option<Row> {
         | "RequestLimitExceeded"
         | "SlowDown"
         | "ThrottlingRequest"
-        | "OverLimit"
-        | "ServiceUnavailable" => (Class::Backpressure, "aws_throttled", About::Sink, WAIT),
+        | "OverLimit" => (Class::Backpressure, "aws_throttled", About::Sink, WAIT),
         "KmsThrottled" | "KMSThrottling" => (Class::Backpressure, "aws_throttled", About::Target, WAIT),
         "QueueDoesNotExist"
         | "NonExistentQueue"
@@ -77,7 +76,7 @@ fn row(code: &str) -> Option<Row> {
         | "ParameterValueInvalid"
         | "Validation"
         | "ValidationError" => (Class::MessagePermanent, "aws_refused", About::Sink, LIMITS),
-        "InternalFailure" | "InternalError" | "ServiceFailure" | "InternalServerError" => {
+        "InternalFailure" | "InternalError" | "ServiceFailure" | "InternalServerError" | "ServiceUnavailable" => {
             (Class::Transient, "aws_internal", About::Sink, "it is tried again")
         }
         _ => return None,
@@ -115,7 +114,9 @@ pub(super) fn of_request(attempt: &str, status: u16, error: &ServiceError) -> Fa
         code => format!("{status}, {code}"),
     };
     let found = row(&error.code).unwrap_or(match status {
-        429 | 503 => (Class::Backpressure, "aws_throttled", About::Sink, "delivery slows down"),
+        429 => (Class::Backpressure, "aws_throttled", About::Sink, "delivery slows down"),
+        // A server that was too slow answers so for a request that it goes on with.
+        503 => (Class::Transient, "aws_internal", About::Sink, "it is tried again"),
         401 | 403 => (Class::TargetPermanent, "aws_denied", About::Target, "check the rights of the role"),
         300..=399 | 404 | 405 => {
             (Class::TargetPermanent, "aws_no_target", About::Sink, "check `endpoint`: no API of AWS answers there")
@@ -191,7 +192,7 @@ mod tests {
             ("ThrottlingException", Class::Backpressure, "aws_throttled"),
             ("RequestThrottled", Class::Backpressure, "aws_throttled"),
             ("KmsThrottled", Class::Backpressure, "aws_throttled"),
-            ("ServiceUnavailable", Class::Backpressure, "aws_throttled"),
+            ("ServiceUnavailable", Class::Transient, "aws_internal"),
             ("AWS.SimpleQueueService.NonExistentQueue", Class::TargetPermanent, "aws_no_target"),
             ("QueueDoesNotExist", Class::TargetPermanent, "aws_no_target"),
             ("NotFound", Class::TargetPermanent, "aws_no_target"),
@@ -223,7 +224,7 @@ mod tests {
     fn a_request_without_a_known_code_has_the_class_of_its_status() {
         let rows = [
             (429, Class::Backpressure, "aws_throttled"),
-            (503, Class::Backpressure, "aws_throttled"),
+            (503, Class::Ambiguous, "aws_internal"),
             (403, Class::TargetPermanent, "aws_denied"),
             (404, Class::TargetPermanent, "aws_no_target"),
             (301, Class::TargetPermanent, "aws_no_target"),
@@ -237,8 +238,11 @@ mod tests {
             let failure = of_request("send", status, &error("", false));
             assert_eq!((failure.class, failure.code), (class, code), "{status}");
         }
-        let internal = of_request("send", 500, &error("InternalFailure", false));
-        assert_eq!((internal.class, internal.code), (Class::Ambiguous, "aws_internal"));
+        for (status, code) in [(500, "InternalFailure"), (503, "ServiceUnavailable")] {
+            let internal = of_request("send", status, &error(code, false));
+            assert_eq!((internal.class, internal.code), (Class::Ambiguous, "aws_internal"), "{code}");
+        }
+        assert_eq!(of_request("send", 503, &error("SlowDown", false)).class, Class::Backpressure);
         let topic = ServiceError { text: "Invalid parameter: TopicArn".to_owned(), ..error("InvalidParameter", true) };
         let wrong = of_request("send", 400, &topic);
         assert_eq!((wrong.class, wrong.code), (Class::TargetPermanent, "aws_no_target"), "not the message's fault");

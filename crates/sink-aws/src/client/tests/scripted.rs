@@ -140,7 +140,7 @@ async fn each_entry_of_an_answer_is_one_elements() {
 async fn the_refusal_of_a_whole_request_is_that_of_each() {
     let rows: [(Script, Class, &str); 5] = [
         (&[(400, r#"{"__type":"x#ThrottlingException"}"#)], Class::Backpressure, "aws_throttled"),
-        (&[(503, "busy")], Class::Backpressure, "aws_throttled"),
+        (&[(503, "busy")], Class::Ambiguous, "aws_internal"),
         (&[(400, r#"{"__type":"x#QueueDoesNotExist"}"#)], Class::TargetPermanent, "aws_no_target"),
         (&[(500, "")], Class::Ambiguous, "aws_error"),
         (&[(0, "")], Class::Ambiguous, "connection_lost"),
