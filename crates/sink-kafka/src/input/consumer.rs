@@ -7,23 +7,24 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rdkafka::TopicPartitionList;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::Message;
 use rdkafka::statistics::Statistics;
 use rdkafka::types::RDKafkaErrorCode as Code;
-use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::KafkaInputSpec;
 use super::errors::failure;
-use super::record::{RecordPlace, arrival};
+use super::offsets::UnconfirmedOffsets;
+use super::record::{Partition, RecordPlace, arrival};
 use crate::client::proof::Proof;
 use crate::client::settings::security;
 use delaybridge_core::message::Failure;
@@ -42,6 +43,8 @@ const UNPAUSED: Duration = Duration::from_secs(1);
 const SHORT: Duration = Duration::from_millis(5);
 /// The wait before the client is made again.
 const AGAIN: Duration = Duration::from_secs(2);
+/// The time that the last offsets have to be committed.
+const LAST_COMMIT: Duration = Duration::from_secs(10);
 /// The time-out of questions.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -62,9 +65,6 @@ pub(super) struct TakenRecords {
     pub(super) reply: SyncSender<Vec<RecordEnd>>,
 }
 
-/// A partition of a topic.
-type Partition = (String, i32);
-
 /// The number of times that each partition was taken away. A record of an earlier term comes to another member of the group, or
 /// again to this one; its offset is not committed.
 #[derive(Default)]
@@ -84,6 +84,7 @@ impl PartitionTerms {
 struct InputListener {
     proof: Proof,
     terms: PartitionTerms,
+    unconfirmed: UnconfirmedOffsets,
     /// Whether partitions have come since this was looked at. The client keeps a pause beyond the assignment, and knows none of a
     /// partition that is new.
     assigned: AtomicBool,
@@ -125,7 +126,9 @@ impl ConsumerContext for InputListener {
         if let Rebalance::Revoke(partitions) = rebalance {
             let mut terms = self.terms.0.lock();
             for of in partitions.elements() {
-                *terms.entry((of.topic().to_owned(), of.partition())).or_default() += 1;
+                let partition = (of.topic().to_owned(), of.partition());
+                self.unconfirmed.revoked(&partition);
+                *terms.entry(partition).or_default() += 1;
             }
         }
     }
@@ -134,6 +137,13 @@ impl ConsumerContext for InputListener {
         if let Rebalance::Assign(_) = rebalance {
             self.assigned.store(true, Ordering::Relaxed);
             self.events.up(&self.address);
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
+        match result {
+            Ok(()) => self.unconfirmed.confirmed(offsets),
+            Err(error) => tracing::debug!(%error, "commit offsets"),
         }
     }
 }
@@ -191,7 +201,8 @@ fn consume(
             // A pause throws away what was fetched ahead: only a batch that takes long is worth one.
             match batch.ends.recv_timeout(if batch.paused { Duration::ZERO } else { UNPAUSED }) {
                 Ok(ends) => {
-                    finish(&consumer, events, &batch.places, ends, &mut held, CommitMode::Async);
+                    finish(&consumer, events, &batch.places, ends, &mut held);
+                    commit(&consumer, consumer.context().unconfirmed.to_send(Instant::now()), CommitMode::Async);
                     if batch.paused {
                         resume(&consumer, &held);
                     }
@@ -219,6 +230,7 @@ fn consume(
         records
             .retain(|(place, _)| !terms.is_over(place) && !held.contains_key(&(place.topic.clone(), place.partition)));
         if records.is_empty() {
+            commit(&consumer, consumer.context().unconfirmed.to_send_again(Instant::now()), CommitMode::Async);
             continue;
         }
         let (reply, ends) = sync_channel(1);
@@ -232,9 +244,34 @@ fn consume(
     if let Some(OpenBatch { places, ends, .. }) = waiting
         && let Ok(ends) = ends.recv()
     {
-        finish(&consumer, events, &places, ends, &mut held, CommitMode::Sync);
+        finish(&consumer, events, &places, ends, &mut held);
     }
+    commit_all(&consumer);
     Ok(())
+}
+
+/// Commits what is not confirmed yet, again and again for a while: a group that has just lost its coordinator takes nothing.
+fn commit_all(consumer: &BaseConsumer<InputListener>) {
+    let end = Instant::now() + LAST_COMMIT;
+    while let Some(offsets) = consumer.context().unconfirmed.to_send(Instant::now()) {
+        if commit(consumer, Some(offsets), CommitMode::Sync) || Instant::now() > end {
+            return;
+        }
+        // The client takes answers in while it is polled; records that come now are read again after the restart.
+        drop(consumer.poll(POLL));
+    }
+}
+
+/// Sends offsets. Returns whether they are confirmed.
+fn commit(consumer: &BaseConsumer<InputListener>, offsets: Option<TopicPartitionList>, mode: CommitMode) -> bool {
+    let Some(offsets) = offsets else { return true };
+    match consumer.commit(&offsets, mode) {
+        Ok(()) => matches!(mode, CommitMode::Sync),
+        Err(error) => {
+            tracing::debug!(%error, "commit offsets");
+            false
+        }
+    }
 }
 
 /// Records that are there, after a wait for the first one.
@@ -270,14 +307,13 @@ fn taken(
     Ok(records)
 }
 
-/// Commits the offsets behind the last record of each partition that is done without a gap.
+/// Notes the offsets behind the last record of each partition that is done without a gap, and what holds a partition.
 fn finish(
     consumer: &BaseConsumer<InputListener>,
     events: &InputEvents,
     places: &[RecordPlace],
     ends: Vec<RecordEnd>,
     held: &mut HeldPartitions,
-    mode: CommitMode,
 ) {
     let context = consumer.context();
     let mut pause = TopicPartitionList::new();
@@ -289,20 +325,12 @@ fn finish(
             held.insert(partition, (place.term, text));
         }
     }
-    let mut offsets = TopicPartitionList::new();
     let lost: HashSet<_> = places.iter().filter(|place| context.terms.is_over(place)).collect();
     let is_lost = |topic: &str, partition| lost.iter().any(|at| at.topic == topic && at.partition == partition);
     for ((topic, partition), next) in next_offsets(places, &ends) {
-        if is_lost(&topic, partition) {
-            continue;
+        if !is_lost(&topic, partition) {
+            context.unconfirmed.add((topic, partition), next);
         }
-        // A partition that cannot be listed is read again.
-        drop(offsets.add_partition_offset(&topic, partition, Offset::Offset(next)));
-    }
-    if offsets.count() > 0
-        && let Err(error) = consumer.commit(&offsets, mode)
-    {
-        tracing::debug!(%error, "commit offsets");
     }
     if let Some((_, why)) = held.values().next() {
         drop(consumer.pause(&pause));
@@ -363,6 +391,7 @@ fn client(spec: &KafkaInputSpec, address: &str, events: &InputEvents) -> Result<
     let listener = InputListener {
         proof,
         terms: PartitionTerms::default(),
+        unconfirmed: UnconfirmedOffsets::default(),
         assigned: AtomicBool::default(),
         events: events.clone(),
         address: address.to_owned(),

@@ -1,7 +1,6 @@
 //! The input against a real Kafka: the contract.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -13,7 +12,7 @@ use super::tests::spec;
 use super::{IdentityFrom, KafkaInputSpec};
 use crate::client::tests::rig::{Alone, PATIENCE, unique};
 use delaybridge_input::{Input, InputConnector};
-use delaybridge_testing::input::InputRig;
+use delaybridge_testing::input::{self, InputRig};
 use delaybridge_testing::input_contract_tests;
 
 /// A topic with a group and a dead-letter topic, at a broker that no other test uses meanwhile.
@@ -80,13 +79,17 @@ impl InputRig for KafkaInputRig {
     }
 
     async fn outage(&mut self) {
-        self.kafka.freeze(1);
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.kafka.kill();
     }
 
     async fn recover(&mut self) {
-        self.kafka.thaw(1);
+        self.kafka.restart();
     }
 }
 
 input_contract_tests!(KafkaInputRig::new());
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_decided_during_an_outage_is_settled_by_the_stop_after_it() {
+    input::what_is_decided_during_an_outage_is_settled_by_the_stop_after_it(KafkaInputRig::new()).await;
+}

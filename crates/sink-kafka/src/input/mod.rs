@@ -9,6 +9,7 @@ mod consumer;
 mod contract;
 mod decide;
 mod errors;
+mod offsets;
 mod record;
 
 use std::sync::Arc;

@@ -10,6 +10,9 @@ use delaybridge_input::Arrival;
 /// The header with the id of a message.
 const MESSAGE_ID: &str = "x-message-id";
 
+/// A partition of a topic.
+pub(super) type Partition = (String, i32);
+
 /// The place of a record, and when the partition was ours.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RecordPlace {

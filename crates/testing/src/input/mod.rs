@@ -188,6 +188,27 @@ pub async fn an_input_goes_on_after_an_outage(mut rig: impl InputRig) {
     assert_eq!(rig.left().await, 0);
 }
 
+/// For a place that keeps who has read what, and does not give out again what was read: nothing else would settle the message.
+pub async fn what_is_decided_during_an_outage_is_settled_by_the_stop_after_it(mut rig: impl InputRig) {
+    let mut world = World::new();
+    rig.publish("m-1", &[HOUR], "first").await;
+    let running = world.run(&rig);
+    world.scheduled(1).await;
+    world.server.kill();
+    rig.publish("m-2", &[HOUR], "second").await;
+    // Long enough for the input to take it.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    rig.outage().await;
+    // It starts empty.
+    world.server.restart();
+    world.scheduled(1).await;
+    // Long enough for the answer to get to the input.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    rig.recover().await;
+    running.end().await;
+    assert_eq!(rig.left().await, 0);
+}
+
 pub async fn nothing_is_taken_after_the_stop(mut rig: impl InputRig) {
     let world = World::new();
     let running = world.run(&rig);

@@ -1,0 +1,102 @@
+//! The offsets that the group has not confirmed yet. A commit that fails is sent again: after a restart, the records behind it
+//! would come once more.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::record::Partition;
+
+/// The wait for a confirmation before offsets are sent again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Offsets that were sent, or are to be sent, until the group has confirmed them.
+#[derive(Default)]
+pub(super) struct UnconfirmedOffsets(Mutex<Sent>);
+
+#[derive(Default)]
+struct Sent {
+    offsets: HashMap<Partition, i64>,
+    last: Option<Instant>,
+}
+
+impl UnconfirmedOffsets {
+    /// Adds an offset, in place of an earlier one of its partition.
+    pub(super) fn add(&self, partition: Partition, offset: i64) {
+        self.0.lock().offsets.insert(partition, offset);
+    }
+
+    /// All offsets, which the caller sends at this moment; `None` without one.
+    pub(super) fn to_send(&self, now: Instant) -> Option<TopicPartitionList> {
+        let mut sent = self.0.lock();
+        sent.last = Some(now);
+        let mut list = TopicPartitionList::with_capacity(sent.offsets.len());
+        for ((topic, partition), offset) in &sent.offsets {
+            // A partition that cannot be listed is read again.
+            drop(list.add_partition_offset(topic, *partition, Offset::Offset(*offset)));
+        }
+        (list.count() > 0).then_some(list)
+    }
+
+    /// The offsets that have waited too long for their confirmation, as [`UnconfirmedOffsets::to_send`].
+    pub(super) fn to_send_again(&self, now: Instant) -> Option<TopicPartitionList> {
+        let is_early = self.0.lock().last.is_none_or(|last| now < last + AGAIN);
+        if is_early { None } else { self.to_send(now) }
+    }
+
+    /// Removes offsets that the group has confirmed, beside those that are behind a newer one by now.
+    pub(super) fn confirmed(&self, list: &TopicPartitionList) {
+        let mut sent = self.0.lock();
+        for of in list.elements() {
+            let partition = (of.topic().to_owned(), of.partition());
+            if of.error().is_ok() && sent.offsets.get(&partition).is_some_and(|at| of.offset() == Offset::Offset(*at)) {
+                sent.offsets.remove(&partition);
+            }
+        }
+    }
+
+    /// Removes the offset of a partition that this member has no longer.
+    pub(super) fn revoked(&self, partition: &Partition) {
+        self.0.lock().offsets.remove(partition);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(offsets: &[(i32, i64)]) -> TopicPartitionList {
+        let mut list = TopicPartitionList::new();
+        for (partition, offset) in offsets {
+            list.add_partition_offset("t", *partition, Offset::Offset(*offset)).expect("an offset");
+        }
+        list
+    }
+
+    fn offsets(list: Option<TopicPartitionList>) -> Vec<(i32, i64)> {
+        let list = list.unwrap_or_default();
+        let elements = list.elements();
+        let pairs = elements.iter().map(|of| (of.partition(), of.offset().to_raw().expect("an offset")));
+        let mut pairs: Vec<_> = pairs.collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
+    #[test]
+    fn offsets_are_sent_until_they_are_confirmed() {
+        let (unconfirmed, begin) = (UnconfirmedOffsets::default(), Instant::now());
+        assert_eq!(offsets(unconfirmed.to_send(begin)), []);
+        unconfirmed.add(("t".to_owned(), 0), 5);
+        unconfirmed.add(("t".to_owned(), 1), 8);
+        assert_eq!(offsets(unconfirmed.to_send(begin)), [(0, 5), (1, 8)]);
+        assert_eq!(offsets(unconfirmed.to_send_again(begin + AGAIN / 2)), []);
+        unconfirmed.add(("t".to_owned(), 0), 9);
+        unconfirmed.confirmed(&list(&[(0, 5), (1, 8)]));
+        assert_eq!(offsets(unconfirmed.to_send_again(begin + AGAIN)), [(0, 9)], "the newer one is not confirmed");
+        assert_eq!(offsets(unconfirmed.to_send_again(begin + AGAIN)), [], "it was just sent");
+        unconfirmed.revoked(&("t".to_owned(), 0));
+        assert_eq!(offsets(unconfirmed.to_send(begin + 3 * AGAIN)), []);
+    }
+}
