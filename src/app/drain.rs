@@ -85,7 +85,7 @@ pub(super) async fn run(
     // one task.
     let claimers = process.claimers.load(Ordering::Relaxed);
     let waiting = tasks.len().saturating_sub(keepers).max(claimers);
-    let unknown = process.not_found.load(Ordering::Relaxed) + waiting as u64;
+    let unknown = process.not_found.load(Ordering::Relaxed) + process.left.count() + waiting as u64;
     for registry in all {
         registry.places().into_iter().filter_map(|place| registry.events(place)).for_each(|events| events.sum_up(true));
     }

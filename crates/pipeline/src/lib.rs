@@ -16,6 +16,7 @@ pub mod deliver;
 pub mod fault_injection;
 pub mod gate;
 pub mod leases;
+pub mod left;
 pub mod limits;
 pub mod modes;
 pub mod pause;

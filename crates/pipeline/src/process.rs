@@ -10,6 +10,7 @@ use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::left::LeftToLeases;
 use crate::limits::budget::Budget;
 use crate::limits::large::Large;
 use delaybridge_spans::Tracer;
@@ -41,6 +42,8 @@ pub struct Process {
     pub claimers: AtomicUsize,
     /// Lost claims that the end of the drain left behind: their entries wait for their leases.
     pub not_found: AtomicU64,
+    /// Claims that changes of queues have left to their leases.
+    pub left: LeftToLeases,
     /// A delivery or a settling panicked outside of an element's own work: nothing can be relied on any more.
     pub failed: CancellationToken,
     /// The running deliveries and settlements.
@@ -71,6 +74,7 @@ impl Process {
             give_up: CancellationToken::new(),
             claimers: AtomicUsize::new(0),
             not_found: AtomicU64::new(0),
+            left: LeftToLeases::default(),
             failed: CancellationToken::new(),
             tasks: TaskTracker::new(),
             events,

@@ -76,9 +76,9 @@ struct RestAt {
 
 impl Claimer {
     fn new(queue: Arc<ActiveQueue>, heartbeat: Heartbeat, registry: Option<Arc<QueueRegistry>>) -> Claimer {
-        // What a change of the queue left to its leases need not wait for their ends. In order, it is another owner's.
-        let (owner, now_ms) = (queue.store.owner(), queue.home().now_ms());
-        let left_here = queue.leases.take_forgotten().into_iter().filter(|claim| claim.name.owner == owner);
+        // What a change of the queue left to its leases need not wait for their ends.
+        let now_ms = queue.home().now_ms();
+        let left_here = queue.leases.take_forgotten().into_iter();
         let lost = left_here.map(|claim| Lost::forgotten(claim, now_ms)).collect();
         Claimer {
             rest: registry.map(|registry| RestAt { registry, not_before: Instant::now() }),

@@ -45,6 +45,8 @@ struct LeaseState {
     left: BTreeMap<u64, History>,
     /// The history in which all claims that are held are known to be what they were.
     known_in: Option<History>,
+    /// Whether no queue of this process asks any more for what is forgotten here.
+    is_over: bool,
 }
 
 /// A claim of this process that is left to its lease, or to the queue that follows.
@@ -176,35 +178,57 @@ impl Leases {
 
     /// Lets go of what is held: its leases run out. How many elements that are.
     pub fn forget(&self) -> usize {
-        self.with(|state| {
-            let held = std::mem::take(&mut state.held);
-            let open = held.values().filter(|claim| claim.open() > 0 && !claim.is_lost());
-            let forgotten =
-                |claim: &Arc<Claim>| Forgotten { name: claim.name, not_after_ms: claim.not_after_ms, may_repeat: true };
-            state.forgotten.extend(open.map(forgotten));
-            held.values().map(|claim| claim.open()).sum()
-        })
+        let held = self.with(|state| std::mem::take(&mut state.held));
+        let open = held.values().filter(|claim| claim.open() > 0 && !claim.is_lost());
+        self.leave(open.map(|claim| Forgotten {
+            name: claim.name,
+            not_after_ms: claim.not_after_ms,
+            may_repeat: true,
+        }));
+        held.values().map(|claim| claim.open()).sum()
     }
 
-    /// Leaves claims that were not found in time to the queue that follows.
+    /// Leaves claims to the queue that follows; if it has begun already, to their leases.
     pub fn leave(&self, claims: impl IntoIterator<Item = Forgotten>) {
-        self.with(|state| state.forgotten.extend(claims));
+        self.with(|state| {
+            state.forgotten.extend(claims);
+            if state.is_over {
+                self.left_to_leases(state.forgotten.drain(..));
+            }
+        });
     }
 
-    /// Takes over what is remembered of claims that have ended, or were let go of.
+    /// Takes over what is remembered of claims that have ended, or were let go of. In order, the queue that follows is another owner,
+    /// which waits for the leases of the one before.
     pub fn inherit(&self, before: &Leases) {
-        let LeaseState { held: _, mut ended, mut forgotten, mut left, known_in: _ } = before.with(|state| LeaseState {
-            held: HashMap::default(),
-            ended: std::mem::take(&mut state.ended),
-            forgotten: std::mem::take(&mut state.forgotten),
-            left: std::mem::take(&mut state.left),
-            known_in: None,
+        let (mut ended, forgotten, mut left) = before.with(|state| {
+            (std::mem::take(&mut state.ended), std::mem::take(&mut state.forgotten), std::mem::take(&mut state.left))
         });
+        let owner = self.queue.store.owner();
+        let (mut own, others): (Vec<_>, Vec<_>) = forgotten.into_iter().partition(|claim| claim.name.owner == owner);
+        before.left_to_leases(others);
+        before.give_up();
         self.with(|state| {
             state.ended.append(&mut ended);
-            state.forgotten.append(&mut forgotten);
+            state.forgotten.append(&mut own);
             state.left.append(&mut left);
         });
+    }
+
+    /// No queue of this process asks any more for what is forgotten here.
+    pub fn give_up(&self) {
+        self.with(|state| {
+            state.is_over = true;
+            self.left_to_leases(state.forgotten.drain(..));
+        });
+    }
+
+    fn left_to_leases(&self, claims: impl IntoIterator<Item = Forgotten>) {
+        let now_ms = self.queue.home().now_ms();
+        for claim in claims {
+            let runs_ms = claim.not_after_ms.saturating_sub(now_ms).try_into().unwrap_or(0);
+            self.queue.process.left.add(self.queue.spec.lease.saturating_add(Duration::from_millis(runs_ms)));
+        }
     }
 
     /// Takes out the claims that the queue before this one let go of.

@@ -50,6 +50,9 @@ impl QueueRegistry {
         let owner = self.owner_of(&spec);
         self.slots.write()[place] = QueueSlot::new(spec, owner, events);
         self.fill_slot(&mut state, place, before.as_deref());
+        if let Some(before) = before {
+            before.leases.give_up();
+        }
     }
 
     /// A further queue. It looks at once.
@@ -76,7 +79,9 @@ impl QueueRegistry {
     /// The queue at a closed place is gone. What is shown of it is the caller's to remove.
     pub fn clear(&self, place: usize) {
         let mut state = self.state.lock();
-        take(&mut state, place);
+        if let Some(queue) = take(&mut state, place) {
+            queue.leases.give_up();
+        }
         state.free.insert(place);
         self.process.events.status().remove_queue();
         self.changes.fetch_add(1, Ordering::AcqRel);

@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering;
 
 use super::rest::Many;
 use super::*;
+use crate::leases::Forgotten;
 use crate::retire;
 use crate::tests::world::Trouble;
+use delaybridge_ledger::claims::ClaimName;
 use delaybridge_model::Ordered;
 use delaybridge_testing::memory::{Fault, Op};
 
@@ -116,6 +118,38 @@ async fn what_a_change_left_to_its_leases_is_left_over_at_a_stop_that_comes_at_o
     many.stop().await;
     assert_eq!(registry.process().not_found.load(Ordering::Relaxed), 0, "nobody looked for it");
     assert!(registry.left_over() > 0, "the exit code says that something was left");
+}
+
+/// In order, the queue that follows waits for the leases of the one before, and one that is removed has none that follows.
+#[tokio::test(start_paused = true)]
+async fn what_no_queue_looks_for_is_left_over_until_its_lease_ends() {
+    for is_removed in [false, true] {
+        let sink = sink();
+        let many = Many::start(1, &sink, |spec| spec.order = Some(Box::new(Ordered::Queue)));
+        many.server.in_order("q0");
+        sink.stall(true);
+        (0..10).for_each(|n| many.offer_in(0, Duration::from_millis(n), n));
+        eventually("the first to be at the sink", || sink.attempts().len() == 1 && many.in_flight().0 == 10).await;
+        many.server.set_up(false);
+        let left = &many.registry.process().left;
+        let queue = many.registry.close(0).unwrap();
+        assert_eq!(retire::drain(&queue, 10 * SECOND).await, 10);
+        assert_eq!(left.count(), 0, "the queue that follows may find it");
+        if is_removed {
+            many.registry.clear(0);
+        } else {
+            many.registry.open(0, many.registry.spec(0));
+        }
+        let claims = left.count();
+        assert!(claims > 0, "a stop says that something is left");
+        queue.leases.leave([Forgotten { name: ClaimName::new([7; 8], 7), not_after_ms: 0, may_repeat: false }]);
+        assert_eq!((queue.leases.forgotten(), left.count()), (0, claims + 1), "what comes late is left as well");
+        many.server.set_up(true);
+        sink.stall(false);
+        tokio::time::sleep(2 * LEASE).await;
+        assert_eq!((left.count(), sink.taken().len()), (0, if is_removed { 0 } else { 10 }));
+        many.stop().await;
+    }
 }
 
 /// While Redis is away nothing can be written: what is in flight is left to its leases, and found by the queue that follows.
