@@ -93,7 +93,13 @@ impl<'a> RecordDelivery<'a> {
 
     /// Puts the record into the local queue.
     pub(super) fn send(&self, producer: &Producer, reply: ReportTo) -> Result<(), Code> {
-        producer.send(self.topic, self.key, self.message, reply).map_err(|NotQueued(code)| code)
+        producer.send((self.topic, None), self.key, self.message, reply).map_err(|NotQueued(code)| code)
+    }
+
+    /// The same, for a record of this partition.
+    pub(super) fn send_to(&self, producer: &Producer, partition: u32, reply: ReportTo) -> Result<(), Code> {
+        let sent = producer.send((self.topic, Some(partition)), self.key, self.message, reply);
+        sent.map_err(|NotQueued(code)| code)
     }
 
     fn left(&self) -> Duration {

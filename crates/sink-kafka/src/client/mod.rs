@@ -17,6 +17,7 @@ pub(crate) mod proof;
 mod reading;
 mod record;
 mod reports;
+mod run;
 mod search;
 mod seen;
 pub(crate) mod settings;
@@ -40,7 +41,7 @@ use crate::tokens::LoginTokens;
 use crate::{KafkaDestination, KafkaSpec, NAME};
 use batch::RoomWaiters;
 use delaybridge_core::message::{Failure, Outcome};
-use delaybridge_sink::{Answers, Destination, Lookup, Outbound, Sink};
+use delaybridge_sink::{Answers, Destination, Lookup, Outbound, RunSink, Sink};
 use lookup::KafkaLookup;
 use producer::Defect;
 pub(crate) use producer::blocking;
@@ -67,6 +68,8 @@ pub struct KafkaSink {
     batches: Slot,
     /// Sends again, each by itself, the records of a batch that was refused as a whole.
     alone: Slot,
+    /// Sends runs.
+    runs: Slot,
     /// Whose record is sent alone now.
     turns: Semaphore,
     topics: SinkTopics,
@@ -82,7 +85,7 @@ impl KafkaSink {
         let tokens = proof::tokens(&spec);
         let slot = |purpose| Slot::new(spec.clone(), timeout, purpose, defect.clone(), tokens.clone());
         let (batches, alone) = (slot(ProducerPurpose::Batches).warmed(), slot(ProducerPurpose::Alone));
-        let turns = Semaphore::new(ALONE);
+        let (runs, turns) = (slot(ProducerPurpose::Runs), Semaphore::new(ALONE));
         let lookup = KafkaLookup::new(spec.clone(), timeout, tokens.clone());
         KafkaSink {
             spec,
@@ -90,6 +93,7 @@ impl KafkaSink {
             tokens,
             batches,
             alone,
+            runs,
             turns,
             topics: SinkTopics::new(),
             room: RoomWaiters::default(),
@@ -114,6 +118,10 @@ impl Sink for KafkaSink {
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
         self.deliver_batch(batch, answers).boxed()
+    }
+
+    fn runs(&self) -> Option<&dyn RunSink> {
+        Some(self)
     }
 
     fn copies(&self, _bytes: usize) -> u64 {
@@ -145,10 +153,20 @@ impl Sink for KafkaSink {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             let flush = FLUSH.min(self.timeout);
-            let closing = [self.batches.close(), self.alone.close()].into_iter().flatten();
+            let closing = [self.batches.close(), self.alone.close(), self.runs.close()].into_iter().flatten();
             let closed = closing.map(|producer| async move { producer.close(flush).await });
             futures_util::future::join_all(closed).await;
         }
         .boxed()
+    }
+}
+
+impl RunSink for KafkaSink {
+    fn line(&self, destination: &Destination) -> Option<u32> {
+        self.line_of(destination)
+    }
+
+    fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        async move { self.deliver_in_order(&run, answers).await }.boxed()
     }
 }

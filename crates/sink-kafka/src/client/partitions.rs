@@ -18,6 +18,9 @@ const MOST: usize = 1_000;
 /// Time for which they are remembered; a topic in trouble is asked for again with each record that fails.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
+/// Time for which the number of partitions of a topic is taken as it is: less than that after which librdkafka asks again.
+const FRESH: Duration = Duration::from_secs(60);
+
 /// The number of partitions of topics of which some are in trouble.
 #[derive(Debug, Default)]
 pub(super) struct Partitions {
@@ -50,6 +53,56 @@ impl Partitions {
         let topics = self.topics.lock();
         let (count, since) = topics.get(topic)?;
         (since.elapsed() < REMEMBERED && *count > 0).then(|| partition(key, *count))
+    }
+}
+
+/// The numbers of partitions of topics, for records whose order matters.
+#[derive(Debug, Default)]
+pub(super) struct PartitionCounts(Mutex<HashMap<Arc<str>, PartitionCount>>);
+
+/// The number of partitions of one topic.
+#[derive(Debug, Clone, Copy)]
+struct PartitionCount {
+    count: u32,
+    asked: Instant,
+    /// The time of the last change, where there was one.
+    changed: Option<Instant>,
+}
+
+impl PartitionCounts {
+    /// Notes how many partitions a topic has.
+    pub(super) fn note(&self, topic: &Arc<str>, count: u32) {
+        let (mut counts, asked) = (self.0.lock(), Instant::now());
+        let before = counts.get(topic).copied();
+        if before.is_none() && counts.len() >= MOST {
+            counts.clear();
+        }
+        let changed = before.and_then(|before| if before.count == count { before.changed } else { Some(asked) });
+        counts.insert(topic.clone(), PartitionCount { count, asked, changed });
+    }
+
+    /// The topic may be gone, and come back with another number.
+    pub(super) fn doubt(&self, topic: &str) {
+        if let Some(known) = self.0.lock().get_mut(topic) {
+            known.changed = Some(Instant::now());
+        }
+    }
+
+    /// The partition of a record with this key. A record without one has any, unless there is only one. `None` for a while after
+    /// the number has changed: what was on one partition by the number before may be on two now.
+    pub(super) fn of(&self, topic: &str, key: Option<&[u8]>) -> Option<u32> {
+        let PartitionCount { count, changed, .. } = *self.0.lock().get(topic)?;
+        match (count, key) {
+            _ if changed.is_some_and(|changed| changed.elapsed() < FRESH) => None,
+            (1, _) => Some(0),
+            (2.., Some(key)) => Some(partition(key, count)),
+            _ => None,
+        }
+    }
+
+    /// Whether the number is not known, or so old that partitions may have been added.
+    pub(super) fn is_old(&self, topic: &str) -> bool {
+        self.0.lock().get(topic).is_none_or(|known| known.asked.elapsed() > FRESH)
     }
 }
 
@@ -93,6 +146,25 @@ mod tests {
         check("a-little-bit-longer-string", -1_486_304_829);
         check("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58_897_971);
         check("abc", 479_470_107);
+    }
+
+    #[test]
+    fn records_have_a_partition_while_the_number_is_certain() {
+        let (counts, topic) = (PartitionCounts::default(), Arc::from("t"));
+        assert!(counts.is_old("t") && counts.of("t", Some(b"21")).is_none());
+        counts.note(&topic, 3);
+        assert!(!counts.is_old("t"));
+        assert_eq!(counts.of("t", Some(b"21")), Some(partition(b"21", 3)));
+        assert_eq!(counts.of("t", None), None);
+        counts.note(&topic, 3);
+        assert!(counts.of("t", Some(b"21")).is_some());
+        counts.note(&topic, 4);
+        assert_eq!(counts.of("t", Some(b"21")), None, "a partition was added just now");
+        let one = Arc::from("one");
+        counts.note(&one, 1);
+        assert_eq!((counts.of("one", Some(b"21")), counts.of("one", None)), (Some(0), Some(0)));
+        counts.doubt("one");
+        assert_eq!(counts.of("one", None), None);
     }
 
     #[test]

@@ -120,6 +120,12 @@ impl ProducerContext for ProducerListener {
                 }
                 reports.put(place, report);
             }
+            ReportTo::Run(reports, place) => {
+                if report.error.is_none() {
+                    self.health.answered();
+                }
+                reports.put(place, report);
+            }
         }
     }
 }
@@ -221,14 +227,15 @@ impl Producer {
         self.health.is_finished() || self.topics.is_full()
     }
 
-    /// Puts the element's record into the local queue, in the order of the calls. Never blocks.
+    /// Puts the element's record into the local queue, in the order of the calls: for this partition, or that of its key. Never
+    /// blocks.
     ///
     /// # Errors
     ///
     /// Why it is not in the queue.
     pub(super) fn send(
         &self,
-        topic: &str,
+        (topic, partition): (&str, Option<u32>),
         key: Option<&[u8]>,
         message: &Outbound,
         reply: ReportTo,
@@ -239,7 +246,7 @@ impl Producer {
         // The pointer of an empty body is not null, so librdkafka writes an empty value and no tombstone.
         let record = BaseRecord {
             topic,
-            partition: None,
+            partition: partition.and_then(|number| number.try_into().ok()),
             payload: Some(&message.body[..]),
             key,
             timestamp: None,

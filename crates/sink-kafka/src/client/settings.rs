@@ -16,6 +16,8 @@ pub(super) enum ProducerPurpose {
     Batches,
     /// Each record is a batch of its own: whatever is refused is refused for this record.
     Alone,
+    /// Nothing is written behind a record that failed; see `run.rs`.
+    Runs,
     /// Only asks, and so never makes a broker create a topic.
     Check,
 }
@@ -68,7 +70,7 @@ pub(super) fn settings(
     config.set_log_level(RDKafkaLogLevel::Info);
     let limit = match purpose {
         ProducerPurpose::Alone => alone_timeout(message_timeout(timeout)),
-        ProducerPurpose::Batches | ProducerPurpose::Check => message_timeout(timeout),
+        ProducerPurpose::Batches | ProducerPurpose::Runs | ProducerPurpose::Check => message_timeout(timeout),
     };
     let kbytes = QUEUE_KBYTES.max(u64::from(spec.max_message_size).saturating_mul(2) / 1024);
     config
@@ -100,6 +102,9 @@ pub(super) fn settings(
     match purpose {
         ProducerPurpose::Batches => {}
         ProducerPurpose::Alone => drop(config.set("batch.num.messages", "1").set("linger.ms", "0")),
+        ProducerPurpose::Runs => drop(
+            config.set("max.in.flight", "1").set("message.timeout.ms", "0").set("enable.gapless.guarantee", "true"),
+        ),
         ProducerPurpose::Check => drop(config.set("allow.auto.create.topics", "false")),
     }
     security(&mut config, spec, password);

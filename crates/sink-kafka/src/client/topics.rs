@@ -13,12 +13,14 @@ use parking_lot::{Mutex, MutexGuard};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::Semaphore;
 
-use super::partitions::Partitions;
+use super::partitions::{PartitionCounts, Partitions};
 use super::producer::{Producer, blocking};
 
 /// Topics that are remembered as doubtful. More of them come out of payloads, and what is wrong there is each element's
 /// own fault.
 const DOUBTS: usize = 1000;
+/// The time-out of a question that nobody waits for.
+const QUESTION: Duration = Duration::from_secs(5);
 /// Concurrent requests; each holds a thread.
 const QUESTIONS: usize = 4;
 
@@ -38,8 +40,10 @@ pub(super) enum TopicAnswer {
 pub(super) struct TopicHealth {
     /// A remark on its partitions.
     pub(super) note: Option<String>,
-    /// Some of its partitions are in trouble, and others are not: how many there are in all.
-    partly: Option<u32>,
+    /// The number of its partitions.
+    partitions: u32,
+    /// Whether some of them are in trouble, and others are not.
+    partly: bool,
 }
 
 type Question = Shared<BoxFuture<'static, TopicAnswer>>;
@@ -51,6 +55,7 @@ pub(super) struct SinkTopics {
     /// Many records ask once.
     questions: Arc<Questions>,
     partitions: Arc<Partitions>,
+    counts: Arc<PartitionCounts>,
     permits: Arc<Semaphore>,
 }
 
@@ -70,6 +75,7 @@ impl SinkTopics {
             doubtful: Mutex::default(),
             questions: Arc::default(),
             partitions: Arc::default(),
+            counts: Arc::default(),
             permits: Arc::new(Semaphore::new(QUESTIONS)),
         }
     }
@@ -84,6 +90,7 @@ impl SinkTopics {
         if doubtful.len() < DOUBTS {
             doubtful.insert(topic.clone());
         }
+        self.counts.doubt(topic);
     }
 
     /// Forgets the doubt.
@@ -94,6 +101,23 @@ impl SinkTopics {
     /// The partition of a record with this key, where partitions of the topic differ.
     pub(super) fn partition(&self, topic: &str, key: &[u8]) -> Option<u32> {
         self.partitions.of(topic, key)
+    }
+
+    /// The partition of a record with this key. `None` if their number is not known, or is asked for now: by `producer`.
+    pub(super) fn line(
+        &self,
+        topic: &Arc<str>,
+        key: Option<&[u8]>,
+        producer: impl FnOnce() -> Option<Arc<Producer>>,
+    ) -> Option<u32> {
+        let known = self.counts.of(topic, key);
+        if self.counts.is_old(topic)
+            && let Some(producer) = producer()
+        {
+            // The first look at it starts a task.
+            let _pending = self.ask(&producer, topic, QUESTION).now_or_never();
+        }
+        known
     }
 
     /// Whether the topic is to be asked for first.
@@ -114,7 +138,8 @@ impl SinkTopics {
     }
 
     fn question(&self, producer: Arc<Producer>, topic: Arc<str>, timeout: Duration) -> Question {
-        let (questions, permits, partitions) = (self.questions.clone(), self.permits.clone(), self.partitions.clone());
+        let (questions, permits) = (self.questions.clone(), self.permits.clone());
+        let (partitions, counts) = (self.partitions.clone(), self.counts.clone());
         let asked = async move {
             // It is never closed.
             let _permit = permits.acquire_owned().await;
@@ -122,7 +147,8 @@ impl SinkTopics {
             let answer = blocking(move || ask(&producer, &name, timeout)).await;
             questions.lock().remove(&topic);
             if let Some(TopicAnswer::Fine(found)) = &answer {
-                partitions.note(&topic, found.partly);
+                partitions.note(&topic, found.partly.then_some(found.partitions));
+                counts.note(&topic, found.partitions);
             }
             answer.unwrap_or(TopicAnswer::Silent(Code::Fail))
         };
@@ -154,8 +180,8 @@ pub(super) fn ask(producer: &Producer, topic: &str, timeout: Duration) -> TopicA
         (all, leaderless, _) => Some(format!("{leaderless} of {all} partitions have no leader")),
     };
     let troubled = if leaderless > 0 { leaderless } else { behind };
-    let partly = (troubled > 0 && troubled < partitions.len()).then(|| u32::try_from(partitions.len()).ok()).flatten();
-    TopicAnswer::Fine(TopicHealth { note, partly })
+    let partly = troubled > 0 && troubled < partitions.len();
+    TopicAnswer::Fine(TopicHealth { note, partitions: u32::try_from(partitions.len()).unwrap_or(0), partly })
 }
 
 #[cfg(test)]

@@ -97,6 +97,8 @@ pub async fn an_outage_in_a_run_leaves_no_gap(mut rig: impl Rig) {
 pub async fn a_run_at_a_silent_destination_is_answered_in_time_and_arrives_in_its_order(mut rig: impl Rig) {
     let sink = rig.sink();
     deliver_in_the_end(&*sink, &outbound(10_000, rig.destination(), "first")).await;
+    // Runs may have a connection of their own.
+    assert!(send(&*sink, vec![outbound(10_001, rig.destination(), "second")]).await.is_empty());
     rig.stall().await;
     let (count, run, begun) = (rig.batch(), numbered(&rig, 0..rig.batch()), Instant::now());
     let failed = send(&*sink, run).await;

@@ -7,10 +7,9 @@ use super::rig::{Alone, PATIENCE, new_topic, plain, records, unique};
 use super::topic;
 use crate::KafkaSink;
 use delaybridge_core::clock::Instant;
-use delaybridge_sink::Destination;
-use delaybridge_sink::Sink;
+use delaybridge_sink::{Destination, Sink};
 use delaybridge_testing::sink::{Rig, outbound};
-use delaybridge_testing::sink_contract_tests;
+use delaybridge_testing::{sink_contract_tests, sink_run_contract_tests};
 
 /// Each test has the broker to itself: what one stalls, another would miss.
 struct KafkaRig {
@@ -29,6 +28,11 @@ impl KafkaRig {
         let begun = Instant::now();
         while let Err(failure) = sink.deliver(outbound(0, topic(&warm_up), "first")).await {
             assert!(begun.elapsed() < PATIENCE, "the first record is not delivered: {failure}");
+        }
+        // Runs begin when the number of partitions is known.
+        while sink.runs().and_then(|runs| runs.line(&topic(&name))).is_none() {
+            assert!(begun.elapsed() < PATIENCE, "the partitions are not known");
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         KafkaRig { kafka, sink, name }
     }
@@ -70,3 +74,4 @@ impl Rig for KafkaRig {
 }
 
 sink_contract_tests!(KafkaRig::new().await);
+sink_run_contract_tests!(KafkaRig::new().await);

@@ -7,6 +7,7 @@ mod mock;
 mod provider;
 mod real;
 pub(crate) mod rig;
+mod runs;
 mod tokens;
 
 use std::time::Duration;

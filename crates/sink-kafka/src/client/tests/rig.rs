@@ -113,7 +113,12 @@ pub(crate) struct Record {
 
 /// The content of the topic's first partition.
 pub(crate) fn records(kafka: &Kafka, topic: &str) -> Vec<Record> {
-    let end = kafka.end_offsets(topic).expect("the broker reports the topic's end")[0];
+    records_of(kafka, topic, 0)
+}
+
+/// The content of a partition.
+pub(crate) fn records_of(kafka: &Kafka, topic: &str, partition: i32) -> Vec<Record> {
+    let end = kafka.end_offsets(topic).expect("the broker reports the topic's end")[partition as usize];
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", kafka.bootstrap())
         .set("group.id", "unused")
@@ -123,7 +128,7 @@ pub(crate) fn records(kafka: &Kafka, topic: &str) -> Vec<Record> {
         .create()
         .expect("a consumer");
     let mut assignment = TopicPartitionList::new();
-    assignment.add_partition_offset(topic, 0, Offset::Beginning).expect("a partition");
+    assignment.add_partition_offset(topic, partition, Offset::Beginning).expect("a partition");
     consumer.assign(&assignment).expect("the partition is assigned");
     let begun = Instant::now();
     let (mut found, mut next) = (Vec::new(), 0);
