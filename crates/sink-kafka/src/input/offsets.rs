@@ -14,10 +14,10 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Offsets that were sent, or are to be sent, until the group has confirmed them.
 #[derive(Default)]
-pub(super) struct UnconfirmedOffsets(Mutex<Sent>);
+pub(super) struct UnconfirmedOffsets(Mutex<SentOffsets>);
 
 #[derive(Default)]
-struct Sent {
+struct SentOffsets {
     offsets: HashMap<Partition, i64>,
     last: Option<Instant>,
 }
