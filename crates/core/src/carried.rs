@@ -26,6 +26,8 @@ pub const DELAY: &str = "x-delay";
 pub const DUE: &str = "x-due";
 /// Header with the address: a routing key, topic or queue.
 pub const TO: &str = "x-delay-to";
+/// Header with the priority of the job, 0 to 9. It is delivered too.
+pub const PRIORITY: &str = "x-priority";
 
 /// A message without its body: address, headers and properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,6 +141,13 @@ impl Carried {
         self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The priority: the header `x-priority`, else the property `priority`. 0 for none, or one that is no number.
+    pub fn priority(&self) -> u64 {
+        let header = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(PRIORITY));
+        let given = header.map(|(_, value)| value.as_str()).or_else(|| self.property("priority"));
+        given.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+
     /// Whether templates may name this path.
     pub fn has_field(path: &str) -> bool {
         let named = |prefix| path.strip_prefix(prefix).is_some_and(|name: &str| !name.is_empty());
@@ -197,6 +206,26 @@ mod tests {
         packed[6] = 200;
         let (read, body) = Carried::open(&packed.into()).unwrap();
         assert_eq!((read, &body[..]), (Carried { to: None, ..full() }, &b"body"[..]));
+    }
+
+    #[test]
+    fn the_priority_is_that_of_the_header_before_that_of_the_property() {
+        let with = |header: Option<&str>, property: Option<&str>| {
+            let pair = |name: &str, value: Option<&str>| value.map(|value| (name.to_owned(), value.to_owned()));
+            let (headers, properties) = (pair("X-Priority", header), pair("priority", property));
+            let headers = headers.into_iter().collect();
+            Carried { headers, properties: properties.into_iter().collect(), ..Carried::default() }.priority()
+        };
+        for (header, property, expected) in [
+            (None, None, 0),
+            (None, Some("5"), 5),
+            (Some("7"), Some("5"), 7),
+            (Some(" 255 "), None, 255),
+            (Some("high"), Some("5"), 0),
+            (Some("-1"), None, 0),
+        ] {
+            assert_eq!(with(header, property), expected, "{header:?} {property:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::arrival::{Arrival, InputRefusal, Verdict};
 use super::{due, identity};
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::carried::CONTENT_TYPE;
-use delaybridge_jobs::{Added, Due, JobError, JobQueue, LocalId, MAX_BATCH, NewJob, Topic};
+use delaybridge_jobs::{Added, Due, JobError, JobQueue, LocalId, MAX_BATCH, MAX_PRIORITY, NewJob, Topic};
 use delaybridge_settings::words::words;
 use delaybridge_telemetry::events::inputs::{InputEvents, InputResult};
 
@@ -140,7 +140,9 @@ impl JobIntake {
         // Made once, so that a call without an answer may be sent again.
         let id = own.unwrap_or_else(|| LocalId::ulid(now_ms, fastrand::u128(..)));
         let body = arrival.carried.pack(&arrival.body);
-        Ok(NewJob { id: Some(id), due, content_type: CONTENT_TYPE.to_owned(), ..NewJob::new(body) })
+        // Brokers allow higher priorities than the job queue has.
+        let priority = u8::try_from(arrival.carried.priority()).unwrap_or(u8::MAX).min(MAX_PRIORITY);
+        Ok(NewJob { id: Some(id), due, priority, content_type: CONTENT_TYPE.to_owned(), ..NewJob::new(body) })
     }
 
     /// Adds jobs until Redis has answered for each of them.

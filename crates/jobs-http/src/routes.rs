@@ -31,7 +31,7 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
         Operation::new("Add a job")
             .about("With settings in the query, or with a media type other than `application/json`, the request's body is the \
                 job's body. The settings are `id`, `delay` or `delay_ms`, `due` or `due_ms`, `ttr` or `ttr_ms`, `tries`, `ttl` or \
-                `ttl_ms`, and `unique` with `unique_for` or `unique_for_ms`, and `unique_until`. With an id of the client's own, or \
+                `ttl_ms`, `priority`, and `unique` with `unique_for` or `unique_for_ms`, and `unique_until`. With an id of the client's own, or \
                 a unique key, a second request adds nothing, so that it may be sent again after an unknown outcome.")
             .unlisted(&v1::add::SETTINGS)
             .takes::<NewJobBody>()

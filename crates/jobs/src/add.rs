@@ -15,10 +15,14 @@ use delaybridge_link::{BadReply, Fields};
 
 /// Maximum number of jobs in one call.
 pub const MAX_BATCH: usize = 1_000;
+/// The highest priority of a job.
+pub const MAX_PRIORITY: u8 = 9;
 /// The last due time, in ms since 1970: scores are exact up to here.
 const LAST_DUE_MS: i64 = 1 << 52;
 /// Number of arguments of a job; the last is its unique key.
-const PER_JOB: usize = 10;
+const PER_JOB: usize = 11;
+/// The place of the priority among them.
+const PRIORITY: usize = 7;
 
 impl JobQueue {
     /// Adds jobs: all of them, or none.
@@ -84,11 +88,16 @@ impl JobQueue {
         let settings = self.settings().of(topic);
         let mut args = vec![or_empty(settings.max_jobs.map(number)), text(topic.as_str()), number(settings.max_body)];
         args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
-        let unique = jobs.iter().skip(PER_JOB - 1).step_by(PER_JOB).any(|key| !key.is_empty());
+        let any = |of_job: usize| jobs.iter().skip(of_job).step_by(PER_JOB).any(|given| !given.is_empty());
+        let (unique, urgent) = (any(PER_JOB - 1), any(PRIORITY));
         args.push(text(if self.durable.is_some() { "1" } else { "0" }));
         args.extend(jobs);
         let keys = Keys::of(topic);
-        let keys = if unique { keys.all() } else { keys.of_jobs() };
+        let keys = match (unique, urgent) {
+            (true, _) => keys.all(),
+            (false, true) => keys.of_waiting(),
+            (false, false) => keys.of_jobs(),
+        };
         let reply = self.run_add(&self.shared.scripts.add, topic, keys, &args).await?;
         let mut fields = Fields::of("jobs_add", reply)?;
         let word = fields.text()?;
@@ -156,11 +165,13 @@ fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Res
     if job.ttl.is_some_and(|ttl| ttl > MAX_DELAY) {
         return invalid("the time to live is above ten years; 0 is for ever");
     }
+    let priority = Some(check_priority(job.priority)?).filter(|priority| *priority > 0).map(number);
     let (word, due) = due_arguments(job.due)?;
     let (ttr, tries, ttl) = (job.ttr.map(millis), job.tries.map(number), job.ttl.map(millis));
     args.extend([text(id.as_str()), text(if own { "1" } else { "0" }), text(word), due]);
     let unique = job.unique.as_ref().map(unique_argument).transpose()?;
-    args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), text(&job.content_type), job.body, or_empty(unique)]);
+    args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), or_empty(priority)]);
+    args.extend([text(&job.content_type), job.body, or_empty(unique)]);
     Ok(())
 }
 
@@ -175,6 +186,14 @@ fn unique_argument(unique: &Unique) -> Result<Bytes, JobError> {
         UniqueUntil::Expired => 'e',
     };
     Ok(Bytes::from(format!("{mode}{} {key}", lasts.as_millis())))
+}
+
+/// Checks a priority.
+pub(super) fn check_priority(priority: u8) -> Result<u8, JobError> {
+    match priority {
+        ..=MAX_PRIORITY => Ok(priority),
+        _ => Err(JobError::Invalid(format!("the priority must be 0 to {MAX_PRIORITY}"))),
+    }
 }
 
 /// Checks the length of a content type.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::add::{check_content_type, due_arguments};
+use super::add::{check_content_type, check_priority, due_arguments};
 use super::error::JobError;
 use super::job::{Due, JobState};
 use super::name::JobId;
@@ -15,6 +15,8 @@ use delaybridge_link::{BadReply, Fields};
 pub struct JobChange {
     /// The due time.
     pub due: Option<Due>,
+    /// The priority.
+    pub priority: Option<u8>,
     /// The media type of the body, at most 255 bytes.
     pub content_type: Option<String>,
     /// The body.
@@ -43,10 +45,10 @@ impl JobQueue {
     /// With any of these nothing was changed: [`JobError::NotFound`], [`JobError::NotWaiting`], [`JobError::OtherDue`],
     /// [`JobError::Fixed`], [`JobError::TooLarge`], [`JobError::Invalid`].
     pub async fn change(&self, id: &JobId, change: &JobChange) -> Result<ChangeOutcome, JobError> {
-        let JobChange { due, content_type, body, if_due_ms } = change;
-        if due.is_none() && content_type.is_none() && body.is_none() {
+        let JobChange { due, priority, content_type, body, if_due_ms } = change;
+        if due.is_none() && priority.is_none() && content_type.is_none() && body.is_none() {
             return Err(JobError::Invalid(
-                "nothing is to be changed: give a due time, a content type or a body".into(),
+                "nothing is to be changed: give a due time, a priority, a content type or a body".into(),
             ));
         }
         content_type.as_deref().map_or(Ok(()), check_content_type)?;
@@ -67,8 +69,9 @@ impl JobQueue {
             text(content_type.as_deref().unwrap_or_default()),
             flag(body.is_some()),
             body.clone().unwrap_or_default(),
+            or_empty(priority.map(check_priority).transpose()?.map(number)),
         ];
-        let reply = self.run(&self.shared.scripts.change, &id.topic, &args).await?;
+        let reply = self.run_on_waiting(&self.shared.scripts.change, &id.topic, &args).await?;
         let mut fields = Fields::of("jobs_change", reply)?;
         let letter = fields.text()?;
         let now = self.observe(&mut fields)?;

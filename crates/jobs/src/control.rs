@@ -66,7 +66,7 @@ impl JobQueue {
     ///
     /// Returns [`JobError::NotFound`] if there is no such job.
     pub async fn delete(&self, id: &JobId) -> Result<(), JobError> {
-        let reply = self.run(&self.shared.scripts.delete, &id.topic, &[text(id.local.as_str())]).await?;
+        let reply = self.run_on_waiting(&self.shared.scripts.delete, &id.topic, &[text(id.local.as_str())]).await?;
         let mut fields = Fields::of("jobs_delete", reply)?;
         self.observe(&mut fields)?;
         match &fields.bytes()?[..] {
@@ -93,7 +93,7 @@ impl JobQueue {
         while left > 0 && stay < MAX_UNREADABLE {
             let mut args = vec![text(topic.as_str()), or_empty(ttl.map(millis)), number(left), number(stay)];
             args.extend(ids.iter().cloned());
-            let reply = self.run(&self.shared.scripts.redrive, topic, &args).await?;
+            let reply = self.run_on_waiting(&self.shared.scripts.redrive, topic, &args).await?;
             let mut fields = Fields::of("jobs_redrive", reply)?;
             self.observe(&mut fields)?;
             let letters = fields.bytes()?;
@@ -165,7 +165,7 @@ impl JobQueue {
         let mut left = most;
         loop {
             let args = [number(left.min(MAX_SWEEP as u64))];
-            let reply = self.run(&self.shared.scripts.empty, topic, &args).await?;
+            let reply = self.run_on_waiting(&self.shared.scripts.empty, topic, &args).await?;
             let mut fields = Fields::of("jobs_empty", reply)?;
             self.observe(&mut fields)?;
             let removed = u64::try_from(fields.int()?).unwrap_or(0);

@@ -61,6 +61,8 @@ pub struct NewJob {
     pub tries: Option<u32>,
     /// The time to live from now on; zero is unlimited.
     pub ttl: Option<Duration>,
+    /// The priority, 0 to [`MAX_PRIORITY`](crate::MAX_PRIORITY): of the ready jobs, one with a higher priority is handed out first.
+    pub priority: u8,
     /// The media type of the body as the client declares it, at most 255 bytes; returned with the job.
     pub content_type: String,
     /// The body.
@@ -78,6 +80,7 @@ impl NewJob {
             ttr: None,
             tries: None,
             ttl: None,
+            priority: 0,
             content_type: String::new(),
             body: body.into(),
             unique: None,
@@ -116,6 +119,8 @@ pub struct Reserved {
     pub content_type: String,
     /// The number of this attempt, starting at 1.
     pub attempt: u32,
+    /// The priority.
+    pub priority: u8,
     /// The number of further attempts if this one fails.
     pub tries_left: u32,
     /// The time to run of this reservation.

@@ -15,14 +15,16 @@ pub const WAKE: &str = "delaybridge:jobs:wake";
 /// The keys of one topic, in the order in which every script takes them.
 #[derive(Debug, Clone)]
 pub struct Keys {
-    all: [Bytes; 12],
+    all: [Bytes; 13],
 }
 
 /// The number of kinds that every script takes; the others are of scripts that need them.
 const OF_JOBS: usize = 8;
+/// The number of kinds that scripts take which move waiting jobs.
+const OF_WAITING: usize = 9;
 
 /// The kinds of keys, each with its word in the name and its type.
-pub const KINDS: [(&str, &str); 12] = [
+pub const KINDS: [(&str, &str); 13] = [
     ("due", "zset"),
     ("reserved", "zset"),
     ("records", "hash"),
@@ -31,6 +33,7 @@ pub const KINDS: [(&str, &str); 12] = [
     ("expiry", "zset"),
     ("gone", "zset"),
     ("topic", "hash"),
+    ("urgent", "zset"),
     ("unique", "zset"),
     ("holders", "hash"),
     ("firings", "zset"),
@@ -91,6 +94,16 @@ impl Keys {
     /// The keys with the states of jobs, and the topic's own: the first eight of [`KINDS`].
     pub fn of_jobs(&self) -> &[Bytes] {
         &self.all[..OF_JOBS]
+    }
+
+    /// The waiting jobs with a priority: id -> their order.
+    pub fn urgent(&self) -> &Bytes {
+        &self.all[8]
+    }
+
+    /// The keys with the states of jobs, the topic's own, and the order of jobs with a priority: the first nine of [`KINDS`].
+    pub fn of_waiting(&self) -> &[Bytes] {
+        &self.all[..OF_WAITING]
     }
 
     /// All keys, in the order of [`KINDS`].

@@ -42,7 +42,7 @@ mod together;
 mod tokens;
 mod unique;
 
-pub use add::MAX_BATCH;
+pub use add::{MAX_BATCH, MAX_PRIORITY};
 pub use change::{ChangeOutcome, JobChange};
 pub use control::{Emptied, MAX_SWEEP, Tick, Which};
 pub use dispenser::{Dispenser, Dispensing, MAX_TOPICS, MAX_WAITING, PopRequest};

@@ -41,6 +41,8 @@ pub struct JobInfo {
     pub expires_ms: Option<i64>,
     /// The time at which it was last handed out, in ms.
     pub reserved_ms: Option<i64>,
+    /// The priority.
+    pub priority: u8,
     /// Number of times that it was handed out.
     pub attempts: u32,
     /// Number of times that it is handed out before it is dead.
@@ -277,6 +279,7 @@ fn info(
         added_ms: record.added_ms,
         expires_ms,
         reserved_ms: changed.as_ref().map(|state| state.reserved_ms),
+        priority: record.priority,
         attempts: changed.as_ref().map_or(0, |state| state.attempts),
         tries,
         ttr_ms,
@@ -297,6 +300,7 @@ fn unreadable(id: JobId, state: JobState, time_ms: i64, reason: &str, body: Byte
         added_ms: 0,
         expires_ms: None,
         reserved_ms: None,
+        priority: 0,
         attempts: 0,
         tries: 0,
         ttr_ms: 0,

@@ -147,6 +147,17 @@ impl JobQueue {
         self.run_on(script, topic, keys.of_jobs(), args).await
     }
 
+    /// Runs a script that moves waiting jobs, on the keys of these.
+    pub(super) async fn run_on_waiting(
+        &self,
+        script: &Script,
+        topic: &Topic,
+        args: &[Bytes],
+    ) -> Result<Value, JobError> {
+        let keys = Keys::of(topic);
+        self.run_on(script, topic, keys.of_waiting(), args).await
+    }
+
     /// Runs a script on all keys of a topic.
     pub(super) async fn run_on_all(&self, script: &Script, topic: &Topic, args: &[Bytes]) -> Result<Value, JobError> {
         let keys = Keys::of(topic);

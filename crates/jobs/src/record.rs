@@ -3,13 +3,16 @@
 //! Scripts read and write both, with the formats at the head of `prelude.lua`; numbers are little endian.
 //!
 //! ```text
-//! record   version 1 | own id 1 | added 8 | end of its time to live 8, or 0 | time to run 4 | tries 4 | n 1 | content type n | body
-//! state    own id 1 | attempts 4 | tries 4 | time to run 4 | last reserved 8 | end of its time to live 8, or 0 | token 16 | reason
+//! record   version 1 | own id 1 | added 8 | end of its time to live 8, or 0 | time to run 4 | tries 3 | priority 1 | n 1 | content type n | body
+//! state    own id 1 | attempts 4 | tries 3 | priority 1 | time to run 4 | last reserved 8 | end of its time to live 8, or 0 | token 16 | reason
 //! ```
 //!
-//! All times and durations are in milliseconds.
+//! All times and durations are in milliseconds. Versions before there were priorities read tries of four bytes: to them a job
+//! with a priority has more tries than it will ever use, and any other is the same.
 
 use bytes::Bytes;
+
+use super::add::MAX_PRIORITY;
 
 /// The version that this program writes.
 const VERSION: u8 = 1;
@@ -29,6 +32,8 @@ pub struct Record {
     pub ttr_ms: u32,
     /// The number of tries.
     pub tries: u32,
+    /// The priority.
+    pub priority: u8,
     /// The media type that the client declared.
     pub content_type: String,
     /// The body.
@@ -50,6 +55,12 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word)
+}
+
+/// The tries at this place, and the priority behind them.
+fn tries_at(bytes: &[u8], at: usize) -> (u32, u8) {
+    let both = u32_at(bytes, at);
+    (both & 0xFF_FFFF, bytes[at + 3].min(MAX_PRIORITY))
 }
 
 fn i64_at(bytes: &[u8], at: usize) -> i64 {
@@ -78,6 +89,7 @@ impl Record {
         if bytes.len() < RECORD_HEAD || bytes[0] != VERSION {
             return None;
         }
+        let (tries, priority) = tries_at(bytes, 22);
         let body_at = RECORD_HEAD + usize::from(bytes[RECORD_HEAD - 1]);
         if bytes.len() < body_at {
             return None;
@@ -87,7 +99,8 @@ impl Record {
             added_ms: i64_at(bytes, 2),
             expires_ms: some(i64_at(bytes, 10)),
             ttr_ms: u32_at(bytes, 18),
-            tries: u32_at(bytes, 22),
+            tries,
+            priority,
             content_type: String::from_utf8_lossy(&bytes[RECORD_HEAD..body_at]).into_owned(),
             body: bytes.slice(body_at..),
         })
@@ -110,7 +123,7 @@ impl State {
         }
         Ok(Some(State {
             attempts: u32_at(bytes, 1),
-            tries: u32_at(bytes, 5),
+            tries: tries_at(bytes, 5).0,
             ttr_ms: u32_at(bytes, 9),
             reserved_ms: i64_at(bytes, 13),
             expires_ms: some(i64_at(bytes, 21)),
@@ -140,5 +153,19 @@ mod tests {
         assert!(State::read(&vec![0; STATE_HEAD - 1].into()).is_err());
         assert!(State::read(&vec![2; STATE_HEAD].into()).is_err());
         assert!(State::read(&vec![0; STATE_HEAD].into()).is_ok());
+    }
+
+    #[test]
+    fn a_priority_is_beside_the_tries_and_one_that_is_none_is_the_highest() {
+        let mut whole = vec![0; RECORD_HEAD];
+        (whole[0], whole[22], whole[24]) = (VERSION, 10, 1);
+        for (byte, priority) in [(0, 0), (1, 1), (9, 9), (10, 9), (255, 9)] {
+            whole[25] = byte;
+            let record = Record::read(&whole.clone().into()).unwrap();
+            assert_eq!((record.tries, record.priority), (65_546, priority));
+        }
+        let mut state = vec![0; STATE_HEAD];
+        (state[5], state[8]) = (7, 9);
+        assert_eq!(State::read(&state.into()).unwrap().unwrap().tries, 7);
     }
 }

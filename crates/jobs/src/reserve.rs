@@ -90,7 +90,7 @@ impl JobQueue {
                 millis(settings.backoff),
                 millis(settings.backoff_max),
             ];
-            let reply = self.run(&self.shared.scripts.pop, topic, &args).await?;
+            let reply = self.run_on_waiting(&self.shared.scripts.pop, topic, &args).await?;
             let mut fields = Fields::of("jobs_pop", reply)?;
             let word = fields.text()?;
             self.observe(&mut fields)?;
@@ -226,7 +226,7 @@ impl JobQueue {
         let mut args = vec![or_empty(settings.dead_max_len.map(number)), text(topic.as_str())];
         args.extend([millis(settings.backoff), millis(settings.backoff_max)]);
         args.extend(jobs);
-        let reply = self.run(&self.shared.scripts.release, topic, &args).await?;
+        let reply = self.run_on_waiting(&self.shared.scripts.release, topic, &args).await?;
         let mut fields = Fields::of("jobs_release", reply)?;
         self.observe(&mut fields)?;
         let answers = timed("jobs_release", count, &mut fields)?;
@@ -278,7 +278,7 @@ impl JobQueue {
         // Pages and their number are bounded; other jobs come back when their time to run ends.
         for _ in 0..200 {
             let args = [text(token.as_str()), number(from), number(PAGE), text(topic.as_str())];
-            let reply = self.run(&self.shared.scripts.recover, topic, &args).await?;
+            let reply = self.run_on_waiting(&self.shared.scripts.recover, topic, &args).await?;
             let mut fields = Fields::of("jobs_recover", reply)?;
             self.observe(&mut fields)?;
             found += u64::try_from(fields.int()?).unwrap_or(0);
@@ -362,6 +362,7 @@ fn popped(topic: &Topic, token: Token, fields: &mut Fields) -> Result<Popped, Ba
         popped.jobs.push(Reserved {
             id: JobId { topic: topic.clone(), local },
             token,
+            priority: record.priority,
             body: record.body,
             content_type: record.content_type,
             attempt,

@@ -27,10 +27,11 @@ const DEAD: usize = 4;
 const EXPIRY: usize = 5;
 const GONE: usize = 6;
 const TOPIC: usize = 7;
-const UNIQUE: usize = 8;
-const HOLDERS: usize = 9;
-const FIRINGS: usize = 10;
-const RECURRING: usize = 11;
+const URGENT: usize = 8;
+const UNIQUE: usize = 9;
+const HOLDERS: usize = 10;
+const FIRINGS: usize = 11;
+const RECURRING: usize = 12;
 
 fn tokens() -> Vec<Pattern> {
     let pattern = Pattern::around([Some(format!("{PREFIX}tokens:{{")), None, Some("}".to_owned())]);
@@ -42,11 +43,15 @@ pub fn rights() -> Vec<Grant> {
     let index = || [Pattern::exact(TOPICS)];
     vec![
         Grant::on(
-            keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, UNIQUE, HOLDERS, FIRINGS, RECURRING]),
+            keys(&[
+                DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, URGENT, UNIQUE, HOLDERS, FIRINGS, RECURRING,
+            ]),
             [EVALSHA, TYPE, UNLINK],
         ),
         Grant::on(keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE]), [EXISTS]),
         Grant::on(keys(&[TOPIC]), [EXISTS]),
+        Grant::on(keys(&[URGENT]), [ZADD, ZCARD, ZRANDMEMBER, ZRANGE, ZREM, ZSCORE]),
+        Grant::on(keys(&[DUE]), [ZMSCORE]),
         Grant::on(keys(&[UNIQUE]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK, ZSCORE]),
         Grant::on(keys(&[HOLDERS]), [HDEL, HGET, HSET]),
         Grant::on(keys(&[FIRINGS]), [ZADD, ZRANGE, ZRANGEBYSCORE, ZREM, ZSCORE]),

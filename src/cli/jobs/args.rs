@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 
 use delaybridge_jobs::{
-    JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_TTR, Token, Topic, Unique, UniqueKey, UniqueUntil,
+    JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_PRIORITY, MAX_TTR, Token, Topic, Unique, UniqueKey, UniqueUntil,
 };
 use delaybridge_ops::jobs::LONGEST_WAIT;
 
@@ -96,6 +96,9 @@ pub struct AddArgs {
     /// Time to live: it is dropped if it is not finished by then (0s is for ever)
     #[arg(long, value_name = "DURATION", value_parser = delay)]
     pub ttl: Option<Duration>,
+    /// Priority, 0 to 9: of the ready jobs, one with a higher priority is handed out first
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=MAX_PRIORITY.into()))]
+    pub priority: u8,
     /// An id of your own: letters, digits, `_`, `.`, `:`, `~`, `-`
     #[arg(long, value_name = "ID", conflicts_with = "lines")]
     pub id: Option<LocalId>,
@@ -150,6 +153,7 @@ Examples:
   delaybridge jobs add orders --delay 30m --body '{\"orderId\":4711}'
   delaybridge jobs add orders --id 4711 --at 2027-01-31T09:00:00Z --file order.json
   delaybridge jobs add mails --unique 'welcome ada' --unique-for 1h --body Welcome
+  delaybridge jobs add mails --priority 9 --body 'Reset your password'
   seq 1000 | delaybridge jobs add numbers --lines -
 
 Exit codes: 0 added or there already, 1 failed or unknown, 2 wrong arguments or a body that is too large";

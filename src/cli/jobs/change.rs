@@ -10,9 +10,9 @@ use clap::{ArgGroup, Args};
 use super::args::{delay, time};
 use super::open::open;
 use crate::cli::{Failed, Global, answer, input, show};
-use delaybridge_jobs::{Due, JobChange, JobId};
+use delaybridge_jobs::{Due, JobChange, JobId, MAX_PRIORITY};
 
-/// Change the due time or the body of a job that waits.
+/// Change the due time, the priority or the body of a job that waits.
 ///
 /// What is left out stays as it is. A job that is reserved, dead or being delivered by a queue is not changed. The command may be
 /// run again: a job that is as wanted stays, only a delay starts again.
@@ -21,7 +21,7 @@ use delaybridge_jobs::{Due, JobChange, JobId};
 #[derive(Debug, Args)]
 #[command(after_help = CHANGE)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true)
-    .args(["delay", "due", "body", "file", "stdin", "content_type"])))]
+    .args(["delay", "due", "priority", "body", "file", "stdin", "content_type"])))]
 pub struct ChangeArgs {
     /// The job's id: TOPIC~ID
     #[arg(value_name = "ID")]
@@ -32,6 +32,9 @@ pub struct ChangeArgs {
     /// Time at which it is ready (2027-01-31T09:00:00Z, or milliseconds since 1970)
     #[arg(long, visible_alias = "at", value_name = "TIME", value_parser = time)]
     due: Option<i64>,
+    /// Priority, 0 to 9
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(0..=MAX_PRIORITY.into()))]
+    priority: Option<u8>,
     /// The new body
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["file", "stdin"])]
     body: Option<String>,
@@ -75,6 +78,7 @@ pub(super) async fn run(global: &Global, args: &ChangeArgs, out: &mut dyn Write)
     };
     let change = JobChange {
         due: args.delay.map(Due::After).or(args.due.map(Due::At)),
+        priority: args.priority,
         content_type: args.content_type.clone(),
         body,
         if_due_ms: args.if_due,

@@ -11,7 +11,7 @@ use super::args::{OfTopic, delay, ttr};
 use super::open::open;
 use crate::cli::table::TextTable;
 use crate::cli::{Failed, Global, answer, input, show};
-use delaybridge_jobs::{CronSchedule, MissedFirings, Recurring, RecurringName, Topic};
+use delaybridge_jobs::{CronSchedule, MAX_PRIORITY, MissedFirings, Recurring, RecurringName, Topic};
 use delaybridge_ops::jobs::{RecurringDetail, RecurringDetails};
 
 /// Add a job again and again, at the times of a cron expression.
@@ -98,6 +98,9 @@ pub struct SetRecurringArgs {
     /// Time to live: a job is dropped if it is not finished by then (0s is for ever)
     #[arg(long, value_name = "DURATION", value_parser = delay)]
     ttl: Option<Duration>,
+    /// Priority of the jobs, 0 to 9
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=MAX_PRIORITY.into()))]
+    priority: u8,
     /// Content type of the body, for its consumer
     #[arg(long, value_name = "TYPE", default_value = "")]
     content_type: String,
@@ -192,8 +195,8 @@ async fn set(global: &Global, args: &SetRecurringArgs) -> Result<ChangedRecurrin
         MissedArg::Once => MissedFirings::Once,
         MissedArg::All => MissedFirings::All,
     };
-    let (ttr, tries, ttl, content_type) = (args.ttr, args.tries, args.ttl, args.content_type.clone());
-    let recurring = Recurring { schedule, missed, ttr, tries, ttl, content_type };
+    let SetRecurringArgs { ttr, tries, ttl, priority, ref content_type, .. } = *args;
+    let recurring = Recurring { schedule, missed, ttr, tries, ttl, priority, content_type: content_type.clone() };
     let set = open(global).await?.set_recurring(topic, name, &recurring, &body).await?;
     let done = if set.created { "added" } else { "changed" };
     Ok(ChangedRecurring { next_ms: set.next_ms, ..ChangedRecurring::new(&args.of, done, set.changed) })

@@ -43,6 +43,9 @@ fn whole(job: &JobDetail, now_ms: i64) -> String {
         ms.into_iter().for_each(|ms| line(name, time(ms)));
     }
     line("added", time(job.added_ms));
+    if job.priority > 0 {
+        line("priority", job.priority.to_string());
+    }
     line("attempts", format!("{}, {} left", job.attempts, job.tries_left));
     line("time to run", plural::duration(job.ttr_ms));
     if !job.reason.is_empty() {
@@ -59,13 +62,14 @@ pub(in crate::cli) fn list(found: &FoundJobs) -> String {
     if found.jobs.is_empty() {
         return "no jobs\n".to_owned();
     }
-    let mut table = TextTable::new("ID|STATE|TIME|>ATTEMPTS|REASON|>SIZE|BODY");
+    let mut table = TextTable::new("ID|STATE|TIME|>PRIORITY|>ATTEMPTS|REASON|>SIZE|BODY");
     for job in &found.jobs {
         let time = job.due_ms.or(job.deadline_ms).or(job.died_ms);
         table.row([
             job.id.clone(),
             job.state.to_owned(),
             time.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default(),
+            job.priority.to_string(),
             job.attempts.to_string(),
             escaped(&job.reason),
             show::size(job.size),

@@ -225,6 +225,7 @@ async fn recurring(jobs: &JobQueue, count: usize) {
         ttr: None,
         tries: None,
         ttl: None,
+        priority: 9,
         content_type: "x".repeat(255),
     };
     for n in 0..count {

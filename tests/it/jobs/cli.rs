@@ -117,6 +117,16 @@ async fn a_waiting_job_is_changed_on_the_command_line() {
     let refused = ask(&config, &["change", "orders~a", "--delay", "1h"]).code(1);
     assert!(refused.contains("the job is reserved"), "{refused}");
     ask(&config, &["change", "orders~nobody", "--delay", "1h"]).code(1);
+    ask(&config, &["add", "mails", "--id", "low", "--body", "x"]).code(0);
+    ask(&config, &["add", "mails", "--id", "high", "--body", "x", "--priority", "8"]).code(0);
+    let shown = |id: &str| ask(&config, &["get", id, "--output", "json"]).json()["jobs"][0]["priority"].clone();
+    assert_eq!((shown("mails~high"), shown("mails~low")), (8.into(), Value::Null));
+    assert!(ask(&config, &["change", "mails~low", "--priority", "9"]).code(0).contains("changed"));
+    assert!(ask(&config, &["get", "mails~low"]).code(0).contains("priority      9"));
+    assert!(Answer(cli(&config, &["peek", "mails"])).code(0).contains("PRIORITY"));
+    let popped = ask(&config, &["pop", "mails", "--ttr", "1m", "--output", "json"]).json();
+    assert_eq!(popped["jobs"][0]["id"], "mails~low");
+    ask(&config, &["change", "mails~high", "--priority", "10"]).code(2);
     ask(&config, &["add", "small", "--id", "a", "--body", "x"]).code(0);
     let large = ask(&config, &["change", "small~a", "--body", "more than ten bytes"]).code(2);
     assert!(large.contains("19 bytes, topic small allows 10"), "{large}");

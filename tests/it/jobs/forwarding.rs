@@ -125,6 +125,21 @@ async fn a_job_arrives_as_it_was_changed_and_what_the_queue_has_already_is_not_c
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn jobs_with_a_priority_are_delivered_as_others_and_leave_nothing() {
+    let server = RedisServer::start().await;
+    let (mut redis, jobs) = (server.client().await, queue(&server).await);
+    let new = |n: u8| NewJob { priority: n % 10, ..job(&format!("j{n}"), &format!("body {n}")) };
+    jobs.add(&topic(), (0..40).map(new).collect()).await.expect("add");
+    let urgent = "delaybridge:jobs:urgent:{orders}";
+    assert_eq!(redis.zcard::<_, u64>(urgent).await.expect("count"), 36);
+    let mut daemon = Daemon::start(&yaml(&server, "to: [{ sink: out, stream: out }]")).await;
+    arrived(&redis, 40).await;
+    nothing_left(&redis).await;
+    assert_eq!(redis.zcard::<_, u64>(urgent).await.expect("count"), 0);
+    assert_eq!(daemon.stop().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_that_is_killed_again_and_again_loses_none() {
     const JOBS: usize = 4_000;
     let server = RedisServer::start().await;

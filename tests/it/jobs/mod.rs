@@ -10,6 +10,7 @@ mod model;
 mod model_recurring;
 mod moving;
 mod planted;
+mod priorities;
 pub mod random;
 mod random_many;
 mod random_recurring;

@@ -22,6 +22,7 @@ pub struct Job {
     pub attempts: u32,
     pub tries: u32,
     pub ttr: i64,
+    pub priority: u8,
     /// The requested time to live; 0 is unlimited.
     pub ttl: i64,
     /// The end of the time to live; 0 is never.
@@ -224,7 +225,10 @@ impl Model {
             return (handed, aged);
         }
         let now = self.now;
-        let ready: Vec<_> = self.due().into_iter().filter(|(at, _)| *at <= now).take(count).collect();
+        let mut ready: Vec<_> = self.due().into_iter().filter(|(at, _)| *at <= now).collect();
+        // Stable: within a priority, by due time and id.
+        ready.sort_by_key(|(_, id)| std::cmp::Reverse(self.jobs[id].priority));
+        ready.truncate(count);
         for (_, id) in ready {
             let job = self.jobs.get_mut(&id).expect("a job that is ready");
             if job.expires > 0 && job.expires <= now {
@@ -316,7 +320,14 @@ impl Model {
     }
 
     /// Changes a waiting job. `due` is the time that was asked for, and whether it was a delay.
-    pub fn change(&mut self, id: &str, due: Option<i64>, body: Option<&str>, if_due: Option<i64>) -> ChangeVerdict {
+    pub fn change(
+        &mut self,
+        id: &str,
+        due: Option<i64>,
+        priority: Option<u8>,
+        body: Option<&str>,
+        if_due: Option<i64>,
+    ) -> ChangeVerdict {
         let now = self.now;
         let Some(job) = self.jobs.get_mut(id) else { return ChangeVerdict::NotFound };
         let Place::Due(was) = job.place else { return ChangeVerdict::NotWaiting };
@@ -326,7 +337,8 @@ impl Model {
             Some(_) => was.min(now),
         };
         let body = body.unwrap_or(&job.body).to_owned();
-        if due == was && body == job.body {
+        let priority = priority.unwrap_or(job.priority);
+        if due == was && body == job.body && priority == job.priority {
             return ChangeVerdict::Done(was, false);
         }
         if if_due.is_some_and(|seen| seen != was) {
@@ -335,7 +347,7 @@ impl Model {
         if due != was && job.expiry.is_some_and(|ends| ends <= due) {
             return ChangeVerdict::TooLate;
         }
-        (job.place, job.body) = (Place::Due(due), body);
+        (job.place, job.body, job.priority) = (Place::Due(due), body, priority);
         ChangeVerdict::Done(due, true)
     }
 
@@ -426,6 +438,11 @@ impl Model {
     pub fn check(&self, seen: &Snapshot) {
         let map = |rows: Vec<(i64, String)>| rows.into_iter().map(|(at, id)| (id, at)).collect::<BTreeMap<_, _>>();
         assert_eq!(seen.due, map(self.due()), "due");
+        let rank = |(id, job): (&String, &Job)| match job.place {
+            Place::Due(at) if job.priority > 0 => Some((id.clone(), (9 - i64::from(job.priority)) * (1 << 49) + at)),
+            _ => None,
+        };
+        assert_eq!(seen.urgent, self.jobs.iter().filter_map(rank).collect(), "the order of those with a priority");
         assert_eq!(seen.reserved, map(self.reserved()), "reserved");
         assert_eq!(seen.dead, map(self.dead()), "dead");
         assert_eq!(seen.gone, self.gone, "remembered");
@@ -452,6 +469,8 @@ impl Model {
         for (id, record) in &seen.records {
             let body = &self.jobs[id].body;
             assert!(record.ends_with(body.as_bytes()), "the body of {id}");
+            let priority = self.jobs[id].priority;
+            assert_eq!((record[0], record[25]), (1, priority), "the priority of {id}");
             let places = [&seen.due, &seen.reserved, &seen.dead].iter().filter(|place| place.contains_key(id)).count();
             assert_eq!(places, 1, "{id} is in {places} places");
         }
@@ -461,7 +480,7 @@ impl Model {
             let (job, number) = (&self.jobs[id], |at: usize| u32::from_le_bytes(state[at..at + 4].try_into().unwrap()));
             assert_eq!(
                 (number(1), number(5), i64::from(number(9))),
-                (job.attempts, job.tries, job.ttr),
+                (job.attempts, job.tries + (u32::from(job.priority) << 24), job.ttr),
                 "state of {id}"
             );
             let expires = i64::from_le_bytes(state[21..29].try_into().unwrap());

@@ -26,6 +26,7 @@ pub struct Definition {
     pub ttr: Option<i64>,
     pub tries: Option<u32>,
     pub ttl: Option<i64>,
+    pub priority: u8,
     pub body: String,
 }
 
@@ -140,6 +141,7 @@ impl Model {
                 tries: definition.tries.unwrap_or(3),
                 ttr: definition.ttr.unwrap_or(5_000),
                 ttl,
+                priority: definition.priority,
                 expires,
                 expiry: Some(expires).filter(|at| *at > 0),
                 touched: false,

@@ -16,6 +16,84 @@ const BUGS: &[(&str, &[Patch])] = &[
     ("a finished job stays reserved", &[("finish", "    call('ZREM', RESERVED, id)\n", "")]),
     ("anybody may finish", &[("finish", "text and string.sub(text, 30, 45) == ARGV[i + 1]", "text")]),
     ("a token is good after the job was given back", &[("finish", " and typed(RESERVED, 'ZSCORE', id) then", " then")]),
+    ("a priority is ignored", &[("pop", "full = take_urgent(left)", "full = false")]),
+    ("the lowest priority is the first", &[("add", "(9 - math.min(priority, 9)) * RANGE", "(priority - 1) * RANGE")]),
+    ("the order of jobs that are not due is thrown away", &[("pop", "if score - range > now then", "if false then")]),
+    (
+        "a job with a priority is early",
+        &[
+            ("pop", "if score - range > now then", "if score - range > now + 500 then"),
+            ("pop", "if due and tonumber(due) <= now then", "if due then"),
+        ],
+    ),
+    ("only the highest priority counts", &[("pop", "from, skip = range + RANGE, 0", "do return false end")]),
+    ("a job with a priority keeps its order", &[("pop", "call('ZREM', URGENT, unpack(ids))", "")]),
+    ("a job with a priority is taken once more", &[("pop", "if taken[rows[i]] then", "if false then")]),
+    ("more jobs with a priority are taken than asked for", &[("pop", "if #ids == most then return true end", "")]),
+    ("the priority is not in the record", &[("add", "tries, priority)", "tries, 0)")]),
+    (
+        "a job that comes back has lost its priority",
+        &[("tick", "priority = math.floor(tries / 16777216)", "priority = 0")],
+    ),
+    (
+        "a job that comes back is behind the others",
+        &[("tick", "wait_until(id, due, s.priority)", "wait_until(id, due, 0)")],
+    ),
+    (
+        "a released job is behind the others",
+        &[("release", "wait_until(id, due, s.priority)", "wait_until(id, due, 0)")],
+    ),
+    (
+        "a recovered job is behind the others",
+        &[("recover", "wait_until(id, due, s.priority)", "wait_until(id, due, 0)")],
+    ),
+    (
+        "a redriven job is behind the others",
+        &[("redrive", "wait_until(id, now, s.priority)", "wait_until(id, now, 0)")],
+    ),
+    (
+        "a first reservation loses the priority",
+        &[(
+            "pop",
+            "priority = math.floor(tries / 16777216), ttr = ttr, reserved = 0",
+            "priority = 0, ttr = ttr, reserved = 0",
+        )],
+    ),
+    (
+        "another due time leaves the order",
+        &[("change", "wait_until(id, due, priority or 0)", "wait_until(id, due, 0)")],
+    ),
+    (
+        "a job without a priority any more keeps its order",
+        &[("change", "if priority == 0 and topic[4] then", "if false then")],
+    ),
+    ("a change of a priority is not in the state", &[("change", "s.priority = priority", "")]),
+    (
+        "a change of a priority is not in the record",
+        &[("change", "string.char(priority, #new_type)", "string.char(had, #new_type)")],
+    ),
+    ("what is deleted keeps its order", &[("delete", "if urgent then call('ZREM', URGENT, id) end", "")]),
+    (
+        "what a topic was emptied of keeps its order",
+        &[("empty", "if call('HEXISTS', TOPIC, 'urgent') == 1 then call('ZREM', URGENT, unpack(ids)) end", "")],
+    ),
+    (
+        "what is past its time to live keeps its order",
+        &[("tick", "if topic[4] then call('ZREM', URGENT, ids[i]) end", "")],
+    ),
+    (
+        "a firing forgets the priority",
+        &[("recurring_fire", "local priority = tonumber(ARGV[10])", "local priority = 0")],
+    ),
+    (
+        "the order of jobs outlives their topic",
+        &[(
+            "destroy",
+            "call('UNLINK', unpack(KEYS))",
+            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, UNIQUE, HOLDERS, FIRINGS, RECURRING)",
+        )],
+    ),
+    ("a topic forgets that it has priorities", &[("tick", "if call('ZCARD', URGENT) == 0 then", "if true then")]),
     ("a job is handed out twice", &[("pop", "call('ZREM', DUE, unpack(ids))", "")]),
     (
         "a job is handed out early",
@@ -108,8 +186,8 @@ const BUGS: &[(&str, &[Patch])] = &[
         &[("change", "if ends and tonumber(ends) <= due then", "if false then")],
     ),
     ("a change of a body is only said", &[("change", "if record then call('HSET', RECORDS, id, record) end", "")]),
-    ("a change of a body loses its head", &[("change", "string.sub(old, 1, 26) ..", "string.rep('\\1', 26) ..")]),
-    ("a change of a due time is only said", &[("change", "call('ZADD', DUE, text, id)", "")]),
+    ("a change of a body loses its head", &[("change", "string.sub(old, 1, 25) ..", "string.rep('\\1', 25) ..")]),
+    ("a change of a due time is only said", &[("change", "call('ZADD', DUE, ms(due), id)", "")]),
     ("a topic is emptied of one job too many", &[("empty", "tonumber(ARGV[1]) - 1", "tonumber(ARGV[1])")]),
     ("what a topic was emptied of leaves its state", &[("empty", "call('HDEL', STATE, unpack(ids))", "")]),
     ("what a topic was emptied of leaves its time to live", &[("empty", "call('ZREM', EXPIRY, unpack(ids))", "")]),
@@ -119,7 +197,7 @@ const BUGS: &[(&str, &[Patch])] = &[
         &[(
             "destroy",
             "call('UNLINK', unpack(KEYS))",
-            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, TOPIC)",
+            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, TOPIC, URGENT)",
         )],
     ),
     ("a unique key holds nobody off", &[("add", "or holder_of(key)", "")]),
@@ -146,7 +224,7 @@ const BUGS: &[(&str, &[Patch])] = &[
         &[(
             "destroy",
             "call('UNLINK', unpack(KEYS))",
-            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC)",
+            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, URGENT)",
         )],
     ),
     ("a firing is fired twice", &[("recurring_fire", "tonumber(next_ms) ~= firing or ", "")]),
@@ -154,7 +232,7 @@ const BUGS: &[(&str, &[Patch])] = &[
     ("a firing is early", &[("recurring_fire", " or firing > now then", " then")]),
     (
         "a firing is due when it is late",
-        &[("recurring_fire", "call('ZADD', DUE, dues[i], ids[i])", "call('ZADD', DUE, ms(now), ids[i])")],
+        &[("recurring_fire", "wait_until(ids[i], tonumber(dues[i]), priority)", "wait_until(ids[i], now, priority)")],
     ),
     ("a full topic takes a firing", &[("recurring_fire", "+ #ids > most", "> most")]),
     (
@@ -205,7 +283,7 @@ const BUGS: &[(&str, &[Patch])] = &[
         &[(
             "destroy",
             "call('UNLINK', unpack(KEYS))",
-            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, UNIQUE, HOLDERS)",
+            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, URGENT, UNIQUE, HOLDERS)",
         )],
     ),
     ("a wait does not grow", &[("tick", "first * 2 ^ math.min(math.max(attempts - 1, 0), 52)", "first")]),

@@ -211,7 +211,8 @@ impl<'a> History<'a> {
             let body = format!("body {}", self.random.u32(..));
             let unique = (self.random.u32(..3) == 0).then(|| self.unique());
             let content_type = "text/plain".to_owned();
-            jobs.push(NewJob { id, due, ttr, tries, ttl, content_type, body: body.into(), unique });
+            let priority = if self.random.bool() { 0 } else { self.random.u8(1..10) };
+            jobs.push(NewJob { id, due, ttr, tries, ttl, priority, content_type, body: body.into(), unique });
         }
         let client = self.client();
         let Some(result) = self.answered(client.add(&topic(), jobs.clone()).await) else { return };
@@ -231,6 +232,7 @@ impl<'a> History<'a> {
                 tries: job.tries.unwrap_or(3),
                 ttr: job.ttr.map_or(5_000, |ttr| ttr.as_millis() as i64),
                 ttl,
+                priority: job.priority,
                 expires,
                 expiry: Some(expires).filter(|at| *at > 0),
                 touched: false,
@@ -305,7 +307,7 @@ impl<'a> History<'a> {
         assert_eq!(Aged([seen.came_back, seen.died, seen.expired, seen.trimmed]), aged, "{:?}", self.trace);
         for job in &popped.jobs {
             let model = &self.model.jobs[job.id.local.as_str()];
-            assert_eq!(&job.body[..], model.body.as_bytes());
+            assert_eq!((&job.body[..], job.priority), (model.body.as_bytes(), model.priority));
             assert_eq!((job.attempt, job.tries_left), (model.attempts, model.tries.saturating_sub(model.attempts)));
             assert_eq!(job.deadline_ms, self.model.now + model.ttr);
         }

@@ -25,11 +25,13 @@ impl History<'_> {
                 (Some(Due::At(at)), Some(at))
             }
         };
-        let body = (due.is_none() || self.random.bool()).then(|| format!("changed {}", self.random.u32(..)));
+        let priority = self.random.bool().then(|| self.random.u8(..10));
+        let body = (due.is_none() && priority.is_none() || self.random.bool())
+            .then(|| format!("changed {}", self.random.u32(..)));
         let was = self.model.due().into_iter().find(|(_, other)| *other == id).map_or(now, |(at, _)| at);
         // Sometimes what the client has seen is not true any more.
         let if_due_ms = self.random.bool().then(|| was + i64::from(self.random.u32(..4) == 0));
-        let change = JobChange { due, content_type: None, body: body.clone().map(Into::into), if_due_ms };
+        let change = JobChange { due, priority, content_type: None, body: body.clone().map(Into::into), if_due_ms };
         let result = self.client().change(&job_id(&id), &change).await;
         let Some(result) = self.answered(result) else { return };
         self.note(format!("change {id} {change:?} -> {result:?}"));
@@ -41,7 +43,7 @@ impl History<'_> {
             Err(JobError::Invalid(_)) => ChangeVerdict::TooLate,
             Err(error) => panic!("{error}"),
         };
-        let expected = self.model.change(&id, at, body.as_deref(), if_due_ms);
+        let expected = self.model.change(&id, at, priority, body.as_deref(), if_due_ms);
         assert_eq!(got(&result), expected, "{:?}", self.trace);
         // The reply was lost: a repeated call finds the job as wanted.
         if let ChangeVerdict::Done(due_ms, _) = expected

@@ -31,6 +31,7 @@ impl History<'_> {
             ttr: self.random.bool().then(|| self.random.i64(1..6_000)),
             tries: self.random.bool().then(|| self.random.u32(1..4)),
             ttl: (self.random.u32(..3) == 0).then(|| self.random.i64(1_000..20_000)),
+            priority: if self.random.bool() { 0 } else { self.random.u8(1..10) },
             body: format!("recurring {}", self.random.u32(..)),
         };
         // Some calls repeat what is there.
@@ -43,6 +44,7 @@ impl History<'_> {
             ttr: definition.ttr.map(millis),
             tries: definition.tries,
             ttl: definition.ttl.map(millis),
+            priority: definition.priority,
             content_type: String::new(),
         };
         let body = definition.body.clone().into();

@@ -141,7 +141,7 @@ async fn with_a_clock_that_is_set_back(rig: &mut Rig, patches: &[Patch<'_>]) -> 
     let set = async |cron: &str| {
         let schedule = CronSchedule::new(cron, "UTC").expect("a schedule");
         let (missed, content_type) = (MissedFirings::Once, String::new());
-        let recurring = Recurring { schedule, missed, ttr: None, tries: None, ttl: None, content_type };
+        let recurring = Recurring { schedule, missed, ttr: None, tries: None, ttl: None, priority: 0, content_type };
         let set = jobs.set_recurring(&topic(), &name, &recurring, &"x".into()).await.expect("set");
         assert_eq!((set.changed, set.next_ms), (true, Some(firing)), "the same firing");
     };

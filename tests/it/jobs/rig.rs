@@ -33,6 +33,7 @@ pub struct Snapshot {
     pub dead: BTreeMap<String, i64>,
     pub expiry: BTreeMap<String, i64>,
     pub gone: BTreeMap<String, i64>,
+    pub urgent: BTreeMap<String, i64>,
     pub unique: BTreeMap<String, i64>,
     pub holders: BTreeMap<String, Vec<u8>>,
     pub firings: BTreeMap<String, i64>,
@@ -143,14 +144,15 @@ impl Rig {
 
     pub async fn snapshot(&mut self) -> Snapshot {
         let mut pipe = redis::pipe();
-        for word in ["due", "reserved", "dead", "expiry", "gone", "unique", "firings"] {
+        for word in ["due", "reserved", "dead", "expiry", "gone", "urgent", "unique", "firings"] {
             pipe.cmd("ZRANGE").arg(key(word)).arg(0).arg(-1).arg("WITHSCORES");
         }
         pipe.hgetall(key("records")).hgetall(key("state")).hgetall(key("holders"));
         pipe.hgetall(key("recurring"));
         type Scores = Vec<(String, i64)>;
         type Fields = BTreeMap<String, Vec<u8>>;
-        let (due, reserved, dead, expiry, gone, unique, firings, records, state, holders, recurring): (
+        let (due, reserved, dead, expiry, gone, urgent, unique, firings, records, state, holders, recurring): (
+            Scores,
             Scores,
             Scores,
             Scores,
@@ -172,6 +174,7 @@ impl Rig {
             dead: map(dead),
             expiry: map(expiry),
             gone: map(gone),
+            urgent: map(urgent),
             unique: map(unique),
             holders,
             firings: map(firings),

@@ -260,6 +260,7 @@ fn one(job: &JobDetail, now_ms: i64) -> Markup {
                 @if let Some(due) = job.due_ms { span { "due " (when(due, now_ms)) } }
                 @if let Some(end) = job.deadline_ms { span { "time to run ends " (when(end, now_ms)) } }
                 @if let Some(died) = job.died_ms { span { "died " (when(died, now_ms)) } }
+                @if job.priority > 0 { span { "priority " (job.priority) } }
                 @if job.attempts > 0 { span { (job.attempts) " attempts" } }
                 @if !job.reason.is_empty() { span.badge.bad { (job.reason) } }
                 span.muted { (job.content_type) " " (number(job.size)) " bytes" }

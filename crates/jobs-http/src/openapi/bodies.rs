@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::v1::add::BATCH;
-use delaybridge_jobs::MAX_POP;
+use delaybridge_jobs::{MAX_POP, MAX_PRIORITY};
 
 /// A job to add.
 #[derive(JsonSchema)]
@@ -37,6 +37,9 @@ pub struct NewJobBody {
     pub ttl: Option<String>,
     /// The same in milliseconds; 0 is never.
     pub ttl_ms: Option<i64>,
+    /// The priority, 0 if left out: of the ready jobs of the topic, one with a higher priority is handed out first.
+    #[schemars(range(min = 0, max = MAX_PRIORITY))]
+    pub priority: Option<i64>,
     /// A key of the client's, 1 to 255 bytes: while another job of the topic holds it, this one is not added.
     pub unique: Option<String>,
     /// The time for which it holds the key, as a duration with its unit; needed with `unique`.
@@ -61,6 +64,9 @@ pub struct ChangeBody {
     pub due: Option<String>,
     /// The same in milliseconds since 1970.
     pub due_ms: Option<i64>,
+    /// The priority.
+    #[schemars(range(min = 0, max = MAX_PRIORITY))]
+    pub priority: Option<i64>,
     /// The body: a text, or any other JSON value, whose JSON is the body.
     pub body: Option<Value>,
     /// The body in base64, for bytes that are no text.
@@ -190,6 +196,9 @@ pub struct RecurringBody {
     pub ttl: Option<String>,
     /// The same in milliseconds; 0 is never.
     pub ttl_ms: Option<i64>,
+    /// The priority of the jobs, 0 if left out.
+    #[schemars(range(min = 0, max = MAX_PRIORITY))]
+    pub priority: Option<i64>,
 }
 
 /// Dead jobs to redrive.

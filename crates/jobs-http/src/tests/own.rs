@@ -351,3 +351,36 @@ async fn a_due_time_may_be_written_as_people_do() {
     let (status, _, hint) = world.ask("GET", "/metrics", "").await.problem();
     assert!(status == 404 && hint.contains("http.listen"), "{hint}");
 }
+
+#[tokio::test]
+async fn the_highest_priority_is_handed_out_first_and_can_be_changed() {
+    let world = World::start().await;
+    for (path, body) in [
+        ("", r#"{"id":"plain","body":"x"}"#),
+        ("", r#"{"id":"low","body":"x","priority":1}"#),
+        ("?id=high&priority=9", "x"),
+        ("", r#"{"id":"late","body":"x","priority":9,"delay":"1h"}"#),
+    ] {
+        let added = world.ask("POST", &format!("/v1/topics/mails/jobs{path}"), body).await;
+        assert_eq!(added.status, 201, "{}", added.text());
+    }
+    let batch = r#"{"jobs":[{"id":"middle","body":"x","priority":5}]}"#;
+    assert_eq!(world.ask("POST", "/v1/topics/mails/jobs/batch", batch).await.status, 200);
+    for (body, words) in [
+        (r#"{"body":"x","priority":10}"#, "`priority` is 0 to 9"),
+        (r#"{"body":"x","priority":-1}"#, "`priority`"),
+        (r#"{"body":"x","priority":"high"}"#, "`priority`"),
+    ] {
+        let problem = world.add("mails", body).await.problem();
+        assert!(problem.0 == 400 && problem.2.contains(words), "{problem:?}");
+    }
+    let job = world.ask("GET", "/v1/jobs/mails~middle", "").await.json();
+    assert_eq!((&job["priority"], &job["tries"]), (&json!(5), &json!(10)));
+    let changed = world.ask("PATCH", "/v1/jobs/mails~plain", r#"{"priority":7}"#).await.json();
+    assert_eq!((&changed["changed"], &changed["state"]), (&json!(true), &json!("ready")));
+    let popped = world.ask("POST", "/v1/topics/mails/pop?count=9", "").await.json();
+    let of = |job: &Value| (job["id"].as_str().unwrap().to_owned(), job["priority"].clone());
+    let got: Vec<_> = popped["jobs"].as_array().unwrap().iter().map(of).collect();
+    let expected = [("high", 9), ("plain", 7), ("middle", 5), ("low", 1)];
+    assert_eq!(got, expected.map(|(id, priority)| (format!("mails~{id}"), json!(priority))));
+}

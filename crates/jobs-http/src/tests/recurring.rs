@@ -11,8 +11,7 @@ const PATH: &str = "/v1/topics/reports/recurring/nightly";
 async fn a_recurring_job_is_added_changed_paused_and_removed() {
     let world = World::start().await;
     let set = async |wanted: Value| world.ask("PUT", PATH, &wanted.to_string()).await;
-    let wanted =
-        json!({ "cron": "0 3 * * *", "zone": "Europe/Berlin", "body": { "report": "sales" }, "tries": 2, "ttl": "1d" });
+    let wanted = json!({ "cron": "0 3 * * *", "zone": "Europe/Berlin", "body": { "report": "sales" }, "tries": 2, "ttl": "1d", "priority": 4 });
     let added = set(wanted.clone()).await;
     assert_eq!((added.status, &added.json()["created"], &added.json()["changed"]), (201, &json!(true), &json!(true)));
     let next_ms = added.json()["next_ms"].as_i64().unwrap();
@@ -23,7 +22,7 @@ async fn a_recurring_job_is_added_changed_paused_and_removed() {
     let seen = world.ask("GET", PATH, "").await.json();
     let expected = json!({
         "name": "nightly", "cron": "0 3 * * *", "zone": "Europe/Berlin", "missed": "once", "paused": false, "next_ms": next_ms,
-        "tries": 2, "ttl_ms": 86_400_000, "size": 18, "body": "{\"report\":\"sales\"}", "content_type": "application/json",
+        "tries": 2, "ttl_ms": 86_400_000, "priority": 4, "size": 18, "body": "{\"report\":\"sales\"}", "content_type": "application/json",
     });
     assert_eq!(seen, expected);
 

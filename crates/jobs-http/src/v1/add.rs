@@ -22,12 +22,12 @@ use crate::problem::{Problem, ProblemKind};
 use crate::reply::Reply;
 use crate::text::moment;
 use delaybridge_core::json::Json;
-use delaybridge_jobs::{Due, NewJob, Unique, UniqueUntil};
+use delaybridge_jobs::{Due, MAX_PRIORITY, NewJob, Unique, UniqueUntil};
 
 /// Most jobs of one request.
 pub const BATCH: usize = 1000;
 /// The settings of a job, as its query may have them.
-pub const SETTINGS: [&str; 14] = [
+pub const SETTINGS: [&str; 15] = [
     "id",
     "delay",
     "delay_ms",
@@ -38,6 +38,7 @@ pub const SETTINGS: [&str; 14] = [
     "tries",
     "ttl",
     "ttl_ms",
+    "priority",
     "unique",
     "unique_for",
     "unique_for_ms",
@@ -216,8 +217,18 @@ fn with_settings(job: NewJob, from: &mut impl SettingsSource) -> Result<NewJob, 
     let tries = from.whole("tries")?.map(u32::try_from).transpose();
     let tries = tries.map_err(|_| from.refused("`tries` is larger than any number of tries"))?;
     let ttl = from.time(["ttl", "ttl_ms"])?;
+    let priority = priority(from)?.unwrap_or(0);
     let unique = unique(from)?;
-    Ok(NewJob { id, due, ttr, tries, ttl, unique, ..job })
+    Ok(NewJob { id, due, ttr, tries, ttl, priority, unique, ..job })
+}
+
+/// The priority, if there is one.
+pub(super) fn priority(from: &mut impl SettingsSource) -> Result<Option<u8>, Problem> {
+    let priority = from.whole("priority")?.map(u8::try_from).transpose();
+    priority
+        .ok()
+        .filter(|priority| priority.is_none_or(|priority| priority <= MAX_PRIORITY))
+        .ok_or_else(|| from.refused(&format!("`priority` is 0 to {MAX_PRIORITY}, and the highest is handed out first")))
 }
 
 /// The unique key, if there is one.

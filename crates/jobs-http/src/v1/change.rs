@@ -1,4 +1,4 @@
-//! `PATCH /v1/jobs/{id}`: another due time or body of a job that waits.
+//! `PATCH /v1/jobs/{id}`: another due time, priority or body of a job that waits.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::add::{CONTENT, body, due};
+use super::add::{CONTENT, body, due, priority};
 use super::errors::problem;
 use crate::Api;
 use crate::access::Right;
@@ -47,10 +47,13 @@ fn wanted(sent: bytes::Bytes) -> Result<JobChange, Problem> {
     let due = due(&mut fields)?;
     let if_due_ms = fields.number("if_due_ms")?.map(i64::try_from).transpose();
     let if_due_ms = if_due_ms.map_err(|_| fields.problem("`if_due_ms` is beyond all times"))?;
-    let nothing = due.is_none() && body.is_none() && content_type.is_none();
+    let priority = priority(&mut fields)?;
+    let nothing = due.is_none() && priority.is_none() && body.is_none() && content_type.is_none();
     if nothing {
-        return Err(fields.problem("nothing is to be changed: send `delay`, `due`, `content_type` or `body`"));
+        return Err(
+            fields.problem("nothing is to be changed: send `delay`, `due`, `priority`, `content_type` or `body`")
+        );
     }
     fields.finish()?;
-    Ok(JobChange { due, content_type: content_type.or(of_body), body: body.map(|(body, _)| body), if_due_ms })
+    Ok(JobChange { due, priority, content_type: content_type.or(of_body), body: body.map(|(body, _)| body), if_due_ms })
 }

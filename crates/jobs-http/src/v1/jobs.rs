@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::errors::problem;
-use super::shapes::BodyShape;
+use super::shapes::{BodyShape, is_zero};
 use crate::Api;
 use crate::access::Right;
 use crate::call::Call;
@@ -49,6 +49,9 @@ pub struct JobShape {
     tries: u32,
     /// A consumer's time to run.
     ttr_ms: u32,
+    /// The priority; left out if it is 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    priority: u8,
     /// The reason why the last reservation ended.
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
@@ -73,6 +76,7 @@ impl From<JobInfo> for JobShape {
             attempts: job.attempts,
             tries: job.tries,
             ttr_ms: job.ttr_ms,
+            priority: job.priority,
             reason: job.reason,
             body: BodyShape::of(&job.body, &job.content_type),
         }

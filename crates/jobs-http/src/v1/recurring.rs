@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::add::{CONTENT, body};
+use super::add::{CONTENT, body, priority};
 use super::errors::problem;
 use super::shapes::BodyShape;
 use super::topics::limit;
@@ -51,6 +51,9 @@ pub struct RecurringShape {
     /// The time to live of a job, if it has its own; 0 is for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl_ms: Option<u64>,
+    /// The priority of a job, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<u8>,
     /// The size of the body, in bytes.
     size: u64,
     /// The body; left out in a list.
@@ -74,6 +77,7 @@ impl From<RecurringState> for RecurringShape {
             ttr_ms: of.and_then(|of| of.ttr).map(millis),
             tries: of.and_then(|of| of.tries),
             ttl_ms: of.and_then(|of| of.ttl).map(millis),
+            priority: of.map(|of| of.priority).filter(|priority| *priority > 0),
             size,
             body: body.map(|body| BodyShape::of(&body, &content_type())),
         }
@@ -175,6 +179,7 @@ fn wanted(sent: Bytes) -> Result<(Recurring, Bytes), Problem> {
         ttr: fields.time(["ttr", "ttr_ms"])?,
         tries: tries.map_err(|_| fields.problem("`tries` is larger than any number of tries"))?,
         ttl: fields.time(["ttl", "ttl_ms"])?,
+        priority: priority(&mut fields)?.unwrap_or(0),
         content_type: fields.text(CONTENT)?.unwrap_or_else(|| default_type.to_owned()),
     };
     fields.finish()?;

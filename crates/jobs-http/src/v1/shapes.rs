@@ -94,6 +94,11 @@ impl BodyShape {
     }
 }
 
+/// Whether a priority is that of a job without one.
+pub(super) fn is_zero(priority: &u8) -> bool {
+    *priority == 0
+}
+
 /// A job that was handed out.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PoppedJob {
@@ -110,6 +115,9 @@ pub struct PoppedJob {
     attempt: u32,
     /// Attempts that are left if this one fails.
     tries_left: u32,
+    /// The priority; left out if it is 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    priority: u8,
     /// The consumer's time to run.
     ttr_ms: u64,
     /// The end of that time.
@@ -130,6 +138,7 @@ impl From<Reserved> for PoppedJob {
             body: BodyShape::of(&job.body, &job.content_type),
             attempt: job.attempt,
             tries_left: job.tries_left,
+            priority: job.priority,
             ttr_ms: u64::try_from(job.ttr.as_millis()).unwrap_or(u64::MAX),
             deadline_ms: job.deadline_ms,
             added_ms: job.added_ms,

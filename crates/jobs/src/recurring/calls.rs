@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::record::{read, tail};
 use super::{MAX_RECURRING, MAX_RECURRING_BODY, Recurring, RecurringState};
-use crate::add::check_content_type;
+use crate::add::{check_content_type, check_priority};
 use crate::error::JobError;
 use crate::name::{RecurringName, Topic};
 use crate::queue::{JobQueue, number, text};
@@ -109,6 +109,7 @@ impl JobQueue {
     async fn check_recurring(&self, topic: &Topic, recurring: &Recurring, body: &Bytes) -> Result<(), JobError> {
         let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
         check_content_type(&recurring.content_type)?;
+        check_priority(recurring.priority)?;
         recurring.ttr.map_or(Ok(()), check_ttr)?;
         if recurring.tries.is_some_and(|tries| !(1..=MAX_TRIES).contains(&tries)) {
             return invalid("tries must be 1 to 1000000");

@@ -17,6 +17,7 @@ pub struct PlannedFiring {
     /// The firing that was due, in ms since 1970.
     pub due_ms: i64,
     revision: u64,
+    priority: u8,
     plan: FiringPlan,
 }
 
@@ -60,6 +61,7 @@ impl JobQueue {
                     name: state.name,
                     due_ms,
                     revision: state.revision,
+                    priority: definition.priority,
                 }),
                 _ => due.unreadable += 1,
             }
@@ -73,11 +75,12 @@ impl JobQueue {
     ///
     /// With [`JobError::Full`] nothing was done, and the firing stays due.
     pub async fn fire(&self, topic: &Topic, firing: &PlannedFiring) -> Result<Fired, JobError> {
-        let PlannedFiring { name, due_ms, revision, plan } = firing;
+        let PlannedFiring { name, due_ms, revision, priority, plan } = firing;
         let settings = self.settings().of(topic);
         let mut args = vec![or_empty(settings.max_jobs.map(number)), text(topic.as_str())];
         args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
         args.extend([text(name.as_str()), number(*due_ms), number(*revision), or_empty(plan.next_ms.map(number))]);
+        args.push(number(*priority));
         args.extend(plan.fires.iter().flat_map(|at| [text(&job_id(name, *at)), number(*at)]));
         let reply = self.run_on_all(&self.shared.scripts.recurring_fire, topic, &args).await?;
         let mut fields = Fields::of("jobs_recurring_fire", reply)?;

@@ -52,6 +52,8 @@ pub struct Recurring {
     pub tries: Option<u32>,
     /// The time to live from each firing on; zero is unlimited.
     pub ttl: Option<Duration>,
+    /// The priority of its jobs.
+    pub priority: u8,
     /// The media type of the body, at most 255 bytes.
     pub content_type: String,
 }

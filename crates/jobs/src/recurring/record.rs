@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! version 1 | revision 8 | paused 1 | time to run 4, or 0 | tries 4, or 0 | 1 if it has a time to live | that 8 | n 1 | m 2
-//!     | content type n | rule m: word for missed firings, line feed, expression, line feed, time zone
+//!     | content type n | rule m: word for missed firings, line feed, expression, line feed, time zone, and a line feed and the
+//!     priority if there is one
 //! ```
 
 use std::time::Duration;
 
 use super::cron::CronSchedule;
 use super::{MissedFirings, Recurring};
+use crate::add::MAX_PRIORITY;
 use delaybridge_settings::words::Words;
 
 /// The version that this program writes.
@@ -26,9 +28,12 @@ pub(super) struct ReadDefinition {
 
 /// The definition behind the head.
 pub(super) fn tail(recurring: &Recurring) -> Vec<u8> {
-    let Recurring { schedule, missed, ttr, tries, ttl, content_type } = recurring;
+    let Recurring { schedule, missed, ttr, tries, ttl, priority, content_type } = recurring;
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let rule = format!("{}\n{}\n{}", missed.as_str(), schedule.expression(), schedule.zone());
+    let mut rule = format!("{}\n{}\n{}", missed.as_str(), schedule.expression(), schedule.zone());
+    if *priority > 0 {
+        rule.push_str(&format!("\n{priority}"));
+    }
     let ttr = ttr.map_or(0, |ttr| u32::try_from(ttr.as_millis()).unwrap_or(u32::MAX));
     let mut bytes = Vec::with_capacity(FIXED - HEAD + content_type.len() + rule.len());
     bytes.extend(ttr.to_le_bytes());
@@ -54,6 +59,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<ReadDefinition> {
     let content_type = std::str::from_utf8(bytes.get(FIXED..FIXED + n)?).ok()?;
     let mut rule = std::str::from_utf8(bytes.get(FIXED + n..FIXED + n + m)?).ok()?.split('\n');
     let (missed, expression, zone) = (rule.next()?, rule.next()?, rule.next()?);
+    let priority = rule.next().map_or(Ok(0), str::parse).ok().filter(|priority| *priority <= MAX_PRIORITY)?;
     let missed = MissedFirings::VALUES.iter().find(|(word, _)| *word == missed).map(|(_, value)| *value)?;
     let some = |n: u32| Some(n).filter(|n| *n > 0);
     Some(ReadDefinition {
@@ -65,6 +71,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<ReadDefinition> {
             ttr: some(u32_at(10)?).map(|ttr| Duration::from_millis(u64::from(ttr))),
             tries: some(u32_at(14)?),
             ttl: (bytes[18] != 0).then(|| u64_at(19).map(Duration::from_millis)).flatten(),
+            priority,
             content_type: content_type.to_owned(),
         },
     })
@@ -76,14 +83,15 @@ mod tests {
 
     #[test]
     fn a_definition_reads_back_and_what_is_cut_short_or_of_another_version_is_refused() {
-        for (ttr, tries, ttl, content_type) in [
-            (None, None, None, ""),
-            (Some(Duration::from_millis(5)), Some(3), Some(Duration::ZERO), "text/plain"),
-            (None, Some(1_000_000), Some(Duration::from_secs(1 << 28)), "a\nb"),
+        for (ttr, tries, ttl, priority, content_type) in [
+            (None, None, None, 0, ""),
+            (Some(Duration::from_millis(5)), Some(3), Some(Duration::ZERO), 9, "text/plain"),
+            (None, Some(1_000_000), Some(Duration::from_secs(1 << 28)), 1, "a\nb"),
         ] {
             let schedule = CronSchedule::new("*/5 2 * * MON", "Europe/Berlin").unwrap();
             let content_type = content_type.to_owned();
-            let recurring = Recurring { schedule, missed: MissedFirings::All, ttr, tries, ttl, content_type };
+            let missed = MissedFirings::All;
+            let recurring = Recurring { schedule, missed, ttr, tries, ttl, priority, content_type };
             let mut whole = vec![VERSION, 7, 0, 0, 0, 0, 0, 0, 0, 1];
             whole.extend(tail(&recurring));
             let read_back = read(&whole).unwrap();

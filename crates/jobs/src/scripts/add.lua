@@ -4,7 +4,7 @@
 --      bytes, 4 time to run (ms), 5 tries, 6 time to live (ms, 0 is unlimited) of jobs without their own; limits in the
 --      topic's hash override 1 and 3 to 6, 7 '1' if a call that adds nothing has to write, so that a WAIT behind it also
 --      speaks of the writes before. Then for each job: id, 1 if the client chose the id, 'a' or 't', the delay
---      or the due time (ms), time to run, tries and time to live, or '' each, content type, body, and '' or its unique key:
+--      or the due time (ms), time to run, tries, time to live and priority, or '' each, content type, body, and '' or its unique key:
 --      f or e, time for which no other job is added with it (ms), a space, key
 -- Returns {'full', now, limit}; {'keys', now, limit} if there are too many unique keys; {'large', now, limit, size of the
 --      body}; {'short', now} if a time to live ends before its job is due; or {'ok', now, letters, {due time, ...}, 1 if the
@@ -20,6 +20,7 @@
 -- alone would stay.
 
 --#include limit.lua
+--#include priority.lua
 
 -- The most unique keys of a topic.
 local MAX_KEYS = 1000000
@@ -48,22 +49,23 @@ local function holder_of(key)
 end
 local letters, dues, seen, new, earliest = {}, {}, {}, 0, nil
 local holders, keys, ends_of_keys, holder_of_new = {}, {}, {}, {}
-for i = 8, #ARGV, 10 do
+for i = 8, #ARGV, 11 do
   local id, letter, due, lives = ARGV[i], 'y', tonumber(ARGV[i + 3]), tonumber(ARGV[i + 6]) or ttl
-  if #ARGV[i + 8] > largest then return {'large', now, largest, #ARGV[i + 8]} end
+  if #ARGV[i + 9] > largest then return {'large', now, largest, #ARGV[i + 9]} end
+  if ARGV[i + 7] ~= '' then typed(URGENT, 'ZCARD') end
   if ARGV[i + 2] == 'a' then due = now + due elseif due < now then due = now end
   if lives > 0 then typed(EXPIRY, 'ZCARD') end
   if lives > 0 and now + lives <= due then return {'short', now} end
   if seen[id] then
-    letter = seen[id] == ARGV[i + 8] and 'o' or 'b'
+    letter = seen[id] == ARGV[i + 9] and 'o' or 'b'
   elseif typed(RECORDS, 'HEXISTS', id) == 1 then
-    letter = has_body(id, ARGV[i + 8]) and 'o' or 'b'
+    letter = has_body(id, ARGV[i + 9]) and 'o' or 'b'
   elseif ARGV[i + 1] == '1' then
     local until_ms = typed(GONE, 'ZSCORE', id)
     if until_ms and tonumber(until_ms) > now then letter = 'g' end
   end
-  if letter == 'y' and ARGV[i + 9] ~= '' then
-    local mode, lasts, key = string.match(ARGV[i + 9], '^([ef])(%d+) (.+)$')
+  if letter == 'y' and ARGV[i + 10] ~= '' then
+    local mode, lasts, key = string.match(ARGV[i + 10], '^([ef])(%d+) (.+)$')
     local holder = holder_of_new[key] or holder_of(key)
     if holder then
       letter, holders[#holders + 1] = 'u', holder
@@ -74,7 +76,7 @@ for i = 8, #ARGV, 10 do
     end
   end
   if letter == 'y' then
-    seen[id] = ARGV[i + 8]
+    seen[id] = ARGV[i + 9]
     new = new + 1
     if not earliest or due < earliest then earliest = due end
   end
@@ -99,17 +101,19 @@ if keys[1] and typed(UNIQUE, 'ZCARD') - over + #keys / 2 > MAX_KEYS then return 
 local before = typed(DUE, 'ZCOUNT', '-inf', ms(earliest))
 if bad then return bad end
 
-local waits, ends, records = {}, {}, {}
+local waits, ranks, ends, records = {}, {}, {}, {}
 for n = 1, #letters do
-  local i = 8 + (n - 1) * 10
+  local i = 8 + (n - 1) * 11
   local id, due = ARGV[i], dues[n]
   if letters[n] == 'y' then
     local lives = tonumber(ARGV[i + 6]) or ttl
     local expires = lives > 0 and now + lives or 0
     waits[#waits + 1], waits[#waits + 2] = ms(due), id
+    local priority = tonumber(ARGV[i + 7]) or 0
+    if priority > 0 then ranks[#ranks + 1], ranks[#ranks + 2] = rank(priority, due), id end
     if expires > 0 then ends[#ends + 1], ends[#ends + 2] = ms(expires), id end
     records[#records + 1], records[#records + 2] = id, struct.pack('<BBI8I8I4I4B', 1, tonumber(ARGV[i + 1]), now, expires,
-      tonumber(ARGV[i + 4]) or ttr, tonumber(ARGV[i + 5]) or tries, #ARGV[i + 7]) .. ARGV[i + 7] .. ARGV[i + 8]
+      tonumber(ARGV[i + 4]) or ttr, with_priority(tonumber(ARGV[i + 5]) or tries, priority), #ARGV[i + 8]) .. ARGV[i + 8] .. ARGV[i + 9]
   end
 end
 if not known[1] then call('HSET', TOPIC, 'created', ms(now)) end
@@ -124,6 +128,10 @@ if keys[1] then
   call('HSET', HOLDERS, unpack(keys))
 end
 call('ZADD', DUE, unpack(waits))
+if ranks[1] then
+  call('HSET', TOPIC, 'urgent', '1')
+  call('ZADD', URGENT, unpack(ranks))
+end
 if ends[1] then call('ZADD', EXPIRY, unpack(ends)) end
 call('HSET', RECORDS, unpack(records))
 -- Wakes consumers of other daemons that wait for the first job. While a job is ready, none waits.

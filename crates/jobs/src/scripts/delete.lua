@@ -14,11 +14,12 @@ local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end
 
-local letters = {}
+local letters, urgent = {}, call('HEXISTS', TOPIC, 'urgent') == 1
 for i = 1, #ARGV do
   local id, letter = ARGV[i], 'n'
   local known = call('HEXISTS', RECORDS, id) == 1
   if known then forget(id) end
+  if urgent then call('ZREM', URGENT, id) end
   if call('ZREM', DUE, id) == 1 then letter = 'w'
   elseif call('ZREM', RESERVED, id) == 1 then letter = 'r'
   elseif call('ZREM', DEAD, id) == 1 then letter = 'd'

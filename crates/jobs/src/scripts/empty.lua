@@ -18,5 +18,6 @@ if ids[1] then
   call('HDEL', STATE, unpack(ids))
   call('ZREM', EXPIRY, unpack(ids))
   call('ZREM', DUE, unpack(ids))
+  if call('HEXISTS', TOPIC, 'urgent') == 1 then call('ZREM', URGENT, unpack(ids)) end
 end
 return {now, count, call('ZCARD', DUE)}

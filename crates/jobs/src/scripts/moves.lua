@@ -1,6 +1,7 @@
 -- Functions on jobs that several scripts share. Included after state.lua.
 
 --#include limit.lua
+--#include priority.lua
 
 -- Removes the record and the state of a job. Returns 1 if there was a record.
 local function forget(id)
@@ -42,7 +43,7 @@ local function give_back(id, s, now, due)
     call('ZREM', EXPIRY, id)
     return 'd'
   end
-  call('ZADD', DUE, ms(due), id)
+  wait_until(id, due, s.priority)
   call('HSET', STATE, id, pack_state(s))
   return 'y'
 end

@@ -1,4 +1,5 @@
--- Reserves the jobs that have been due longest, after expired reservations have come back.
+-- Reserves ready jobs, those of a higher priority first and then those that have been due longest, after expired reservations
+-- have come back.
 --
 -- ARGV 1 not_after (ms), 2 token (new for every call), 3 maximum number of jobs, 4 maximum size in bytes, 5 time to run
 --      (ms) that replaces the jobs' own, or '', 6 exact length to which the dead jobs are trimmed, or '', 7 wait after a
@@ -24,14 +25,30 @@ if now > tonumber(ARGV[1]) then return {'late', now} end
 local token, most, bytes, counts = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), {0, 0, 0, 0, 0, 0}
 
 local over = typed(RESERVED, 'ZRANGE', 0, 0, 'WITHSCORES')
-local paused = typed(TOPIC, 'HEXISTS', 'paused')
+local topic = typed(TOPIC, 'HMGET', 'paused', 'urgent')
 if bad then return bad end
 if over[1] and tonumber(over[2]) <= now then
   local wrong, _, _, trim_dead, come_back = aged()
   if wrong then return wrong end
   come_back(now, 2 * most + 10, counts, ARGV[7], ARGV[8])
   if counts[2] > 0 then counts[4] = trim_dead(ARGV[6]) end
+  if counts[1] > 0 then topic = call('HMGET', TOPIC, 'paused', 'urgent') end
   over = call('ZRANGE', RESERVED, 0, 0, 'WITHSCORES')
+end
+
+local paused, ids, taken = topic[1] and 1 or 0, {}, {}
+-- Whether no more may be taken after `id`. Reading a body costs about 5 ms per MB, so no more are read than may be
+-- returned; one always is.
+local function is_full(id)
+  if #ids == most then return true end
+  if most > 1 then bytes = bytes - (typed(RECORDS, 'HSTRLEN', id) or 0) end
+  return bytes < 0 and ids[1]
+end
+
+local full, left = false, {}
+if topic[2] and paused == 0 then
+  --#include urgent.lua
+  full = take_urgent(left)
 end
 
 -- By rank, which costs a third of a range by score. One extra entry shows when the next job is due.
@@ -39,19 +56,16 @@ local last = most
 if most > 1 then last = math.min(most, typed(DUE, 'ZCOUNT', '-inf', ms(now)) or 0) end
 local rows = typed(DUE, 'ZRANGE', 0, last, 'WITHSCORES')
 if bad then return bad end
-local ids, jobs, next_due = {}, {}, rows[2]
+local jobs, next_due = {}, rows[2]
 if paused == 0 then
   for i = 1, #rows, 2 do
-    next_due = rows[i + 1]
-    if tonumber(next_due) > now then break end
-    local full = #ids == most
-    -- Reading a body costs about 5 ms per MB, so no more are read than may be returned; one always is.
-    if not full and most > 1 then
-      bytes = bytes - (typed(RECORDS, 'HSTRLEN', rows[i]) or 0)
-      full = bytes < 0 and i > 1
+    if taken[rows[i]] then
+      next_due = nil
+    else
+      next_due = rows[i + 1]
+      if tonumber(next_due) > now or full or is_full(rows[i]) then break end
+      ids[#ids + 1], next_due = rows[i], nil
     end
-    if full then break end
-    ids[#ids + 1], next_due = rows[i], nil
   end
 end
 if ids[1] then
@@ -96,6 +110,8 @@ if ids[1] then
   end
   for i = 1, #aside do set_aside(aside[i], now) end
   call('ZREM', DUE, unpack(ids))
+  if topic[2] then call('ZREM', URGENT, unpack(ids)) end
   for i = 1, #gone do forget(gone[i]) end
 end
+if left[1] then call('ZREM', URGENT, unpack(left)) end
 return {'ok', now, jobs, next_due or '', over[2] or '', counts, paused}

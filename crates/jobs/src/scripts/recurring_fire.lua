@@ -2,8 +2,8 @@
 --
 -- ARGV 1 maximum number of jobs of the topic that are not dead, or '', 2 name of the topic, 3 time to run (ms), 4 tries, 5 time
 --      to live (ms, 0 is unlimited) of jobs without their own; limits in the topic's hash override 1 and 3 to 5; 6 name, 7 the
---      firing that was found due (ms), 8 the revision that was read, 9 the next firing (ms), or '' if there is none, then for
---      each job: id, due time (ms)
+--      firing that was found due (ms), 8 the revision that was read, 9 the next firing (ms), or '' if there is none, 10 the
+--      priority of its jobs, then for each job: id, due time (ms)
 -- Returns {'y', now, number of added jobs}; or, with nothing changed, {'n', now} if there is none of this name, or it is paused,
 --      has another next firing or another revision, or the firing is not due; or {'full', now, limit}.
 --
@@ -12,6 +12,7 @@
 
 --#include types.lua
 --#include limit.lua
+--#include priority.lua
 --#include recurring.lua
 
 local now = clock()
@@ -25,7 +26,7 @@ if not head or head.paused == 1 or head.revision ~= tonumber(ARGV[8]) then retur
 
 local known = call('HMGET', TOPIC, 'max_jobs', 'ttr', 'tries', 'ttl')
 local ids, dues = {}, {}
-for i = 10, #ARGV, 2 do
+for i = 11, #ARGV, 2 do
   local remembered = call('ZSCORE', GONE, ARGV[i])
   if call('HEXISTS', RECORDS, ARGV[i]) == 0 and not (remembered and tonumber(remembered) > now) then
     ids[#ids + 1], dues[#dues + 1] = ARGV[i], ARGV[i + 1]
@@ -40,11 +41,12 @@ if #ids > 0 then
   if tries == 0 then tries = limit(known[3], ARGV[4], 4294967295) or tonumber(ARGV[4]) end
   if has_ttl == 0 then ttl = limit(known[4], ARGV[5]) or 0 end
   local content_type, body = string.sub(head.tail, 21, 20 + n), call('HGET', RECURRING, '=' .. name) or ''
+  local priority = tonumber(ARGV[10])
   local expires = ttl > 0 and now + ttl or 0
-  local record = struct.pack('<BBI8I8I4I4B', 1, 1, now, expires, ttr, tries, n) .. content_type .. body
+  local record = struct.pack('<BBI8I8I4I4B', 1, 1, now, expires, ttr, with_priority(tries, priority), n) .. content_type .. body
   local before = call('ZCOUNT', DUE, '-inf', ms(now))
   for i = 1, #ids do
-    call('ZADD', DUE, dues[i], ids[i])
+    wait_until(ids[i], tonumber(dues[i]), priority)
     if expires > 0 then call('ZADD', EXPIRY, ms(expires), ids[i]) end
     call('HSET', RECORDS, ids[i], record)
   end

@@ -47,7 +47,7 @@ for i = 1, #ids do
       local _, _, added, expires = struct.unpack('<BBI8I8', record)
       if ARGV[2] == '' and expires > 0 then ttl = expires - added end
       s.attempts, s.expires = 0, ttl > 0 and now + ttl or 0
-      call('ZADD', DUE, ms(now), id)
+      wait_until(id, now, s.priority)
       if s.expires > 0 then call('ZADD', EXPIRY, ms(s.expires), id) end
       call('HSET', STATE, id, pack_state(s))
       call('ZREM', DEAD, id)

@@ -22,6 +22,7 @@ come_back(now, most, counts, ARGV[5], ARGV[6])
 if counts[1] + counts[2] + counts[3] + counts[5] >= most then more = 1 end
 if counts[1] > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[4]) end
 
+local topic = call('HMGET', TOPIC, 'paused', 'unique', 'recurring', 'urgent')
 local ids = call('ZRANGEBYSCORE', EXPIRY, '-inf', ms(now), 'LIMIT', 0, most)
 if #ids == most then more = 1 end
 for i = 1, #ids do
@@ -34,6 +35,7 @@ for i = 1, #ids do
     -- Without a record, a queue has delivered it and counted its end.
     counts[3] = counts[3] + forget(ids[i])
     call('ZREM', DUE, ids[i])
+    if topic[4] then call('ZREM', URGENT, ids[i]) end
   end
 end
 
@@ -51,7 +53,6 @@ if kept then
 end
 local over = call('ZCOUNT', GONE, '-inf', ms(now))
 if over > 0 then call('ZREMRANGEBYRANK', GONE, 0, math.min(over, 10 * most) - 1) end
-local topic = call('HMGET', TOPIC, 'paused', 'unique', 'recurring')
 if topic[2] then
   local ended = math.min(call('ZCOUNT', UNIQUE, '-inf', ms(now)), most)
   if ended > 0 then
@@ -59,6 +60,15 @@ if topic[2] then
     call('ZREMRANGEBYRANK', UNIQUE, 0, ended - 1)
   end
   if call('ZCARD', UNIQUE) == 0 then call('HDEL', TOPIC, 'unique') end
+end
+if topic[4] then
+  -- A daemon of an earlier version takes jobs and leaves them here. A sample finds them after a while, wherever they are.
+  local some = call('ZRANDMEMBER', URGENT, 10)
+  local dues = some[1] and call('ZMSCORE', DUE, unpack(some))
+  for i = 1, #some do
+    if not dues[i] then call('ZREM', URGENT, some[i]) end
+  end
+  if call('ZCARD', URGENT) == 0 then call('HDEL', TOPIC, 'urgent') end
 end
 
 local firing = topic[3] and call('ZRANGE', FIRINGS, 0, 0, 'WITHSCORES')[2] or ''

@@ -1,5 +1,5 @@
 -- The check of all keys that a script was given, for scripts that may write any of them.
-local TYPES = {'zset', 'zset', 'hash', 'hash', 'zset', 'zset', 'zset', 'hash', 'zset', 'hash', 'zset',
+local TYPES = {'zset', 'zset', 'hash', 'hash', 'zset', 'zset', 'zset', 'hash', 'zset', 'zset', 'hash', 'zset',
   'hash'}
 local function wrong_type()
   for i = 1, #KEYS do

@@ -149,6 +149,7 @@ commands! {
     ZADD = one("zadd", WRITES, &["1", "x"]);
     ZCARD = one("zcard", LOOKS, &[]);
     ZCOUNT = one("zcount", READS, &["0", "1"]);
+    ZRANDMEMBER = one("zrandmember", READS, &["x"]);
     ZMSCORE = one("zmscore", READS, &["x"]);
     ZLEXCOUNT = one("zlexcount", READS, &["-", "+"]);
     ZRANGE = one("zrange", READS, &["0", "0"]);

@@ -63,6 +63,9 @@ pub struct JobDetail {
     /// The token that settles it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// The priority.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub priority: u8,
     /// Attempts so far.
     pub attempts: u32,
     /// Attempts that are left if this one fails.
@@ -80,6 +83,11 @@ pub struct JobDetail {
     /// The body.
     #[serde(flatten)]
     pub body: Content,
+}
+
+/// Whether a priority is that of a job without one.
+fn is_zero(priority: &u8) -> bool {
+    *priority == 0
 }
 
 /// Some jobs.
@@ -157,6 +165,7 @@ impl JobDetail {
             expires_ms: job.expires_ms,
             token: Some(job.token.to_string()),
             attempts: job.attempt,
+            priority: job.priority,
             tries_left: job.tries_left,
             ttr_ms: u64::try_from(job.ttr.as_millis()).unwrap_or(u64::MAX),
             content_type: job.content_type,
@@ -178,6 +187,7 @@ impl JobDetail {
             added_ms: job.added_ms,
             expires_ms: job.expires_ms,
             attempts: job.attempts,
+            priority: job.priority,
             tries_left: job.tries.saturating_sub(job.attempts),
             ttr_ms: job.ttr_ms.into(),
             reason: job.reason,

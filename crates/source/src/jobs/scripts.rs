@@ -17,7 +17,8 @@ const FRAGMENTS: Fragments = Fragments {
         open: "if got_z > 0 then open(Z) end",
         move_taken: concat!(
             include_str!("../zset/scripts/claims/move.lua"),
-            "for i = 1, #elements, 2 do call('HINCRBY', LIVES, 'n' .. elements[i], 1) end\n"
+            "for i = 1, #elements, 2 do call('HINCRBY', LIVES, 'n' .. elements[i], 1) end\n",
+            "if urgent then for i = 1, #elements, 2 do call('ZREM', URGENT, elements[i]) end end\n"
         ),
         finish: include_str!("../zset/scripts/claims/finish.lua"),
     },

@@ -67,7 +67,7 @@ impl Source for JobsSource {
     }
 
     fn keys(&self) -> Vec<Bytes> {
-        [self.keys.due(), self.keys.topic()].map(Clone::clone).into()
+        [self.keys.due(), self.keys.topic(), self.keys.urgent()].map(Clone::clone).into()
     }
 
     fn scripts(&self) -> &'static delaybridge_ledger::Scripts {
@@ -149,7 +149,7 @@ impl Search for JobsSource {
 
 impl Repair for JobsSource {
     fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
-        self.keys.of_jobs().iter().cloned().zip(KINDS.map(|(_, kind)| kind)).collect()
+        self.keys.of_waiting().iter().cloned().zip(KINDS.map(|(_, kind)| kind)).collect()
     }
 }
 
