@@ -110,7 +110,7 @@ async fn topics_the_rights_of_the_group_and_the_topic_for_refused_records_are_ch
     // The address of messages without one is looked for too.
     let missing = yaml(&plain, "", "topics: [delay-in]").replace("topic: events", "topic: absent");
     assert_says(check(&missing), 1, &["sink events", "look up topic absent", "create the topic"]);
-    let found = "found topic delay-in with 4 partitions, the rights to consume as group delaybridge, topic refused for refused records";
+    let found = "found topic delay-in with 4 partitions, the rights to consume as group delaybridge, topic refused for refused records, and the right to write to it";
     assert_says(check(&yaml(&plain, "", "topics: [delay-in], dead_letter_topic: refused")), 0, &["input logs", found]);
     let keys = "topics: [delay-in]";
     assert_says(check(&yaml(&plain, "", keys)), 0, &["hold their partition: write `dead_letter_topic: NAME`"]);
@@ -139,6 +139,18 @@ async fn topics_the_rights_of_the_group_and_the_topic_for_refused_records_are_ch
     })
     .expect("other rights");
     assert_says(check(&alice("ours")), 1, &["consume topic delay-in", "allow the user to READ the topic"]);
+    // The right to look at the topic for refused records is not the one to write to it, and to ask for that writes nothing.
+    blocking(|| {
+        kafka.add_acl("alice", Resource::Topic("delay-in"), &[Operation::Read])?;
+        kafka.add_acl("alice", Resource::Topic("refused"), &[Operation::Describe])
+    })
+    .expect("other rights");
+    let letters = yaml(&sasl, &login, "topics: [delay-in], group: ours, dead_letter_topic: refused");
+    let words = ["ask for the right to write to topic refused", "allow the user to WRITE and DESCRIBE the topic"];
+    assert_says(check(&letters), 1, &words);
+    blocking(|| kafka.add_acl("alice", Resource::Topic("refused"), &[Operation::Write])).expect("a right");
+    assert_says(check(&letters), 0, &["topic refused for refused records, and the right to write to it"]);
+    assert_eq!(blocking(|| kafka.end_offsets("refused")).expect("offsets"), [0], "a question was written");
     let wrong = login.replace(brokers::Kafka::password("alice"), "wrong");
     assert_says(check(&yaml(&sasl, &wrong, keys)), 1, &["input logs", "correct `username`, `password`"]);
 }

@@ -1,5 +1,5 @@
-//! Checks whether the input could work now (`check --live`): topics, rights, the topic for refused records. Takes and commits
-//! nothing.
+//! Checks whether the input could work now (`check --live`): topics, rights, the topic for refused records. Takes, commits and
+//! writes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use super::KafkaInputSpec;
 use super::errors::{failure, of_code};
+use super::may_write::may_write;
 use crate::client::proof::Proof;
 use crate::client::settings::security;
 use crate::{KafkaDestination, KafkaSink};
@@ -103,8 +104,17 @@ pub(super) async fn check(spec: Arc<KafkaInputSpec>) -> Result<InputCheck, Failu
             let place = KafkaDestination { topic: topic.as_str().into(), key: None }.into();
             let found = letters.check(&[place]).await;
             letters.close().await;
+            let (cluster, name) = (spec.cluster.clone(), topic.clone());
+            let writable = async {
+                let asked = crate::client::blocking(move || may_write(&cluster, &name, TIMEOUT)).await;
+                asked.unwrap_or_else(|| Err(lost()))
+            };
+            let found = match found {
+                Ok(_) => writable.await,
+                Err(failure) => Err(failure),
+            };
             match found {
-                Ok(_) => check.found.push(format!("topic {topic} for refused records")),
+                Ok(()) => check.found.push(format!("topic {topic} for refused records, and the right to write to it")),
                 Err(failure) => failures.push(failure),
             }
         }

@@ -1,7 +1,7 @@
 //! The input `kafka`: records of topics, as a member of a consumer group.
 //!
 //! `record` reads a record, `consumer` is the thread with the client, `decide` says what becomes of its records, `check` asks
-//! before all of it.
+//! before all of it, and `may_write` whether refused records have a place.
 
 mod check;
 mod consumer;
@@ -9,6 +9,7 @@ mod consumer;
 mod contract;
 mod decide;
 mod errors;
+mod may_write;
 mod offsets;
 mod record;
 
