@@ -12,6 +12,7 @@ mod dead_letters;
 mod destinations;
 mod generated;
 mod http;
+mod inputs;
 mod job_pool;
 mod jobs;
 mod kafka;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::queue::QueueDraft;
+use super::sink::SinkDraft;
 use crate::input_kinds::KINDS;
 use crate::tables::{QUEUE_OPTIONS, TO, inputs, jobs, queue, source, top};
-use delaybridge_input::InputConnector;
+use delaybridge_input::{InputConnector, RedeliveryPlace};
 use delaybridge_jobs::{JobSettings, MAX_DELAY, Topic, UnknownTopics};
 use delaybridge_model::{InputRules, InputSpec};
 use delaybridge_settings::Settings;
@@ -78,6 +79,22 @@ pub(super) fn check_topics(top: &Section<'_>, inputs: &[InputSpec], jobs: Option
             message,
             format!("list it: `jobs: {{ topics: {{ {topic}: {{}} }} }}`"),
         );
+    }
+}
+
+/// Refuses destinations from which every message without an address of its own comes back to the input that it came from.
+pub(super) fn check_circles(inputs: &[InputSpec], queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>]) {
+    for input in inputs {
+        let Some(queue) = queues.iter().find(|queue| queue.spec.id == input.name) else { continue };
+        for (route, target) in queue.spec.to.iter().zip(&queue.targets) {
+            let sink = sinks.iter().find(|sink| *sink.name == *route.sink).and_then(SinkDraft::spec);
+            let (Some(sink), Some(fixed)) = (sink, route.target.fixed()) else { continue };
+            let (kind, address, fields) = (sink.kind(), sink.connector.address(), fixed.destination.fields());
+            if input.connector.takes_from(&RedeliveryPlace { kind, address: &address, fields: &fields }) {
+                let message = format!("input `{}` consumes {}: messages would come back", input.name, fixed.name);
+                queue.report.problem(target, message, "name another place, or leave it to the header `x-delay-to`");
+            }
+        }
     }
 }
 

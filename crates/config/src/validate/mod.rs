@@ -77,6 +77,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         cross_checks::destinations(&queues, &sinks, redis);
         cross_checks::slots(&queues, redis);
     }
+    inputs::check_circles(&inputs, &queues, &sinks);
     cross_checks::beside_elements(&queues);
     cross_checks::unused(&queues, &sinks, &policies);
     cross_checks::classes(&top, &queues);
