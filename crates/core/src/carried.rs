@@ -63,20 +63,24 @@ enum Kind {
 pub struct NotCarried;
 
 impl Carried {
-    /// The bytes of the job's body.
-    pub fn pack(&self, body: &[u8]) -> Bytes {
+    /// The bytes of the job's body; `None` if there are more fields than can be kept, or one is too long.
+    pub fn pack(&self, body: &[u8]) -> Option<Bytes> {
         let mut packed = BytesMut::with_capacity(256 + body.len());
         packed.put_slice(MAGIC);
         packed.put_u16_le(0);
-        let mut fields = 0_u16;
+        // A message without one of its fields would be another message.
+        let mut fields = Some(0_u16);
         let mut put = |kind: Kind, name: &str, value: &[u8]| {
-            let (Ok(long), Ok(large)) = (u16::try_from(name.len()), u32::try_from(value.len())) else { return };
+            let (Ok(long), Ok(large)) = (u16::try_from(name.len()), u32::try_from(value.len())) else {
+                fields = None;
+                return;
+            };
             packed.put_u8(kind as u8);
             packed.put_u16_le(long);
             packed.put_slice(name.as_bytes());
             packed.put_u32_le(large);
             packed.put_slice(value);
-            fields = fields.saturating_add(1);
+            fields = fields.and_then(|fields| fields.checked_add(1));
         };
         self.to.iter().for_each(|to| put(Kind::To, "", to.as_bytes()));
         self.origin.iter().for_each(|(name, value)| put(Kind::Origin, name, value.as_bytes()));
@@ -85,8 +89,8 @@ impl Carried {
         self.properties.iter().for_each(|(name, value)| put(Kind::Property, name, value.as_bytes()));
         self.others.iter().for_each(|(name, value)| put(Kind::Other, name, value));
         packed.put_slice(body);
-        packed[4..6].copy_from_slice(&fields.to_le_bytes());
-        packed.freeze()
+        packed[4..6].copy_from_slice(&fields?.to_le_bytes());
+        Some(packed.freeze())
     }
 
     /// Takes the bytes apart: what was beside the body, and the body, which shares their memory.
@@ -184,7 +188,7 @@ mod tests {
     #[test]
     fn a_message_reads_back_and_its_body_shares_the_memory() {
         for carried in [full(), Carried::default()] {
-            let packed = carried.pack(b"body \xff");
+            let packed = carried.pack(b"body \xff").unwrap();
             let (read, body) = Carried::open(&packed).unwrap();
             assert_eq!((read, &body[..]), (carried, &b"body \xff"[..]));
             assert_eq!(body.as_ptr_range().end, packed.as_ptr_range().end);
@@ -192,8 +196,19 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_cannot_be_kept_are_no_message() {
+        let with = |headers| Carried { headers, ..Carried::default() }.pack(b"body");
+        let many = |count: usize| vec![(String::new(), String::new()); count];
+        let (kept, body) = Carried::open(&with(many(65_535)).unwrap()).unwrap();
+        assert_eq!((kept.headers.len(), &body[..]), (65_535, &b"body"[..]));
+        assert_eq!(with(many(65_536)), None);
+        assert!(with(vec![("n".repeat(65_535), String::new())]).is_some());
+        assert_eq!(with(vec![("n".repeat(65_536), String::new())]), None);
+    }
+
+    #[test]
     fn bytes_that_were_cut_off_are_refused() {
-        let packed = full().pack(b"");
+        let packed = full().pack(b"").unwrap();
         for end in 0..packed.len() {
             assert_eq!(Carried::open(&packed.slice(..end)), Err(NotCarried), "{end}");
         }
@@ -202,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_field_of_a_newer_kind_is_skipped() {
-        let mut packed = full().pack(b"body").to_vec();
+        let mut packed = full().pack(b"body").unwrap().to_vec();
         packed[6] = 200;
         let (read, body) = Carried::open(&packed.into()).unwrap();
         assert_eq!((read, &body[..]), (Carried { to: None, ..full() }, &b"body"[..]));

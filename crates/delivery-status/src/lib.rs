@@ -1,10 +1,17 @@
-//! Whether librdkafka may have written a record that it reports as failed.
+//! Whether librdkafka may have written a record that it reports as failed; and the headers of a record as bytes.
 //!
 //! librdkafka knows this of every record (`rd_kafka_message_status`), and it decides whether a retry may be a duplicate.
-//! The `rdkafka` crate returns the message but not its status, so there is one foreign call here. It is in a crate
-//! of its own because delaybridge itself forbids unsafe code.
+//! The `rdkafka` crate returns the message but not its status, so there is a foreign call here. Its own list of headers panics at a
+//! name that is not UTF-8, which any producer can write, so there is another way to them. Both are in a crate of their own because
+//! delaybridge itself forbids unsafe code.
 
-use rdkafka::bindings::{rd_kafka_message_status, rd_kafka_msg_status_t};
+use std::ffi::CStr;
+use std::ptr;
+
+use rdkafka::bindings::{
+    rd_kafka_header_get_all, rd_kafka_message_headers, rd_kafka_message_status, rd_kafka_msg_status_t,
+};
+use rdkafka::error::IsError;
 use rdkafka::message::BorrowedMessage;
 
 /// The outcome of a record, as far as the producer knows.
@@ -27,5 +34,32 @@ pub fn persistence(message: &BorrowedMessage<'_>) -> Persistence {
         rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_NOT_PERSISTED => Persistence::Not,
         rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_PERSISTED => Persistence::Persisted,
         rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED => Persistence::Possibly,
+    }
+}
+
+/// A header of a record: its name, and its value if it has one.
+pub type RawHeader = (Vec<u8>, Option<Vec<u8>>);
+
+/// Returns the headers of a record that was consumed, in their order.
+pub fn headers(message: &BorrowedMessage<'_>) -> Vec<RawHeader> {
+    let (mut list, mut found) = (ptr::null_mut(), Vec::new());
+    // SAFETY: `ptr` is the message that `message` borrows, which lives for the whole call. The list that is written to `list` belongs
+    // to the message.
+    if unsafe { rd_kafka_message_headers(message.ptr(), &raw mut list) }.is_error() || list.is_null() {
+        return found;
+    }
+    loop {
+        let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+        // SAFETY: `list` is the list of above. Behind its end this is an error, and nothing is written.
+        let end = unsafe { rd_kafka_header_get_all(list, found.len(), &raw mut name, &raw mut value, &raw mut size) };
+        if end.is_error() || name.is_null() {
+            return found;
+        }
+        // SAFETY: without an error `name` is a text that ends with a zero, and belongs to the list.
+        let name = unsafe { CStr::from_ptr(name) }.to_bytes().to_vec();
+        // SAFETY: `value` is null, or there are `size` bytes, which belong to the list and are copied here.
+        let value =
+            (!value.is_null()).then(|| unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) }.to_vec());
+        found.push((name, value));
     }
 }

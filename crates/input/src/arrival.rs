@@ -22,6 +22,8 @@ pub struct Arrival {
     pub delivered_by: Option<(String, String)>,
     /// The address, headers and properties.
     pub carried: Carried,
+    /// Whether the name of a header is no text: what is carried is not quite the message then.
+    pub has_odd_names: bool,
     /// The body.
     pub body: Bytes,
 }
@@ -44,7 +46,7 @@ impl Arrival {
         carried.others.retain(|(name, _)| !is_ours(name));
         carried.headers.retain(|(name, _)| !is_ours(name));
         carried.to = to.filter(|to| !to.is_empty());
-        Arrival { id: None, published_ms: None, delay, due, delivered_by, carried, body }
+        Arrival { id: None, published_ms: None, delay, due, delivered_by, carried, has_odd_names: false, body }
     }
 
     /// The bytes that it takes in memory, about.
@@ -73,6 +75,8 @@ pub enum InputRefusal {
     BadDelay(&'static str),
     /// The message is larger than the topic allows.
     TooLarge,
+    /// Headers that cannot be kept as they are.
+    BadHeaders,
     /// Nothing says where it should go.
     NoAddress,
     /// The message would go into the queue that it came from.
@@ -89,6 +93,7 @@ impl InputRefusal {
         match self {
             InputRefusal::BadDelay(_) => "bad_delay",
             InputRefusal::TooLarge => "too_large",
+            InputRefusal::BadHeaders => "bad_headers",
             InputRefusal::NoAddress => "no_address",
             InputRefusal::Loop => "loop",
             InputRefusal::OtherMessage => "other_message",
@@ -102,6 +107,9 @@ impl fmt::Display for InputRefusal {
         f.write_str(match self {
             InputRefusal::BadDelay(why) => why,
             InputRefusal::TooLarge => "the message is larger than `max_body` of its topic",
+            InputRefusal::BadHeaders => {
+                "its headers cannot be kept: a name is no UTF-8 or has more than 65,535 bytes, or there are more than 65,535"
+            }
             InputRefusal::NoAddress => {
                 "nothing says where the message should go: it needs the header `x-delay-to`, or `to` an address"
             }

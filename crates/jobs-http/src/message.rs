@@ -92,7 +92,7 @@ mod tests {
             properties: vec![pair("content_type", "application/json"), pair("priority", "5")],
             ..Carried::default()
         };
-        let packed = carried.pack(b"{}");
+        let packed = carried.pack(b"{}").unwrap();
         let open = OpenBody::of(&packed, CONTENT_TYPE);
         assert_eq!((&open.body[..], &*open.content_type), (&b"{}"[..], "application/json"));
         let message = open.message.expect("a message");

@@ -9,6 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
+use super::kafka_bytes::write_record;
 use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
 use crate::harness::kafka::{count_topic, read_topic};
 use crate::harness::redisson::redis_now_ms;
@@ -132,6 +133,35 @@ async fn a_refused_record_without_a_dead_letter_topic_holds_its_partition_and_no
     daemon.expect_log("input refused a message");
     arrived(&bootstrap, "refused", 1).await;
     assert_eq!(arrived(&bootstrap, "events", 40).await.len(), 40);
+}
+
+/// Any producer can write such records. None of them ends the input, and none is scheduled as another message.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_with_headers_that_cannot_be_kept_are_refused_and_the_others_go_on() {
+    let server = RedisServer::start().await;
+    let kafka = cluster();
+    let bootstrap = kafka.bootstrap();
+    let many = vec![(&b""[..], &b""[..]); 70_000];
+    write_record(&bootstrap, "delay-in", &[(b"tenant", b"a"), (b"\xff\xfe", b"b")], b"odd name").await;
+    write_record(&bootstrap, "delay-in", &many, b"many").await;
+    write_record(&bootstrap, "delay-in", &[(&[b'n'; 70_000], b"")], b"long name").await;
+    write_record(&bootstrap, "delay-in", &[(b"tenant", b"a"), (b"b", b"\xff")], b"good").await;
+    let mut daemon = Daemon::start(&yaml(&server, &bootstrap, ", dead_letter_topic: refused")).await;
+    daemon.expect_log("input refused a message");
+    let events = arrived(&bootstrap, "events", 1).await;
+    let bodies: Vec<_> = events.iter().map(|event| String::from_utf8_lossy(&event.payload).into_owned()).collect();
+    assert_eq!(bodies, ["good"]);
+    assert_eq!(events[0].headers.get("b").map(|value| &value[..]), Some(&b"\xff"[..]));
+    let mut refused: Vec<_> = arrived(&bootstrap, "refused", 3)
+        .await
+        .iter()
+        .map(|letter| {
+            assert_eq!(&letter.headers["delaybridge-refused"][..], b"bad_headers");
+            String::from_utf8_lossy(&letter.payload).into_owned()
+        })
+        .collect();
+    refused.sort();
+    assert_eq!(refused, ["long name", "many", "odd name"]);
 }
 
 /// Another member of the group, once it has partitions. It commits nothing.

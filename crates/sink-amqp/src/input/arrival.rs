@@ -143,7 +143,7 @@ mod tests {
         let again = |count| {
             let headers = [("x-delivery-count", AMQPValue::LongInt(count)), ("a", long("b"))];
             let arrival = with(BasicProperties::default(), &headers);
-            arrival.carried.pack(&arrival.body)
+            arrival.carried.pack(&arrival.body).unwrap()
         };
         assert_eq!(again(1), again(2));
     }

@@ -286,7 +286,7 @@ fn taken(
         match consumer.poll(wait) {
             None => break,
             Some(Ok(message)) => {
-                let mut record = arrival(spec, &message);
+                let mut record = arrival(spec, &message, delivery_status::headers(&message));
                 record.0.term = consumer.context().terms.of(message.topic(), message.partition());
                 bytes += record.1.size();
                 records.push(record);

@@ -16,7 +16,7 @@ use super::record::RecordPlace;
 use crate::{KafkaDestination, KafkaSink, NAME};
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::clock::Instant;
-use delaybridge_core::message::{Failure, Identity};
+use delaybridge_core::message::{Class, Failure, Identity};
 use delaybridge_input::{Arrival, Input, InputCheck, InputRefusal, JobIntake, Verdict};
 use delaybridge_sink::{Connector, Outbound, Sink};
 
@@ -74,15 +74,18 @@ impl KafkaInput {
                 (Verdict::Scheduled | Verdict::Duplicate, _) => RecordEnd::Done,
                 (Verdict::Refused(refusal), None) => RecordEnd::Held(refusal.to_string()),
                 (Verdict::Refused(refusal), Some(letters)) => {
-                    self.bury(intake, letters, (&place, arrival), refusal, stop).await?;
-                    RecordEnd::Done
+                    match self.bury(intake, letters, (&place, arrival), refusal, stop).await? {
+                        Ok(()) => RecordEnd::Done,
+                        Err(why) => RecordEnd::Held(format!("{refusal}; {why}")),
+                    }
                 }
             });
         }
         Some(ends.into_iter().flatten().collect())
     }
 
-    /// Writes a refused record to the dead-letter topic, until it is there.
+    /// Writes a refused record to the dead-letter topic, until it is there; the reason if it can never be. `None` if `stop` came
+    /// first.
     async fn bury(
         &self,
         intake: &JobIntake,
@@ -90,7 +93,7 @@ impl KafkaInput {
         (place, arrival): (&RecordPlace, Arrival),
         refusal: InputRefusal,
         stop: &CancellationToken,
-    ) -> Option<()> {
+    ) -> Option<Result<(), String>> {
         let topic: Arc<str> = self.spec.dead_letter_topic.as_deref()?.into();
         let id = Identity::named(&place.id())?;
         let own = [("x-delay", &arrival.delay), ("x-due", &arrival.due), ("x-delay-to", &arrival.carried.to)];
@@ -114,7 +117,10 @@ impl KafkaInput {
                 carried: carried.clone(),
                 mark: None,
             };
-            let Err(failure) = letters.deliver(letter).await else { return Some(()) };
+            let Err(failure) = letters.deliver(letter).await else { return Some(Ok(())) };
+            if failure.class == Class::MessagePermanent {
+                return Some(Err(format!("topic {topic} does not take it: {failure}")));
+            }
             intake.events().waits(&format!("write a refused record to topic {topic}: {failure}"));
             tokio::select! {
                 biased;

@@ -1,7 +1,8 @@
 //! From a record of Kafka to an arrival. Pure.
 
 use bytes::Bytes;
-use rdkafka::message::{Headers, Message, Timestamp};
+use delivery_status::RawHeader;
+use rdkafka::message::{Message, Timestamp};
 
 use super::{DelayFrom, IdentityFrom, KafkaInputSpec};
 use delaybridge_core::carried::Carried;
@@ -30,8 +31,8 @@ impl RecordPlace {
     }
 }
 
-/// The arrival that a record is, and its place.
-pub(super) fn arrival(spec: &KafkaInputSpec, record: &impl Message) -> (RecordPlace, Arrival) {
+/// The arrival that a record with these headers is, and its place.
+pub(super) fn arrival(spec: &KafkaInputSpec, record: &impl Message, headers: Vec<RawHeader>) -> (RecordPlace, Arrival) {
     let place = RecordPlace {
         topic: record.topic().to_owned(),
         partition: record.partition(),
@@ -46,11 +47,15 @@ pub(super) fn arrival(spec: &KafkaInputSpec, record: &impl Message) -> (RecordPl
     }
     let key = record.key().map(Bytes::copy_from_slice);
     let mut carried = Carried { origin, key, ..Carried::default() };
-    for header in record.headers().into_iter().flat_map(Headers::iter) {
-        let value = header.value.unwrap_or_default();
-        match std::str::from_utf8(value) {
-            Ok(text) => carried.headers.push((header.key.to_owned(), text.to_owned())),
-            Err(_) => carried.others.push((header.key.to_owned(), Bytes::copy_from_slice(value))),
+    let mut has_odd_names = false;
+    for (name, value) in headers {
+        let name = String::from_utf8(name).unwrap_or_else(|odd| {
+            has_odd_names = true;
+            String::from_utf8_lossy(odd.as_bytes()).into_owned()
+        });
+        match String::from_utf8(value.unwrap_or_default()) {
+            Ok(text) => carried.headers.push((name, text)),
+            Err(bytes) => carried.others.push((name, bytes.into_bytes().into())),
         }
     }
     let written_ms = match record.timestamp() {
@@ -67,29 +72,35 @@ pub(super) fn arrival(spec: &KafkaInputSpec, record: &impl Message) -> (RecordPl
     let id = own.filter(|id| !id.is_empty()).unwrap_or_else(|| place.id());
     let published_ms = written_ms.filter(|_| spec.delay_from == DelayFrom::Timestamp);
     let body = Bytes::copy_from_slice(record.payload().unwrap_or_default());
-    (place, Arrival { id: Some(id), published_ms, ..Arrival::of(carried, body) })
+    (place, Arrival { id: Some(id), published_ms, has_odd_names, ..Arrival::of(carried, body) })
 }
 
 #[cfg(test)]
 mod tests {
-    use rdkafka::message::{Header, OwnedHeaders, OwnedMessage};
+    use rdkafka::message::OwnedMessage;
 
     use super::*;
     use crate::input::tests::spec;
 
-    fn record(headers: OwnedHeaders) -> OwnedMessage {
+    fn read(spec: &KafkaInputSpec, headers: &[(&[u8], &[u8])]) -> (RecordPlace, Arrival) {
         let (value, key) = (Some(b"body".to_vec()), Some(b"k-1".to_vec()));
-        OwnedMessage::new(value, key, "delay-in".to_owned(), Timestamp::CreateTime(1000), 3, 15, Some(headers))
+        let record = OwnedMessage::new(value, key, "delay-in".to_owned(), Timestamp::CreateTime(1000), 3, 15, None);
+        arrival(spec, &record, headers.iter().map(|(name, value)| (name.to_vec(), Some(value.to_vec()))).collect())
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_kept_as_far_as_it_can_be_and_said() {
+        let (_, arrival) = read(&spec(), &[(b"x-delay", b"5000"), (b"t\xff", b"a")]);
+        assert!(arrival.has_odd_names);
+        assert_eq!(arrival.carried.headers, [("t\u{fffd}".to_owned(), "a".to_owned())]);
     }
 
     #[test]
     fn a_record_keeps_its_key_and_headers_and_is_known_by_its_place() {
-        let headers = OwnedHeaders::new()
-            .insert(Header { key: "x-delay", value: Some("5000") })
-            .insert(Header { key: "x-delay-to", value: Some("orders") })
-            .insert(Header { key: "tenant", value: Some("a") })
-            .insert(Header { key: "binary", value: Some(&b"\xff\x00"[..]) });
-        let (place, arrival) = arrival(&spec(), &record(headers));
+        let headers: [(&[u8], &[u8]); 4] =
+            [(b"x-delay", b"5000"), (b"x-delay-to", b"orders"), (b"tenant", b"a"), (b"binary", b"\xff\x00")];
+        let (place, arrival) = read(&spec(), &headers);
+        assert!(!arrival.has_odd_names);
         assert_eq!((place.id().as_str(), arrival.id.as_deref()), ("delay-in-3-15", Some("delay-in-3-15")));
         assert_eq!((arrival.delay.as_deref(), arrival.carried.to.as_deref()), (Some("5000"), Some("orders")));
         assert_eq!(arrival.carried.headers, [("tenant".to_owned(), "a".to_owned())]);
@@ -99,15 +110,15 @@ mod tests {
 
     #[test]
     fn the_identity_and_the_begin_of_a_delay_are_chosen() {
-        let headers = || OwnedHeaders::new().insert(Header { key: MESSAGE_ID, value: Some("m-1") });
+        let headers: &[(&[u8], &[u8])] = &[(MESSAGE_ID.as_bytes(), b"m-1")];
         let of = |identity, headers| {
             let spec = KafkaInputSpec { identity, delay_from: DelayFrom::Timestamp, ..spec() };
-            let (_, arrival) = arrival(&spec, &record(headers));
+            let (_, arrival) = read(&spec, headers);
             assert_eq!(arrival.published_ms, Some(1000));
             arrival.id
         };
-        assert_eq!(of(IdentityFrom::Header, headers()).as_deref(), Some("m-1"));
-        assert_eq!(of(IdentityFrom::Header, OwnedHeaders::new()).as_deref(), Some("delay-in-3-15"));
-        assert_eq!(of(IdentityFrom::Key, headers()).as_deref(), Some("k-1"));
+        assert_eq!(of(IdentityFrom::Header, headers).as_deref(), Some("m-1"));
+        assert_eq!(of(IdentityFrom::Header, &[]).as_deref(), Some("delay-in-3-15"));
+        assert_eq!(of(IdentityFrom::Key, headers).as_deref(), Some("k-1"));
     }
 }
