@@ -70,6 +70,10 @@ impl JobQueue {
     ) -> Result<SetRecurring, JobError> {
         self.check_recurring(topic, recurring, body).await?;
         let none = || JobError::Invalid("the cron expression never fires".to_owned());
+        // Asked first: what fires at all is found soon.
+        if !recurring.schedule.fires() {
+            return Err(none());
+        }
         let next_ms = recurring.schedule.after(self.redis_ms(topic).await?).ok_or_else(none)?;
         self.enter(topic, false).await?;
         let args = [

@@ -15,6 +15,9 @@ use jiff::{Timestamp, Zoned};
 const MAX_EXPRESSION: usize = 128;
 /// Maximum length of the name of a time zone, in bytes.
 const MAX_ZONE: usize = 64;
+/// 41 years before the last one that a search looks at, in ms since 1970. Every kind of year comes within 40: by leap day and
+/// first day of the week.
+const LAST_YEARS_MS: i64 = 94_324_953_600_000;
 
 /// A cron expression in a time zone.
 #[derive(Clone)]
@@ -55,6 +58,12 @@ impl CronSchedule {
     /// The name of the time zone.
     pub fn zone(&self) -> &str {
         &self.zone
+    }
+
+    /// Whether it fires at all. An expression that never does costs a search to the end of the calendar, which takes long enough to
+    /// be noticed by others; here it is a search of 41 years.
+    pub fn fires(&self) -> bool {
+        self.after(LAST_YEARS_MS).is_some()
     }
 
     /// The first firing after a time, both in ms since 1970; `None` if there is none.
@@ -188,6 +197,31 @@ mod tests {
         assert_eq!((tidy.expression(), tidy.zone()), ("0 9 * * *", "Europe/Berlin"));
         let never = CronSchedule::new("0 0 31 2 *", "UTC").unwrap();
         assert_eq!((never.after(0), never.until(0)), (None, None));
+    }
+
+    #[test]
+    fn an_expression_that_never_fires_is_found_out_at_once() {
+        let first = Timestamp::from_millisecond(LAST_YEARS_MS).unwrap().to_string();
+        assert_eq!(first, "4959-01-01T00:00:00Z");
+        for (expression, zone, expected) in [
+            ("0 0 31 2,4,6,9,11 *", "America/Scoresbysund", false),
+            ("* * 1-28 * +MON#5", "UTC", false),
+            // The hour that a clock is put forward over.
+            ("* 2 * 3 SUNL", "Europe/Berlin", false),
+            ("* 2 * 3 SUNL", "UTC", true),
+            ("0 0 29 2 *", "UTC", true),
+            ("0 0 29 2 +MON", "Africa/Casablanca", true),
+            ("0 0 29 2 +SUN#5", "UTC", true),
+            ("30 4 * * *", "UTC", true),
+        ] {
+            let cron = CronSchedule::new(expression, zone).unwrap();
+            let began = std::time::Instant::now();
+            let runs = 20;
+            assert!((0..runs).all(|_| cron.fires() == expected), "{expression} {zone}");
+            let took = began.elapsed() / runs;
+            assert!(took < std::time::Duration::from_millis(4), "{expression} {zone} took {took:?}");
+            assert_eq!(cron.after(ms("2026-11-27T00:00:00Z")).is_some(), expected, "{expression} {zone}");
+        }
     }
 
     #[test]

@@ -55,6 +55,8 @@ impl JobQueue {
             self.list_recurring(topic, RecurringSelection::Due, MAX_RECURRING).await?;
         let mut due = DueRecurring::default();
         for state in recurring {
+            // After days without a daemon a plan takes milliseconds, and there may be many.
+            tokio::task::yield_now().await;
             match (state.definition, state.next_ms) {
                 (Some(definition), Some(due_ms)) => due.firings.push(PlannedFiring {
                     plan: plan(&definition.schedule, definition.missed, due_ms, now_ms),
