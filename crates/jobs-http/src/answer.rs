@@ -5,11 +5,12 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Response};
 
+use super::answers::AnswerRoom;
 use super::gzip;
 use super::handover::ReplyBody;
 use super::problem::Problem;
 use super::reply::Reply;
-use super::room::BodyMemory;
+use super::room::{BodyMemory, Who};
 use super::server::Connection;
 use delaybridge_core::clock::Instant;
 use delaybridge_telemetry::events::api::{Answered, ApiEvents};
@@ -55,8 +56,12 @@ impl Exchange {
         result: Result<Reply, Problem>,
         refuse: impl FnOnce(Problem) -> Reply,
     ) -> Response<ReplyBody> {
+        let result = match result {
+            Ok(reply) => self.fits(reply, memory, token).await,
+            Err(problem) => Err(problem),
+        };
         let problem = result.as_ref().err().map(|problem| problem.detail.clone());
-        let reply = result.unwrap_or_else(refuse);
+        let (reply, room) = result.unwrap_or_else(|problem| (refuse(problem), None));
         let status = reply.status.as_u16();
         events.metrics.answered(route, status, self.began.elapsed());
         events.answered(&Answered {
@@ -67,12 +72,25 @@ impl Exchange {
             request: self.id.to_str().unwrap_or_default(),
             problem: problem.as_deref(),
         });
-        self.write(reply, memory).await
+        self.write(reply, room, memory).await
+    }
+
+    /// An answer with the room that it takes until its client has read it. Without room its jobs go back.
+    async fn fits(
+        &self,
+        mut reply: Reply,
+        memory: &BodyMemory,
+        token: Option<&str>,
+    ) -> Result<(Reply, Option<AnswerRoom>), Problem> {
+        let who = token.map_or_else(|| Who::Address(self.peer().ip()), |token| Who::Token(token.into()));
+        let room = memory.answer(&who, reply.body.len()).await?;
+        drop(reply.turn.take());
+        Ok((reply, room))
     }
 
     /// Writes the answer as it leaves. A large one is packed on another thread.
-    async fn write(self, reply: Reply, memory: &BodyMemory) -> Response<ReplyBody> {
-        let Reply { status, headers, body, reserved, feed } = reply;
+    async fn write(self, reply: Reply, room: Option<AnswerRoom>, memory: &BodyMemory) -> Response<ReplyBody> {
+        let Reply { status, headers, body, reserved, feed, .. } = reply;
         let packed = match body.len() {
             length if !gzip::is_wanted(&self.asked, length) => None,
             ..=PACKED_HERE => gzip::pack(&body),
@@ -83,7 +101,8 @@ impl Exchange {
             }
         };
         let coded = packed.is_some();
-        let body = ReplyBody::new(packed.unwrap_or(body), reserved, self.connection.unflushed).followed_by(feed);
+        let body = ReplyBody::new(packed.unwrap_or(body), reserved, self.connection.unflushed).in_room(room);
+        let body = body.followed_by(feed);
         let mut response = Response::new(body);
         *response.status_mut() = status;
         *response.headers_mut() = headers;

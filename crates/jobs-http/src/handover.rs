@@ -16,6 +16,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 
+use super::answers::AnswerRoom;
 use super::feed::Feed;
 
 /// Gives jobs back that no client has.
@@ -50,15 +51,18 @@ impl fmt::Debug for HandedOut {
     }
 }
 
-/// Jobs of one connection whose bytes are written, but perhaps not all handed to the operating system.
+/// Jobs of one connection whose bytes are written, but perhaps not all handed to the operating system; and the room of these bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Unflushed(Arc<Mutex<Vec<HandedOut>>>);
+pub struct Unflushed(Arc<Mutex<Vec<Written>>>);
+
+/// The belongings of an answer that is written.
+type Written = (Option<HandedOut>, Option<AnswerRoom>);
 
 impl Unflushed {
     /// Everything that was written is on its way.
     pub fn flushed(&self) {
         let sent = std::mem::take(&mut *self.0.lock());
-        sent.into_iter().for_each(HandedOut::handed_over);
+        sent.into_iter().filter_map(|(jobs, _room)| jobs).for_each(HandedOut::handed_over);
     }
 }
 
@@ -67,6 +71,7 @@ impl Unflushed {
 pub struct ReplyBody {
     data: Option<Bytes>,
     reserved: Option<HandedOut>,
+    room: Option<AnswerRoom>,
     unflushed: Unflushed,
     feed: Option<Feed>,
 }
@@ -74,7 +79,8 @@ pub struct ReplyBody {
 impl ReplyBody {
     /// A body with the jobs in it, on the connection of `unflushed`.
     pub fn new(data: Bytes, reserved: Option<HandedOut>, unflushed: Unflushed) -> ReplyBody {
-        let mut body = ReplyBody { data: Some(data).filter(|data| !data.is_empty()), reserved, unflushed, feed: None };
+        let mut body =
+            ReplyBody { data: Some(data).filter(|data| !data.is_empty()), reserved, room: None, unflushed, feed: None };
         if body.data.is_none() {
             // A body without bytes is never asked for them: the head of the answer is all of it.
             body.written();
@@ -84,9 +90,15 @@ impl ReplyBody {
 
     /// The jobs are in what is written next. Hyper puts it into its buffer before it flushes again, and one task does both.
     fn written(&mut self) {
-        if let Some(reserved) = self.reserved.take() {
-            self.unflushed.0.lock().push(reserved);
+        let written = (self.reserved.take(), self.room.take());
+        if written.0.is_some() || written.1.is_some() {
+            self.unflushed.0.lock().push(written);
         }
+    }
+
+    /// The same with the room that its bytes take.
+    pub fn in_room(self, room: Option<AnswerRoom>) -> ReplyBody {
+        ReplyBody { room, ..self }
     }
 
     /// The same, with what follows it.

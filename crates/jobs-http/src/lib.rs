@@ -13,6 +13,7 @@
 
 pub mod access;
 pub mod answer;
+mod answers;
 pub mod call;
 pub mod config;
 mod dialects;
@@ -39,6 +40,7 @@ mod route;
 pub mod router;
 mod routes;
 pub mod server;
+mod shares;
 mod state;
 mod stream;
 mod take;

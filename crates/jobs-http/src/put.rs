@@ -4,9 +4,9 @@ use super::Api;
 use super::call::Call;
 use super::problem::{Problem, ProblemKind};
 use super::room::who;
-use super::turns::weight;
+use super::turns::{CallerTurn, LIGHT, page, weight};
 use super::v1::errors::problem;
-use delaybridge_jobs::{Added, NewJob, Topic};
+use delaybridge_jobs::{Added, JobError, JobInfo, JobState, NewJob, Topic};
 
 impl Api {
     /// Adds jobs: all of them, or none. A topic that is not there yet is made, if the caller's token may add to fewer topics than it
@@ -20,8 +20,42 @@ impl Api {
             return self.queue.add(topic, jobs).await.map_err(|error| problem(what, error));
         };
         let (queue, topic, who) = (self.queue.clone(), topic.clone(), who(call.peer, &call.caller));
-        let added = self.turns.run(&who, weight, async move { queue.add(&topic, jobs).await }).await?;
+        let added = self.turns.run((&who, weight, what), async move { queue.add(&topic, jobs).await }).await?;
         added.map_err(|error| problem(what, error))
+    }
+
+    /// Does something with the queue that keeps Redis busy for a time of this weight, when it is the caller's turn.
+    ///
+    /// # Errors
+    /// The turn does not come for a while; or those of the queue.
+    pub async fn in_turn<T: Send + 'static>(
+        &self,
+        call: &Call,
+        (weight, what): (usize, &str),
+        work: impl Future<Output = Result<T, JobError>> + Send + 'static,
+    ) -> Result<T, Problem> {
+        if weight <= LIGHT {
+            return work.await.map_err(|error| problem(what, error));
+        }
+        let done = self.turns.run((&who(call.peer, &call.caller), weight, what), work).await?;
+        done.map_err(|error| problem(what, error))
+    }
+
+    /// Reads jobs of a state, at most so many, when it is the caller's turn. Until the turn is dropped the caller reads no others.
+    ///
+    /// # Errors
+    /// The turn does not come for a while; or those of the queue.
+    pub async fn read_jobs(
+        &self,
+        call: &Call,
+        (topic, state): (&Topic, JobState),
+        (skip, limit): (u64, usize),
+        what: &str,
+    ) -> Result<(Vec<JobInfo>, CallerTurn), Problem> {
+        let (queue, topic, who) = (self.queue.clone(), topic.clone(), who(call.peer, &call.caller));
+        let work = async move { queue.peek(&topic, state, skip, limit).await };
+        let (jobs, turn) = self.turns.run_and_keep((&who, page(limit), what), work).await?;
+        Ok((jobs.map_err(|error| problem(what, error))?, turn))
     }
 
     /// Refuses a new topic to a caller that has as many as it may have.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::feed::Feed;
 use super::handover::HandedOut;
 use super::problem::{Problem, ProblemKind};
+use super::turns::CallerTurn;
 
 /// The media type of JSON.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -26,12 +27,14 @@ pub struct Reply {
     pub reserved: Option<HandedOut>,
     /// The stream that follows the body.
     pub feed: Option<Feed>,
+    /// The turn of its caller, until it has room.
+    pub turn: Option<CallerTurn>,
 }
 
 impl Reply {
     /// No body.
     pub fn empty(status: StatusCode) -> Reply {
-        Reply { status, headers: HeaderMap::new(), body: Bytes::new(), reserved: None, feed: None }
+        Reply { status, headers: HeaderMap::new(), body: Bytes::new(), reserved: None, feed: None, turn: None }
     }
 
     /// A value as JSON.
@@ -61,6 +64,12 @@ impl Reply {
     /// The same with jobs that go back unless the client gets the answer.
     pub fn hands_over(mut self, reserved: HandedOut) -> Reply {
         self.reserved = Some(reserved);
+        self
+    }
+
+    /// The same with the turn that it was made in.
+    pub fn in_turn(mut self, turn: CallerTurn) -> Reply {
+        self.turn = Some(turn);
         self
     }
 

@@ -8,17 +8,17 @@
 //!
 //! A large body is read on a thread of its own, few at a time, so that the workers answer other callers meanwhile.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::answers::{AnswerMemory, AnswerRoom};
 use super::problem::{Problem, ProblemKind};
-use delaybridge_telemetry::peer::Peer;
+use super::shares::{CallerShares, SHARES};
+
+pub use super::shares::{MaybeNamed, Who, who};
 
 /// Bytes of a body that need no room.
 pub const FREE: usize = 16 << 10;
@@ -26,32 +26,10 @@ pub const FREE: usize = 16 << 10;
 const TIMES: usize = 3;
 /// Room of all bodies of the job queue together, at the least.
 pub const ROOM: usize = 64 << 20;
-/// Part of the room that is one caller's share.
-const SHARES: usize = 4;
 /// The time that a body waits for room.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The time in which a body that has the reserve has to come.
 const RESERVE_TIME: Duration = Duration::from_secs(1);
-
-/// Whose share a body takes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Who {
-    /// A token, by its name.
-    Token(Arc<str>),
-    /// An address, where there is no token.
-    Address(IpAddr),
-}
-
-/// A caller who may have a name.
-pub trait MaybeNamed {
-    /// The name of the token.
-    fn name(&self) -> Option<&Arc<str>>;
-}
-
-/// The owner of the share that the bodies of this caller take.
-pub fn who(peer: Peer, caller: &impl MaybeNamed) -> Who {
-    caller.name().map_or_else(|| Who::Address(peer.ip()), |name| Who::Token(name.clone()))
-}
 
 /// The memory for bodies. Clones share it.
 #[derive(Clone, Debug)]
@@ -68,9 +46,9 @@ struct SharedMemory {
     /// The turn of the one body that the reserve holds.
     reserve: Arc<Semaphore>,
     /// Room of one caller, in KiB.
-    share: usize,
-    /// The shares that are in use.
-    shares: Mutex<HashMap<Who, Weak<Semaphore>>>,
+    shares: CallerShares,
+    /// Room of answers.
+    answers: AnswerMemory,
     /// Threads that may read bodies at the same time.
     readers: Arc<Semaphore>,
 }
@@ -91,15 +69,16 @@ fn kib(bytes: usize) -> usize {
 }
 
 impl BodyMemory {
-    /// So much room for bodies, or for the largest one.
+    /// So much room for bodies, or for the largest one; and so much for answers.
     pub fn new(max_body: usize, room: usize) -> BodyMemory {
+        let answers = AnswerMemory::new(room);
         let room = (room / 1024).max(2 * kib(max_body)).min(Semaphore::MAX_PERMITS);
         let readers = std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2));
         let shared = SharedMemory {
             room: Arc::new(Semaphore::new(room - kib(max_body).min(room))),
             reserve: Arc::new(Semaphore::new(1)),
-            share: (room / SHARES).max(kib(max_body)).min(room),
-            shares: Mutex::default(),
+            shares: CallerShares::new((room / SHARES).max(kib(max_body)).min(room)),
+            answers,
             readers: Arc::new(Semaphore::new(readers)),
         };
         BodyMemory { max_body, shared: Arc::new(shared) }
@@ -121,15 +100,12 @@ impl BodyMemory {
         })
     }
 
-    fn share_of(&self, who: &Who) -> Arc<Semaphore> {
-        let mut shares = self.shared.shares.lock();
-        if let Some(share) = shares.get(who).and_then(Weak::upgrade) {
-            return share;
-        }
-        shares.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Semaphore::new(self.shared.share));
-        shares.insert(who.clone(), Arc::downgrade(&share));
-        share
+    /// Takes room for an answer of so many bytes.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn answer(&self, who: &Who, bytes: usize) -> Result<Option<AnswerRoom>, Problem> {
+        self.shared.answers.take(who, bytes).await
     }
 }
 
@@ -140,8 +116,8 @@ impl BodyRoom {
     /// There is none for a while.
     pub async fn hold(&mut self, memory: &BodyMemory, who: &Who, whole: usize, there: usize) -> Result<(), Problem> {
         if self.share.is_none() {
-            let share = memory.share_of(who);
-            let permit = take(&share, kib(whole).min(memory.shared.share)).await?;
+            let share = memory.shared.shares.of(who);
+            let permit = take(&share, kib(whole).min(memory.shared.shares.each())).await?;
             self.share = Some((share, permit));
         }
         let more = kib(there).saturating_sub(self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
@@ -218,7 +194,7 @@ mod tests {
         assert_eq!((full.kind, full.retry_after), (ProblemKind::TooMany, Some(Duration::from_secs(1))));
         drop(rooms);
         assert!(BodyRoom::default().hold(&memory, &who("greedy"), 4 << 20, 4 << 20).await.is_ok());
-        assert!(memory.shared.shares.lock().len() <= 3, "shares that nobody uses are forgotten");
+        assert!(memory.shared.shares.known().0 <= 3, "shares that nobody uses are forgotten");
     }
 
     /// Sixteen callers whose bodies have come half way when the room is taken: each of them gets on, one after the other.

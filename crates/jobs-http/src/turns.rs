@@ -1,27 +1,27 @@
-//! Turns of calls that keep Redis busy for long: batches of jobs, and large bodies.
+//! Turns of calls that keep Redis busy for long: batches of jobs, large bodies, pages of jobs, and what is done to many jobs at once.
 //!
 //! A batch is one script, because all of its jobs are added or none, and Redis does nothing else meanwhile: some milliseconds for a
 //! thousand jobs, and as long for megabytes. Those of a caller with many connections would wait in Redis one behind the other, and
 //! every other call behind all of them. So only as much as the largest batch is under way at a time, and of each caller one waits for
 //! that: a small call waits for one script, and a large one for one of each other caller.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::problem::{Problem, ProblemKind};
-use super::room::Who;
-use delaybridge_jobs::{MAX_BATCH, NewJob};
+use super::shares::{CallerShares, Who};
+use delaybridge_jobs::{MAX_BATCH, MAX_PAGE, NewJob};
 
 /// Bytes that keep Redis busy for as long as a job does.
 const BYTES_OF_A_JOB: usize = 4 << 10;
-/// Weight of a single job that needs no turn.
-const LIGHT: usize = 16;
+/// Weight of a call that needs no turn.
+pub const LIGHT: usize = 16;
+/// Weight of a call that reads one job, which may be large.
+pub const READ: usize = 100;
 /// The time that a call waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -35,62 +35,97 @@ struct SharedTurns {
     all: Arc<Semaphore>,
     /// The calls that are under way.
     calls: TaskTracker,
-    /// That of each caller that has any.
-    callers: Mutex<HashMap<Who, Weak<Semaphore>>>,
+    /// That of each caller.
+    callers: CallerShares,
 }
 
 /// The turn of one call, until it is dropped.
 #[derive(Debug)]
-struct Turn {
+pub struct Turn {
     _all: OwnedSemaphorePermit,
+    caller: CallerTurn,
+}
+
+/// The part of a turn that only calls of the same caller wait for, until it is dropped.
+#[derive(Debug)]
+pub struct CallerTurn {
     /// The caller's weight, which lives as long as this.
-    _caller: (Arc<Semaphore>, OwnedSemaphorePermit),
+    _weight: (Arc<Semaphore>, OwnedSemaphorePermit),
 }
 
 /// The weight of a call that adds these jobs; `None` for one that needs no turn. A job alone goes together with others of its topic.
 pub fn weight(jobs: &[NewJob]) -> Option<usize> {
     let bytes: usize = jobs.iter().map(|job| job.body.len()).sum();
-    let weight = jobs.len() + bytes / BYTES_OF_A_JOB;
-    (jobs.len() > 1 || weight > LIGHT).then(|| weight.min(MAX_BATCH))
+    let weight = (jobs.len() + weight_of(bytes)).min(MAX_BATCH);
+    (jobs.len() > 1 || weight > LIGHT).then_some(weight)
+}
+
+/// The weight of so many bytes on their way to Redis.
+pub fn weight_of(bytes: usize) -> usize {
+    (bytes / BYTES_OF_A_JOB).min(MAX_BATCH)
+}
+
+/// The weight of a call that reads a page of so many jobs: the largest one is read alone.
+pub fn page(limit: usize) -> usize {
+    (limit * (MAX_BATCH / MAX_PAGE)).max(READ)
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Turns(Arc::new(SharedTurns {
-            all: Arc::new(Semaphore::new(MAX_BATCH)),
-            calls: TaskTracker::new(),
-            callers: Mutex::default(),
-        }))
+        Turns::new(MAX_BATCH, MAX_BATCH)
     }
 }
 
 impl Turns {
-    /// Makes a call of this weight, at most [`MAX_BATCH`], when it is its turn. The turn ends with the call, which goes on if its
-    /// client is gone: Redis has it then.
+    /// So much weight of all callers at a time, and so much of each.
+    pub fn new(all: usize, each: usize) -> Turns {
+        let shared = SharedTurns {
+            all: Arc::new(Semaphore::new(all)),
+            calls: TaskTracker::new(),
+            callers: CallerShares::new(each),
+        };
+        Turns(Arc::new(shared))
+    }
+
+    /// Makes a call of this weight when it is its turn. The turn ends with the call, which goes on if its client is gone: Redis has
+    /// it then. `what` is attempted, as in `add the job`.
     ///
     /// # Errors
     /// The turn does not come for a while; or the call panicked, a defect of this program.
     pub async fn run<T: Send + 'static>(
         &self,
-        who: &Who,
-        weight: usize,
+        (who, weight, what): (&Who, usize, &str),
         call: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Problem> {
-        let turn = self.take(who, weight).await?;
+        self.run_and_keep((who, weight, what), call).await.map(|(done, _)| done)
+    }
+
+    /// The same; what is made of the result belongs to the turn of the caller, as long as that is kept.
+    ///
+    /// # Errors
+    /// As for [`run`](Turns::run).
+    pub async fn run_and_keep<T: Send + 'static>(
+        &self,
+        (who, weight, what): (&Who, usize, &str),
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> Result<(T, CallerTurn), Problem> {
+        let turn = self.take(who, weight, what).await?;
         let done = self.0.calls.spawn(async move {
             let done = call.await;
-            drop(turn);
-            done
+            (done, turn.caller)
         });
         done.await.map_err(|_| {
-            Problem::new(ProblemKind::Unexpected, "add the jobs: this program has a defect; its log has the place")
+            Problem::new(ProblemKind::Unexpected, format!("{what}: this program has a defect; its log has the place"))
         })
     }
 
-    /// Waits for the turn of a call.
-    async fn take(&self, who: &Who, weight: usize) -> Result<Turn, Problem> {
-        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
-        let caller = self.of(who);
+    /// Waits for the turn of a call of this weight, at most that of each caller.
+    ///
+    /// # Errors
+    /// It does not come for a while.
+    pub async fn take(&self, who: &Who, weight: usize, what: &str) -> Result<Turn, Problem> {
+        let weight = u32::try_from(weight.min(self.0.callers.each())).unwrap_or(u32::MAX);
+        let caller = self.0.callers.of(who);
         let turn = async {
             // The semaphores are never closed.
             let of_caller = caller.clone().acquire_many_owned(weight).await.ok()?;
@@ -98,23 +133,16 @@ impl Turns {
             Some((of_caller, of_all))
         };
         match timeout(PATIENCE, turn).await {
-            Ok(Some((of_caller, of_all))) => Ok(Turn { _all: of_all, _caller: (caller, of_caller) }),
+            Ok(Some((of_caller, of_all))) => {
+                Ok(Turn { _all: of_all, caller: CallerTurn { _weight: (caller, of_caller) } })
+            }
             Ok(None) | Err(_) => {
-                let detail = "add the jobs: batches and large bodies that came before are still under way; nothing was added; send it again";
+                let detail = format!(
+                    "{what}: large calls that came before are still under way; nothing was done; send it again"
+                );
                 Err(Problem::new(ProblemKind::TooMany, detail).retry_after(Duration::from_secs(1)))
             }
         }
-    }
-
-    fn of(&self, who: &Who) -> Arc<Semaphore> {
-        let mut callers = self.0.callers.lock();
-        if let Some(caller) = callers.get(who).and_then(Weak::upgrade) {
-            return caller;
-        }
-        callers.retain(|_, caller| caller.strong_count() > 0);
-        let caller = Arc::new(Semaphore::new(MAX_BATCH));
-        callers.insert(who.clone(), Arc::downgrade(&caller));
-        caller
     }
 }
 
@@ -136,25 +164,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn another_callers_batch_waits_for_one_of_each_caller() {
         let turns = Turns::default();
-        let order = Mutex::new(Vec::new());
+        let order = parking_lot::Mutex::new(Vec::new());
         let names = (0..20).map(|_| "greedy").chain(["other"]);
         let (turns, order) = (&turns, &order);
         let batches = names.map(|name| async move {
-            let _turn = turns.take(&who(name), MAX_BATCH).await.unwrap();
+            let _turn = turns.take(&who(name), MAX_BATCH, "add").await.unwrap();
             tokio::time::sleep(Duration::from_millis(10)).await;
             order.lock().push(name);
         });
         futures_util::future::join_all(batches).await;
         let order = order.lock().clone();
         assert_eq!(order.iter().position(|name| *name == "other"), Some(1), "{order:?}");
-        assert!(turns.0.callers.lock().values().all(|caller| caller.strong_count() == 0));
+        assert!(!turns.0.callers.known().1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_whose_client_is_gone_keeps_its_turn() {
         let turns = Turns::default();
         let who = who("a");
-        let call = || turns.run(&who, MAX_BATCH, async { tokio::time::sleep(Duration::from_secs(3)).await });
+        let call = || turns.run((&who, MAX_BATCH, "add"), async { tokio::time::sleep(Duration::from_secs(3)).await });
         let began = tokio::time::Instant::now();
         assert!(timeout(Duration::from_secs(1), call()).await.is_err(), "it is given up");
         call().await.unwrap();
@@ -166,11 +194,30 @@ mod tests {
         let turns = Turns::default();
         let mut under_way = Vec::new();
         for _ in 0..10 {
-            under_way.push(turns.take(&who("a"), MAX_BATCH / 10).await.unwrap());
+            under_way.push(turns.take(&who("a"), MAX_BATCH / 10, "add").await.unwrap());
         }
-        let late = turns.take(&who("b"), MAX_BATCH / 10).await.unwrap_err();
+        let late = turns.take(&who("b"), MAX_BATCH / 10, "add").await.unwrap_err();
         assert_eq!((late.kind, late.retry_after), (ProblemKind::TooMany, Some(Duration::from_secs(1))));
         under_way.pop();
-        assert!(turns.take(&who("b"), MAX_BATCH / 10).await.is_ok());
+        assert!(turns.take(&who("b"), MAX_BATCH / 10, "add").await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_each_caller_there_is_only_its_part_and_what_it_keeps_is_its_own() {
+        let turns = Turns::new(10, 3);
+        let mut under_way = Vec::new();
+        for _ in 0..3 {
+            under_way.push(turns.take(&who("a"), 1, "look").await.unwrap());
+        }
+        assert!(turns.take(&who("a"), 1, "look").await.is_err());
+        let others = turns.take(&who("b"), 1000, "look").await.unwrap();
+        assert_eq!(turns.0.all.available_permits(), 4);
+        drop((under_way, others));
+        let ((), kept) = turns.run_and_keep((&who("a"), 3, "look"), async {}).await.unwrap();
+        assert_eq!(turns.0.all.available_permits(), 10, "the others do not wait for what is made of it");
+        let refused = turns.take(&who("a"), 1, "look at the jobs").await.unwrap_err();
+        assert!(refused.detail.starts_with("look at the jobs: large calls"), "{}", refused.detail);
+        drop(kept);
+        assert!(turns.take(&who("a"), 1, "look").await.is_ok());
     }
 }

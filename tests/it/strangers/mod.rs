@@ -1,6 +1,7 @@
 //! What a stranger sends to a real daemon: pages of the web, broken records, tenants without measure. With the daemon of
 //! commit bfc2755 each of these tests fails; bench/results/2026-11-25-strangers.txt has its output.
 
+mod answers;
 mod operators;
 mod records;
 mod tenants;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::harness::http::{self, Answer};
-use crate::harness::{RedisServer, ServerOptions};
+use crate::harness::{RedisServer, ServerOptions, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const JSON: (&str, &str) = ("content-type", "application/json");

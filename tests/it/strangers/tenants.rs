@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::api::start;
-use crate::harness::{Daemon, RedisServer, eventually};
+use crate::harness::{Daemon, RedisServer};
 
 /// A daemon whose operators need the token of [`WITH_TOKEN`], its port for them, and the directory of the token.
 pub(super) async fn for_operators(redis: &RedisServer) -> (Daemon, u16, TempDir) {

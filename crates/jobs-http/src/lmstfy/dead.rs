@@ -23,8 +23,7 @@ const MOST: usize = 100 * MAX_SWEEP;
 pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("peek the dead letters", error))?;
-    let oldest =
-        api.queue.peek(&topic, JobState::Dead, 0, 1).await.map_err(|error| problem("peek the dead letters", error))?;
+    let (oldest, _turn) = api.read_jobs(&call, (&topic, JobState::Dead), (0, 1), "peek the dead letters").await?;
     let head = oldest.first().map_or("", |job| job.id.local.as_str());
     let (namespace, queue) = (namespace(&call)?, call.part("queue"));
     let body =
@@ -47,8 +46,9 @@ pub async fn respawn(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let mut count = 0;
     while left > 0 {
         let most = left.min(MAX_SWEEP);
-        let redriven = api.queue.redrive(&topic, Which::Oldest(most), Some(ttl)).await;
-        let redriven = redriven.map_err(|error| problem("respawn dead letters", error))?;
+        let (queue, name) = (api.queue.clone(), topic.clone());
+        let work = async move { queue.redrive(&name, Which::Oldest(most), Some(ttl)).await };
+        let redriven = api.in_turn(&call, (most, "respawn dead letters"), work).await?;
         count += redriven;
         left -= most;
         if redriven < most as u64 {
@@ -64,9 +64,11 @@ pub async fn purge(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let mut left = limit(&call)?;
     while left > 0 {
         let most = left.min(MAX_SWEEP);
-        let purged = api.queue.purge(&topic, Which::Oldest(most)).await;
+        let (queue, name) = (api.queue.clone(), topic.clone());
+        let work = async move { queue.purge(&name, Which::Oldest(most)).await };
+        let purged = api.in_turn(&call, (most, "delete dead letters"), work).await?;
         left -= most;
-        if purged.map_err(|error| problem("delete dead letters", error))? < most as u64 {
+        if purged < most as u64 {
             break;
         }
     }

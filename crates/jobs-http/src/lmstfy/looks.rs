@@ -14,6 +14,7 @@ use crate::access::Right;
 use crate::call::Call;
 use crate::problem::{Problem, ProblemKind};
 use crate::reply::Reply;
+use crate::turns::READ;
 use crate::v1::errors::problem;
 use delaybridge_jobs::{JobState, MAX_PAGE};
 
@@ -23,7 +24,7 @@ const MOST: usize = 10_000;
 /// The next job that is ready.
 pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
-    let jobs = api.queue.peek(&topic, JobState::Ready, 0, 1).await.map_err(|error| problem("peek", error))?;
+    let (jobs, _turn) = api.read_jobs(&call, (&topic, JobState::Ready), (0, 1), "peek").await?;
     Ok(match jobs.first() {
         Some(job) => answer(StatusCode::OK, looked_at(job, namespace(&call)?, api.queue.now_ms())),
         None => answer(StatusCode::NOT_FOUND, json!({ "error": "the queue is empty" })),
@@ -34,7 +35,8 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 pub async fn job(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let not_found = || Problem::new(ProblemKind::NoSuchJob, "look at the job");
     let id = names::job(&call, Right::Pop)?.ok_or_else(not_found)?;
-    let job = api.queue.get(&id).await.map_err(|error| problem("look at the job", error))?;
+    let queue = api.queue.clone();
+    let job = api.in_turn(&call, (READ, "look at the job"), async move { queue.get(&id).await }).await?;
     let job = job.ok_or_else(not_found)?;
     Ok(answer(StatusCode::OK, looked_at(&job, namespace(&call)?, api.queue.now_ms())))
 }

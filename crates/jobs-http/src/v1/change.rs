@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::add::{CONTENT, body, due, priority};
-use super::errors::problem;
 use crate::Api;
 use crate::access::Right;
 use crate::call::Call;
 use crate::fields::JsonFields;
 use crate::problem::Problem;
 use crate::reply::Reply;
+use crate::turns::weight_of;
 use delaybridge_jobs::JobChange;
 
 /// The outcome of a change.
@@ -34,9 +34,12 @@ pub struct ChangedJob {
 pub async fn change(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let id = call.job(Right::Admin)?;
     let change = call.read(wanted).await?;
-    let changed = api.queue.change(&id, &change).await.map_err(|error| problem("change the job", error))?;
+    let (queue, name) = (api.queue.clone(), id.to_string());
+    let weight = change.body.as_ref().map_or(1, |body| weight_of(body.len()));
+    let work = async move { queue.change(&id, &change).await };
+    let changed = api.in_turn(&call, (weight, "change the job"), work).await?;
     let (state, due_ms) = (changed.state.as_str(), changed.due_ms);
-    Reply::json(StatusCode::OK, &ChangedJob { id: id.to_string(), changed: changed.changed, due_ms, state })
+    Reply::json(StatusCode::OK, &ChangedJob { id: name, changed: changed.changed, due_ms, state })
 }
 
 /// The change in a JSON object. A content type stays unless it is given, or the body is a JSON value.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 
-use super::errors::problem;
 use super::shapes::Count;
 use super::topics;
 use crate::Api;
@@ -23,17 +22,20 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Makes dead jobs wait again: those with these ids, or the oldest.
-pub async fn redrive(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (name, meant, ttl) = meant(call, true).await?;
-    let count =
-        api.queue.redrive(&name, meant.which(), ttl).await.map_err(|error| problem("redrive dead jobs", error))?;
+pub async fn redrive(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let (name, meant, ttl) = meant(&mut call, true).await?;
+    let queue = api.queue.clone();
+    let turn = (meant.weight(), "redrive dead jobs");
+    let count = api.in_turn(&call, turn, async move { queue.redrive(&name, meant.which(), ttl).await }).await?;
     Reply::json(StatusCode::OK, &Count { count })
 }
 
 /// Removes dead jobs for good: those with these ids, or the oldest.
-pub async fn purge(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (name, meant, _) = meant(call, false).await?;
-    let count = api.queue.purge(&name, meant.which()).await.map_err(|error| problem("purge dead jobs", error))?;
+pub async fn purge(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let (name, meant, _) = meant(&mut call, false).await?;
+    let queue = api.queue.clone();
+    let turn = (meant.weight(), "purge dead jobs");
+    let count = api.in_turn(&call, turn, async move { queue.purge(&name, meant.which()).await }).await?;
     Reply::json(StatusCode::OK, &Count { count })
 }
 
@@ -44,6 +46,14 @@ enum Meant {
 }
 
 impl Meant {
+    /// The weight of a call about them: Redis looks for each.
+    fn weight(&self) -> usize {
+        match self {
+            Meant::Ids(ids) => ids.len(),
+            Meant::Oldest(most) => *most,
+        }
+    }
+
     fn which(&self) -> Which<'_> {
         match self {
             Meant::Ids(ids) => Which::Ids(ids),
@@ -53,7 +63,7 @@ impl Meant {
 }
 
 /// The topic, the jobs, and their new time to live. Nothing is meant by nothing: a purge has to say how many.
-async fn meant(mut call: Call, with_ttl: bool) -> Result<(Topic, Meant, Option<Duration>), Problem> {
+async fn meant(call: &mut Call, with_ttl: bool) -> Result<(Topic, Meant, Option<Duration>), Problem> {
     let name = call.topic(Right::Admin)?;
     let mut fields = call.read(JsonFields::parse).await?;
     let ids = fields.list("ids", MAX_SWEEP)?;

@@ -13,6 +13,7 @@ use crate::access::Right;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
+use crate::turns::READ;
 use delaybridge_jobs::{JobError, JobInfo, JobState};
 
 /// A job. The times depend on its state.
@@ -87,7 +88,8 @@ impl From<JobInfo> for JobShape {
 pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let id = call.job(Right::Admin)?;
     let what = "look at the job";
-    let job = api.queue.get(&id).await.map_err(|error| problem(what, error))?;
+    let queue = api.queue.clone();
+    let job = api.in_turn(&call, (READ, what), async move { queue.get(&id).await }).await?;
     let job = job.ok_or_else(|| problem(what, JobError::NotFound))?;
     Reply::json(StatusCode::OK, &JobShape::from(job))
 }

@@ -18,7 +18,7 @@ use crate::call::Call;
 use crate::fields::JsonFields;
 use crate::problem::Problem;
 use crate::reply::Reply;
-use delaybridge_jobs::{JobError, JobId, LocalId, MAX_POP, Release, Settled, Token, Topic};
+use delaybridge_jobs::{JobError, JobId, JobQueue, LocalId, MAX_POP, Release, Settled, Token, Topic};
 
 /// The outcomes, in the order of the request.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -44,43 +44,51 @@ pub struct SettledJob {
     due_ms: Option<i64>,
 }
 
+/// Weight of a call about jobs of one topic, beside that of its jobs.
+const OF_A_TOPIC: usize = 4;
+
 /// The verdict on a job, with its time.
 type Done = (&'static str, Option<i64>);
+
+/// The jobs of one topic.
+type JobsOfTopic = Vec<(LocalId, Token)>;
+/// The outcomes of the jobs of one topic.
+type DoneInTopic = Result<Vec<Result<Done, JobError>>, JobError>;
 
 /// Finishes jobs.
 pub async fn finish(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let said = said(&mut call, &[]).await?;
-    let done = said.each(async |topic, jobs| {
-        let done = api.queue.finish_all(&topic, &jobs).await?;
+    said.settle(&api, &call, "finish the jobs", |queue, _, topic, jobs| async move {
+        let done = queue.finish_all(&topic, &jobs).await?;
         Ok(done.into_iter().map(|done| done.map(|()| ("finished", None))).collect())
-    });
-    said.answer("finish the jobs", done.await)
+    })
+    .await
 }
 
 /// Gives jobs back, for later.
 pub async fn release(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let said = said(&mut call, &["delay", "count_attempt", "reason"]).await?;
-    let how = if said.count_attempt { Release::Counted } else { Release::Uncounted };
-    let done = said.each(async |topic, jobs| {
-        let done = api.queue.release_all(&topic, &jobs, said.delay, how, &said.reason).await?;
+    said.settle(&api, &call, "release the jobs", |queue, said, topic, jobs| async move {
+        let how = if said.count_attempt { Release::Counted } else { Release::Uncounted };
+        let done = queue.release_all(&topic, &jobs, said.delay, how, &said.reason).await?;
         let outcome = |(settled, due_ms)| match settled {
             Settled::Done => ("released", Some(due_ms)),
             Settled::Dead => ("dead", None),
             Settled::Expired => ("expired", None),
         };
         Ok(done.into_iter().map(|done| done.map(outcome)).collect())
-    });
-    said.answer("release the jobs", done.await)
+    })
+    .await
 }
 
 /// Extends the times to run of jobs.
 pub async fn touch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let said = said(&mut call, &["ttr"]).await?;
-    let done = said.each(async |topic, jobs| {
-        let done = api.queue.touch_all(&topic, &jobs, said.ttr).await?;
+    said.settle(&api, &call, "touch the jobs", |queue, said, topic, jobs| async move {
+        let done = queue.touch_all(&topic, &jobs, said.ttr).await?;
         Ok(done.into_iter().map(|done| done.map(|end| ("touched", Some(end)))).collect())
-    });
-    said.answer("touch the jobs", done.await)
+    })
+    .await
 }
 
 /// Jobs that a consumer has, and what it says of all of them.
@@ -93,28 +101,48 @@ struct SaidOfJobs {
 }
 
 impl SaidOfJobs {
-    /// Makes a call for the jobs of each topic; returns a result for each job, in the order of the request.
-    async fn each<R>(&self, call: impl Fn(Topic, Vec<(LocalId, Token)>) -> R) -> Vec<Result<Done, JobError>>
+    /// Makes a call for the jobs of each topic, when it is the caller's turn, and answers.
+    async fn settle<R>(
+        self,
+        api: &Api,
+        call: &Call,
+        what: &'static str,
+        each: impl Fn(JobQueue, Arc<SaidOfJobs>, Topic, JobsOfTopic) -> R + Send + 'static,
+    ) -> Result<Reply, Problem>
     where
-        R: Future<Output = Result<Vec<Result<Done, JobError>>, JobError>>,
+        R: Future<Output = DoneInTopic> + Send,
     {
-        let mut by_topic: BTreeMap<&Topic, Vec<usize>> = BTreeMap::new();
-        for (place, (id, _)) in self.jobs.iter().enumerate() {
-            by_topic.entry(&id.topic).or_default().push(place);
-        }
-        let calls = by_topic.into_iter().map(|(topic, places)| {
-            let jobs = places.iter().map(|place| (self.jobs[*place].0.local.clone(), self.jobs[*place].1)).collect();
-            let call = call(topic.clone(), jobs);
-            async move { (places, call.await) }
-        });
-        let mut done: Vec<_> = self.jobs.iter().map(|_| Err(JobError::NotFound)).collect();
-        for (places, answers) in join_all(calls).await {
+        let (said, queue) = (Arc::new(self), api.queue.clone());
+        let by_topic = said.by_topic();
+        let weight = said.jobs.len() + by_topic.len() * OF_A_TOPIC;
+        let work = {
+            let said = said.clone();
+            async move {
+                let calls = by_topic.into_iter().map(|(topic, places)| {
+                    let jobs = places.iter().map(|place| (said.jobs[*place].0.local.clone(), said.jobs[*place].1));
+                    let call = each(queue.clone(), said.clone(), topic, jobs.collect());
+                    async move { (places, call.await) }
+                });
+                Ok(join_all(calls).await)
+            }
+        };
+        let mut done: Vec<_> = said.jobs.iter().map(|_| Err(JobError::NotFound)).collect();
+        for (places, answers) in api.in_turn(call, (weight, what), work).await? {
             match answers {
                 Ok(answers) => places.into_iter().zip(answers).for_each(|(place, answer)| done[place] = answer),
                 Err(error) => places.into_iter().for_each(|place| done[place] = Err(error.clone())),
             }
         }
-        done
+        said.answer(what, done)
+    }
+
+    /// The places of the jobs of each topic.
+    fn by_topic(&self) -> BTreeMap<Topic, Vec<usize>> {
+        let mut by_topic: BTreeMap<Topic, Vec<usize>> = BTreeMap::new();
+        for (place, (id, _)) in self.jobs.iter().enumerate() {
+            by_topic.entry(id.topic.clone()).or_default().push(place);
+        }
+        by_topic
     }
 
     /// The answer. A problem that all jobs share is the problem of the request.

@@ -16,7 +16,7 @@ use crate::call::Call;
 use crate::fields::JsonFields;
 use crate::problem::Problem;
 use crate::reply::Reply;
-use delaybridge_jobs::{Allowed, JobState, MAX_PAGE, Sizes, Topic};
+use delaybridge_jobs::{Allowed, JobState, MAX_BATCH, MAX_PAGE, Sizes, Topic};
 
 /// One topic.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -116,7 +116,9 @@ pub async fn empty(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
         return Err(fields.problem(&format!("`limit` is 1 to {MOST_EMPTIED}")));
     }
     fields.finish()?;
-    let emptied = api.queue.empty(&name, limit).await.map_err(|error| problem("empty the topic", error))?;
+    let queue = api.queue.clone();
+    let work = async move { queue.empty(&name, limit).await };
+    let emptied = api.in_turn(&call, (MAX_BATCH, "empty the topic"), work).await?;
     Reply::json(StatusCode::OK, &EmptiedTopic { count: emptied.removed, left: emptied.left })
 }
 
@@ -131,8 +133,9 @@ pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 /// A page of jobs.
 pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &Call) -> Result<Reply, Problem> {
     let (skip, limit) = (call.query.number("skip")?.unwrap_or(0), limit(call, MAX_PAGE)?);
-    let jobs = api.queue.peek(name, state, skip, limit).await.map_err(|error| problem("look at the jobs", error))?;
-    Reply::json(StatusCode::OK, &JobsShape { jobs: jobs.into_iter().map(JobShape::from).collect() })
+    let (jobs, turn) = api.read_jobs(call, (name, state), (skip, limit), "look at the jobs").await?;
+    let jobs = jobs.into_iter().map(JobShape::from).collect();
+    Ok(Reply::json(StatusCode::OK, &JobsShape { jobs })?.in_turn(turn))
 }
 
 /// `limit` of the query: 1 to `most`; the most if it is left out.
