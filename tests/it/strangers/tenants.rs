@@ -122,6 +122,27 @@ async fn a_tenant_makes_only_so_many_topics() {
 }
 
 #[tokio::test]
+async fn a_tenant_learns_no_names_of_other_topics() {
+    let redis = server().await;
+    let (_dir, path) = file("root geheim-geheim-geheim admin *\ntenant tenant-tenant-tenant admin b.*");
+    let (_daemon, port) = start(&redis, "", &format!("  tokens_file: '{path}'\n")).await;
+    for topic in ["a.secret", "b.one", "b.two", "c.secret", "d.secret"] {
+        let added = ask(port, &format!("POST /v1/topics/{topic}/jobs"), &[JSON, WITH_TOKEN], r#"{"body":1}"#).await;
+        assert_eq!(added.status, 201, "{}", added.body);
+    }
+    let tenant = [("authorization", "Bearer tenant-tenant-tenant")];
+    for (query, topics, next) in
+        [("", 2, false), ("limit=1", 1, true), ("limit=1&after=b.one", 1, false), ("after=b.two", 0, false)]
+    {
+        let page = ask(port, &format!("GET /v1/topics?{query}"), &tenant, "").await;
+        assert!(page.status == 200 && !page.body.contains("secret"), "{query}: {}", page.body);
+        let page: serde_json::Value = serde_json::from_str(&page.body).expect("JSON");
+        assert_eq!(page["topics"].as_array().map(Vec::len), Some(topics), "{query}: {page}");
+        assert_eq!(page["next"].is_string(), next, "{query}: {page}");
+    }
+}
+
+#[tokio::test]
 async fn topics_at_rest_cost_less_than_a_script_a_second() {
     const TOPICS: u64 = 600;
     let redis = server().await;
