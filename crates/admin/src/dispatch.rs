@@ -20,7 +20,7 @@ use delaybridge_jobs_http::handover::ReplyBody;
 use delaybridge_jobs_http::origin::{may_look, same_origin};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind, ProblemPage};
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::room::MaybeNamed;
+use delaybridge_jobs_http::room::{MaybeNamed, who};
 use delaybridge_jobs_http::router::Router;
 use delaybridge_jobs_http::server::{Connection, Served};
 use delaybridge_telemetry::events::api::ApiEvents;
@@ -113,6 +113,7 @@ async fn handle(
     }
     call.caller = admin.access.caller(&call.headers, call.peer, &admin.events)?;
     *caller = call.caller.clone();
+    let asker = who(call.peer, &call.caller);
     let of = ["queue", "topic"].into_iter().find(|part| route.path.contains(&format!("{{{part}}}")));
     admin.access.check(route.need, &call.caller, &call.headers, of.map(|part| call.part(part)))?;
     if let Some(operation) = route.operation.as_ref().filter(|_| route.need != Need::Nothing) {
@@ -122,10 +123,13 @@ async fn handle(
     let answer = AssertUnwindSafe((route.handler)(admin.clone(), call)).catch_unwind();
     let answer = match changes {
         true => answer.await,
-        false => timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
-            Problem::new(ProblemKind::Unavailable, "answer the request: Redis did not answer within 10 s")
-                .retry_after(Duration::from_secs(1))
-        })?,
+        false => {
+            let _turn = admin.looks.take(&asker, 1, "answer the request").await?;
+            timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
+                Problem::new(ProblemKind::Unavailable, "answer the request: Redis did not answer within 10 s")
+                    .retry_after(Duration::from_secs(1))
+            })?
+        }
     };
     answer.unwrap_or_else(|_| {
         Err(Problem::new(

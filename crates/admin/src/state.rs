@@ -11,6 +11,7 @@ use super::access::AdminAccess;
 use super::overview_cache::OverviewCache;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::room::BodyMemory;
+use delaybridge_jobs_http::turns::Turns;
 use delaybridge_model::{AdminSpec, Config, GrafanaLinks};
 use delaybridge_ops::Session;
 use delaybridge_ops::reload::ReloadHandle;
@@ -29,6 +30,12 @@ const CLIENT: &str = "delaybridge-admin";
 const MAX_BODY: usize = 1 << 20;
 /// Memory for large bodies together.
 const ROOM: usize = 16 << 20;
+/// Looks at a time. Each is a call on Redis, which answers nobody else for a millisecond or two.
+const LOOKS: usize = 10;
+/// Looks at a time of one caller.
+const LOOKS_OF_A_CALLER: usize = 3;
+/// Searches at a time, each of another caller.
+const SEARCHES: usize = 3;
 /// Time that changes under way have once the daemon stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -40,6 +47,10 @@ pub struct Admin {
     session: Mutex<(Arc<Config>, Arc<Session>)>,
     pub(super) access: AdminAccess,
     pub(super) memory: BodyMemory,
+    /// Turns of looks: each asks Redis.
+    pub(super) looks: Turns,
+    /// Turns of searches, which take seconds.
+    pub(super) searches: Turns,
     pub(super) cache: OverviewCache,
     /// The board of the daemon.
     pub(super) status: Status,
@@ -85,6 +96,8 @@ impl Admin {
             session: Mutex::new((config, Arc::new(session))),
             access: AdminAccess::new(spec)?,
             memory: BodyMemory::new(MAX_BODY, ROOM),
+            looks: Turns::new(LOOKS, LOOKS_OF_A_CALLER),
+            searches: Turns::new(SEARCHES, 1),
             cache: OverviewCache::default(),
             status: events.status().clone(),
             metrics: events.metrics().clone(),

@@ -19,6 +19,7 @@ use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::room::who;
 use delaybridge_ops::progress::{Progress, ProgressWatch};
 use delaybridge_ops::search::{Search, search};
 
@@ -69,6 +70,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let before = call.query.number("seen")?.unwrap_or(0);
     let queue = admin.queue(&call).await?;
     let ask = Search { fields: vec![wanted], limit: LOOKED_AT, matches: MATCHES, after };
+    let _turn = admin.searches.take(&who(call.peer, &call.caller), 1, "search the queue").await?;
     let mut hits = search(&queue, &ask, &mut Until::after(TIME)).await.map_err(|error| problem(&error))?;
     for element in &mut hits.elements {
         element.content = std::mem::take(&mut element.content).shortened(SHOWN);

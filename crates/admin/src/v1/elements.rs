@@ -16,6 +16,7 @@ use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::room::who;
 use delaybridge_ops::element::{self, ActOutcome, Action, FoundElement, When};
 use delaybridge_ops::pause::{length, point};
 use delaybridge_ops::peek::{Peek, PeekState, peek};
@@ -88,6 +89,7 @@ pub async fn search(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Re
     let after = after.map_err(|problem| Problem::bad(format!("read `after`: {problem}")))?;
     let queue = admin.queue(&call).await?;
     let ask = Search { fields: wanted, limit, matches, after };
+    let _turn = admin.searches.take(&who(call.peer, &call.caller), 1, "search the queue").await?;
     let found = timeout(SEARCH_TIMEOUT, search::search(&queue, &ask, &mut Unwatched)).await;
     let mut hits = match found {
         Ok(found) => found.map_err(|error| problem(&error))?,
