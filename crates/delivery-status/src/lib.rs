@@ -42,24 +42,48 @@ pub type RawHeader = (Vec<u8>, Option<Vec<u8>>);
 
 /// Returns the headers of a record that was consumed, in their order.
 pub fn headers(message: &BorrowedMessage<'_>) -> Vec<RawHeader> {
-    let (mut list, mut found) = (ptr::null_mut(), Vec::new());
+    let mut found = Vec::new();
+    visit(message, |name, value| {
+        found.push((name.to_vec(), value.map(<[u8]>::to_vec)));
+        true
+    });
+    found
+}
+
+/// Returns the value of the first header with this name, of a record that was consumed; `None` for no such header, or no value.
+pub fn header(message: &BorrowedMessage<'_>, wanted: &[u8]) -> Option<Vec<u8>> {
+    let mut found = None;
+    visit(message, |name, value| {
+        let fits = name == wanted;
+        if fits {
+            found = value.map(<[u8]>::to_vec);
+        }
+        !fits
+    });
+    found
+}
+
+/// Shows each header, until one answers `false`.
+fn visit(message: &BorrowedMessage<'_>, mut show: impl FnMut(&[u8], Option<&[u8]>) -> bool) {
+    let mut list = ptr::null_mut();
     // SAFETY: `ptr` is the message that `message` borrows, which lives for the whole call. The list that is written to `list` belongs
     // to the message.
     if unsafe { rd_kafka_message_headers(message.ptr(), &raw mut list) }.is_error() || list.is_null() {
-        return found;
+        return;
     }
-    loop {
+    for at in 0.. {
         let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
         // SAFETY: `list` is the list of above. Behind its end this is an error, and nothing is written.
-        let end = unsafe { rd_kafka_header_get_all(list, found.len(), &raw mut name, &raw mut value, &raw mut size) };
+        let end = unsafe { rd_kafka_header_get_all(list, at, &raw mut name, &raw mut value, &raw mut size) };
         if end.is_error() || name.is_null() {
-            return found;
+            return;
         }
         // SAFETY: without an error `name` is a text that ends with a zero, and belongs to the list.
-        let name = unsafe { CStr::from_ptr(name) }.to_bytes().to_vec();
-        // SAFETY: `value` is null, or there are `size` bytes, which belong to the list and are copied here.
-        let value =
-            (!value.is_null()).then(|| unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) }.to_vec());
-        found.push((name, value));
+        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+        // SAFETY: `value` is null, or there are `size` bytes, which belong to the list.
+        let value = (!value.is_null()).then(|| unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) });
+        if !show(name, value) {
+            return;
+        }
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use brokers::kafka::write_record;
 use brokers::{Kafka, KafkaOptions};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
-use super::kafka_bytes::write_record;
 use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
 use crate::harness::kafka::{count_topic, read_topic};
 use crate::harness::redisson::redis_now_ms;
@@ -142,10 +142,12 @@ async fn records_with_headers_that_cannot_be_kept_are_refused_and_the_others_go_
     let kafka = cluster();
     let bootstrap = kafka.bootstrap();
     let many = vec![(&b""[..], &b""[..]); 70_000];
-    write_record(&bootstrap, "delay-in", &[(b"tenant", b"a"), (b"\xff\xfe", b"b")], b"odd name").await;
-    write_record(&bootstrap, "delay-in", &many, b"many").await;
-    write_record(&bootstrap, "delay-in", &[(&[b'n'; 70_000], b"")], b"long name").await;
-    write_record(&bootstrap, "delay-in", &[(b"tenant", b"a"), (b"b", b"\xff")], b"good").await;
+    blocking(|| {
+        write_record(&bootstrap, "delay-in", &[(b"tenant", b"a"), (b"\xff\xfe", b"b")], b"odd name");
+        write_record(&bootstrap, "delay-in", &many, b"many");
+        write_record(&bootstrap, "delay-in", &[(&[b'n'; 70_000], b"")], b"long name");
+        write_record(&bootstrap, "delay-in", &[(b"tenant", b"a"), (b"b", b"\xff")], b"good");
+    });
     let mut daemon = Daemon::start(&yaml(&server, &bootstrap, ", dead_letter_topic: refused")).await;
     daemon.expect_log("input refused a message");
     let events = arrived(&bootstrap, "events", 1).await;

@@ -5,7 +5,6 @@ mod check;
 mod durable;
 #[cfg(feature = "kafka")]
 mod kafka;
-mod kafka_bytes;
 mod large;
 mod people;
 #[cfg(feature = "kafka")]

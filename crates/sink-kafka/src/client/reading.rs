@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{Headers, Message};
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka::{Offset, TopicPartitionList};
 
@@ -195,8 +195,8 @@ pub(super) fn read_end(consumer: &SearchConsumer, topic: &str, deadline: Instant
 }
 
 /// The mark of a record: the first header with its name, which the daemon writes before all that others may have given it.
-fn seen(message: &impl Message) -> Option<SeenMark> {
-    let header = message.headers()?.iter().find(|header| header.key == MARK)?;
-    let mark = CopyMark::read(std::str::from_utf8(header.value?).ok()?)?;
+fn seen(message: &BorrowedMessage<'_>) -> Option<SeenMark> {
+    let value = delivery_status::header(message, MARK.as_bytes())?;
+    let mark = CopyMark::read(std::str::from_utf8(&value).ok()?)?;
     Some(SeenMark { mark, time_ms: message.timestamp().to_millis() })
 }

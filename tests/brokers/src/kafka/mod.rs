@@ -4,6 +4,7 @@ mod acl;
 mod admin;
 mod java;
 mod node;
+mod odd;
 mod properties;
 mod tools;
 mod training;
@@ -15,6 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use acl::{Operation, Resource};
 pub use admin::{NewTopic, Partition};
+pub use odd::write_record;
 pub use tools::Record;
 
 use crate::boots::Boot;

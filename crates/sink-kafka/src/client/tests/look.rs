@@ -1,7 +1,7 @@
 //! The look for records that earlier attempts have left, at a real Kafka.
 
 use brokers::Kafka;
-use brokers::kafka::{Operation, Resource};
+use brokers::kafka::{Operation, Resource, write_record};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::real::{login, sink};
@@ -50,6 +50,19 @@ async fn a_record_is_found_if_it_is_of_the_element_and_of_a_suspect_attempt() {
     ];
     let (suspects, expected): (Vec<_>, Vec<_>) = rows.into_iter().map(|(one, there)| (one, Some(there))).unzip();
     assert_eq!(found(&sink, &suspects).await, expected);
+    sink.close().await;
+}
+
+/// Others write to the topic too, and any producer can write such a name.
+#[tokio::test]
+async fn a_header_whose_name_is_no_text_is_no_mark_and_does_not_end_the_search() {
+    let kafka = Shared::get();
+    let name = new_topic(&kafka);
+    let sink = sink(plain(&kafka));
+    write_record(&kafka.bootstrap(), &name, &[(b"\xff\xfe", b"x")], b"of another producer");
+    sink.deliver(marked(1, &name, Some("k"), Suspicion::Nothing)).await.expect("the topic takes it");
+    let suspects = [1, 2].map(|n| marked(n, &name, Some("k"), Suspicion::Anyone));
+    assert_eq!(found(&sink, &suspects).await, [Some(true), Some(false)]);
     sink.close().await;
 }
 

@@ -1,10 +1,10 @@
-//! Records that no client library of ours can write: headers whose names are no text.
+//! Records that no client library can write: headers whose names are no text.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 /// Writes one record to partition 0 of a topic, as the protocol has it: Produce, version 3, with a batch of magic 2.
-pub async fn write_record(bootstrap: &str, topic: &str, headers: &[(&[u8], &[u8])], body: &[u8]) {
+pub fn write_record(bootstrap: &str, topic: &str, headers: &[(&[u8], &[u8])], body: &[u8]) {
     let mut record = vec![0];
     varint(&mut record, 0);
     varint(&mut record, 0);
@@ -47,11 +47,12 @@ pub async fn write_record(bootstrap: &str, topic: &str, headers: &[(&[u8], &[u8]
     request.extend((batch.len() as i32).to_be_bytes());
     request.extend(&batch);
 
-    let mut broker = TcpStream::connect(bootstrap).await.expect("the broker listens");
-    broker.write_all(&[&(request.len() as i32).to_be_bytes()[..], &request].concat()).await.expect("send the record");
-    let length = broker.read_u32().await.expect("an answer");
-    let mut answer = vec![0; length as usize];
-    broker.read_exact(&mut answer).await.expect("the whole answer");
+    let mut broker = TcpStream::connect(bootstrap).expect("the broker listens");
+    broker.write_all(&[&(request.len() as i32).to_be_bytes()[..], &request].concat()).expect("send the record");
+    let mut length = [0; 4];
+    broker.read_exact(&mut length).expect("an answer");
+    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+    broker.read_exact(&mut answer).expect("the whole answer");
     // The correlation, one topic with its name, one partition with its number, and then the error.
     let at = 4 + 4 + 2 + topic.len() + 4 + 4;
     assert_eq!(answer[at..at + 2], [0, 0], "the broker refused the record: {answer:?}");
