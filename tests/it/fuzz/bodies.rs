@@ -27,7 +27,7 @@ const AT_REST: usize = 64 << 20;
 const AT_ONCE: usize = 16;
 
 /// The endpoints of the job queue and, below, of operators. `#` stands for the value.
-const JOBS: [(&str, &str, &str); 14] = [
+const JOBS: [(&str, &str, &str); 25] = [
     ("POST", "/v1/topics/t/jobs", r#"{"body":#}"#),
     ("POST", "/v1/topics/t/jobs", r#"{"id":#,"body":1}"#),
     ("POST", "/v1/topics/t/jobs?delay=1s", "#"),
@@ -35,6 +35,17 @@ const JOBS: [(&str, &str, &str); 14] = [
     ("POST", "/v1/topics/t/jobs/batch", r#"{"jobs":[{"body":#},{"body":#}]}"#),
     ("PUT", "/v1/jobs/t~x/finish", r#"{"token":#}"#),
     ("PUT", "/v1/jobs/t~x/release", r#"{"reason":#}"#),
+    ("PUT", "/v1/jobs/t~x/touch", r#"{"ttr":#}"#),
+    ("PUT", "/v1/jobs/t~x/bury", "#"),
+    ("PATCH", "/v1/jobs/t~x", r#"{"body":#}"#),
+    ("PATCH", "/v1/jobs/t/x", r#"{"delay":"1h","content_type":#}"#),
+    ("POST", "/v1/jobs/finish", r#"{"jobs":#}"#),
+    ("POST", "/v1/jobs/release", r#"{"jobs":[{"id":#,"token":#}],"reason":#}"#),
+    ("POST", "/v1/jobs/touch", "#"),
+    ("POST", "/v1/topics/t/empty", r#"{"limit":#}"#),
+    ("POST", "/v1/topics/t/jobs", r#"{"body":1,"unique":#,"unique_for":"1h"}"#),
+    ("PUT", "/v1/topics/t/recurring/r", r#"{"cron":"30 4 * * *","body":#}"#),
+    ("PUT", "/v1/topics/t/recurring/r", r#"{"cron":#,"zone":#,"missed":"all","body":1}"#),
     ("PUT", "/v1/topics/t/limits", r#"{"ttr_ms":#}"#),
     ("POST", "/v1/topics/t/dead/purge", r#"{"ids":#}"#),
     ("POST", "/v1/topics/t/dead/redrive", "#"),
@@ -43,16 +54,21 @@ const JOBS: [(&str, &str, &str); 14] = [
     ("POST", "/push", r#"{"id":"a","topic":"t","delay":1,"ttr":1,"body":#}"#),
     ("POST", "/token/n", "description=#&a=#"),
 ];
-const OPERATORS: [(&str, &str, &str); 5] = [
+const OPERATORS: [(&str, &str, &str); 10] = [
     ("POST", "/v1/queues/orders/pause", r#"{"why":#}"#),
     ("POST", "/v1/queues/orders/dead/purge", r#"{"filter":{"code":#},"dry_run":true}"#),
     ("POST", "/v1/queues/orders/dead/redrive", r#"{"ids":#}"#),
     ("POST", "/v1/queues/orders/elements/x/reschedule", "#"),
+    ("POST", "/v1/queues/orders/elements/x/kill", r#"{"by":#,"why":#}"#),
+    ("POST", "/v1/queues/orders/search", r#"{"fields":#}"#),
+    ("POST", "/v1/queues/orders/search", r#"{"fields":["a=1"],"after":#}"#),
+    ("POST", "/v1/queues/orders/dead/import?run=1&first=1", "#"),
+    ("POST", "/v1/sinks/out/pause", "#"),
     ("POST", "/login", "token=#"),
 ];
 
-/// The indices in [`JOBS`] of a body, of jobs, of a token, and of a list of lmstfy.
-const WORST_FIRST: [usize; 4] = [0, 3, 5, 10];
+/// The indices in [`JOBS`] of a body, of jobs, of a token, of jobs to settle, of a recurring body, and of a list of lmstfy.
+const WORST_FIRST: [usize; 6] = [0, 3, 5, 11, 16, 21];
 
 /// Four megabytes of the smallest values, which are half a gigabyte as a tree.
 fn small_values() -> String {
