@@ -17,7 +17,7 @@ const MAX_EXPRESSION: usize = 128;
 const MAX_ZONE: usize = 64;
 /// 41 years before the last one that a search looks at, in ms since 1970. Every kind of year comes within 40: by leap day and
 /// first day of the week.
-const LAST_YEARS_MS: i64 = 94_324_953_600_000;
+const LAST_YEARS_MS: i64 = 94_323_744_000_000;
 
 /// A cron expression in a time zone.
 #[derive(Clone)]
