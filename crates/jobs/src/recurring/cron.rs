@@ -215,7 +215,7 @@ mod tests {
             ("30 4 * * *", "UTC", true),
         ] {
             let cron = CronSchedule::new(expression, zone).unwrap();
-            let began = std::time::Instant::now();
+            let began = delaybridge_core::clock::Instant::now();
             let runs = 20;
             assert!((0..runs).all(|_| cron.fires() == expected), "{expression} {zone}");
             let took = began.elapsed() / runs;
