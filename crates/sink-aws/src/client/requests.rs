@@ -172,6 +172,10 @@ impl AwsClient {
     }
 
     fn refuses_credentials(&self, answer: &HttpAnswer) -> bool {
+        // Nearly every answer: it is read once, by who asked for it.
+        if wire::is_accepted(answer) {
+            return false;
+        }
         let error: Option<ServiceError> = match wire::sent(self.spec.service, answer, 0) {
             BatchAnswer::Refused(_, error) => Some(error),
             BatchAnswer::Each(_) => None,

@@ -51,6 +51,16 @@ impl<'a> WireMessage<'a> {
         WireMessage { body, attributes: attributes(all), group, deduplication }
     }
 
+    /// Bytes that the message of an element does not have more of, whatever its destination: counted without making it.
+    pub(crate) fn bound(message: &Outbound) -> usize {
+        // A header that is no attribute is JSON in another one, where a character has six at most.
+        let header = |name: &str, value: &str| 6 * (name.len() + value.len()) + 16;
+        let standard = Standard::of(message).iter().map(|(name, value)| header(name, value)).sum::<usize>();
+        let headers = message.headers.iter().map(|(name, value)| header(name, value)).sum::<usize>();
+        // In base64, three bytes are four characters.
+        (message.body.len() + 2) / 3 * 4 + standard + headers + 128
+    }
+
     /// The bytes that the service counts.
     pub(crate) fn size(&self) -> usize {
         // The type of an attribute counts too.
@@ -122,6 +132,27 @@ mod tests {
 
     fn to(place: &str) -> AwsDestination {
         AwsDestination { service: AwsService::Sqs, place: place.into(), group: None, deduplication: None }
+    }
+
+    #[test]
+    fn no_message_is_larger_than_its_bound() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..2_000 {
+            let (length, byte) = (random.usize(..400), random.u8(..));
+            let mut message = outbound(random.u64(..), anywhere(), vec![byte; length]);
+            let text = |random: &mut fastrand::Rng| {
+                let letter = ["a", "\u{1}", "\"", "ü", " ", "\u{FFFE}"][random.usize(..6)];
+                letter.repeat(random.usize(..40))
+            };
+            message.queue = text(&mut random).into();
+            message.headers = (0..random.usize(..14)).map(|_| (text(&mut random).into(), text(&mut random))).collect();
+            let size = WireMessage::of(&message, &to("q")).size();
+            assert!(size <= WireMessage::bound(&message), "{size} bytes: {message:?}");
+        }
+        let empty = outbound(1, anywhere(), "");
+        assert!(WireMessage::bound(&empty) < 2_000, "ten of them fit");
     }
 
     fn names(message: &WireMessage<'_>) -> Vec<String> {

@@ -26,6 +26,11 @@ pub(super) fn send(service: AwsService, place: &str, messages: &[WireMessage<'_>
     }
 }
 
+/// Whether the service has accepted the request as a whole.
+pub(super) fn is_accepted(answer: &HttpAnswer) -> bool {
+    (200..=299).contains(&answer.status)
+}
+
 /// Reads the answer to a request with so many messages.
 pub(super) fn sent(service: AwsService, answer: &HttpAnswer, count: usize) -> BatchAnswer {
     match service {

@@ -2,9 +2,9 @@
 
 use form_urlencoded::Serializer;
 
-use super::WireRequest;
 use super::answer::{BatchAnswer, EntryAnswer, PlaceAnswer, ServiceError, each};
 use super::message::WireMessage;
+use super::{WireRequest, is_accepted};
 use delaybridge_aws::XmlElement;
 use delaybridge_http_client::HttpAnswer;
 
@@ -42,7 +42,7 @@ fn begin(action: &str, topic_arn: &str) -> Serializer<'static, String> {
 
 pub(super) fn sent(answer: &HttpAnswer, count: usize) -> BatchAnswer {
     let document = document(answer);
-    if !(200..=299).contains(&answer.status) {
+    if !is_accepted(answer) {
         return BatchAnswer::Refused(answer.status, error(document.as_ref()));
     }
     let result = document.as_ref().and_then(|document| document.child("PublishBatchResult"));
@@ -63,7 +63,7 @@ fn refusal(member: &XmlElement) -> EntryAnswer {
 
 pub(super) fn looked(answer: &HttpAnswer) -> PlaceAnswer {
     let document = document(answer);
-    if !(200..=299).contains(&answer.status) {
+    if !is_accepted(answer) {
         return PlaceAnswer::Refused(answer.status, error(document.as_ref()));
     }
     let found = document.as_ref().and_then(|document| document.at(&["GetTopicAttributesResult", "Attributes"]));

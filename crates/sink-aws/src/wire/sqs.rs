@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::WireRequest;
 use super::answer::{BatchAnswer, EntryAnswer, PlaceAnswer, ServiceError, each};
 use super::message::WireMessage;
+use super::{WireRequest, is_accepted};
 use delaybridge_aws::XmlElement;
 use delaybridge_core::json::Json;
 use delaybridge_http_client::HttpAnswer;
@@ -60,7 +60,7 @@ fn text(out: &mut Vec<u8>, value: &str) {
 
 pub(super) fn sent(answer: &HttpAnswer, count: usize) -> BatchAnswer {
     let members = members(&answer.body);
-    if !(200..=299).contains(&answer.status) {
+    if !is_accepted(answer) {
         return BatchAnswer::Refused(answer.status, error(answer, &members));
     }
     let entries = |name: &str| member(&members, name).and_then(|list| list.items(2 * count).ok()).unwrap_or_default();
@@ -84,7 +84,7 @@ fn entry_answer(entry: &Json, is_taken: bool) -> Option<(String, EntryAnswer)> {
 
 pub(super) fn looked(answer: &HttpAnswer) -> PlaceAnswer {
     let members = members(&answer.body);
-    if !(200..=299).contains(&answer.status) {
+    if !is_accepted(answer) {
         return PlaceAnswer::Refused(answer.status, error(answer, &members));
     }
     let settings = member(&members, "Attributes").and_then(|found| found.members(MEMBERS).ok()).unwrap_or_default();
