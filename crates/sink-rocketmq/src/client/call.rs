@@ -81,17 +81,14 @@ impl MessageBatch {
     /// Drops the elements that must not be sent any more. Asked right before the request is put where only the connection
     /// takes it from.
     pub(super) fn admit(&mut self) {
-        let again = self.again;
-        // A dropped element answers by itself that it was not sent; one that was refused before has to be told.
-        let (admitted, stale) =
-            std::mem::take(&mut self.items).into_iter().partition(|ready: &ReadyItem| match again {
-                true => Instant::now() < ready.item.message().send_before,
-                false => ready.item.may_send(),
-            });
-        self.items = admitted;
-        if again {
-            let stale: Vec<ReadyItem> = stale;
-            stale.into_iter().for_each(|ready| ready.item.finish(Err(Failure::stale())));
+        if !self.again {
+            // A dropped element answers by itself that it was not sent.
+            return self.items.retain(|ready| ready.item.may_send());
+        }
+        // One that was refused before has to be told.
+        let now = Instant::now();
+        for stale in self.items.extract_if(.., |ready| now >= ready.item.message().send_before) {
+            stale.item.finish(Err(Failure::stale()));
         }
     }
 

@@ -122,6 +122,7 @@ struct Defect;
 impl Dispatcher {
     /// Takes elements into the lanes of their topics, and sends what can be sent.
     fn take(&mut self, items: impl Iterator<Item = WorkItem>) {
+        let now = Instant::now();
         let mut touched: Vec<Arc<str>> = Vec::new();
         for item in items {
             let destination = match item.message().destination.of_kind::<RocketMqDestination>(NAME) {
@@ -131,34 +132,33 @@ impl Dispatcher {
                     continue;
                 }
             };
-            let topic = destination.topic.clone();
-            match ReadyMessage::of(item.message(), destination) {
-                Ok(wire) => {
-                    self.load += 1;
-                    let ready = ReadyItem { item, wire };
-                    self.topic(&topic).lanes.put(WaitingItem { ready, since: Instant::now() });
-                    if !touched.contains(&topic) {
-                        touched.push(topic);
-                    }
-                }
+            let wire = match ReadyMessage::of(item.message(), destination) {
+                Ok(wire) => wire,
                 Err(why) => {
-                    let attempt = format!("send to topic {topic}");
+                    let attempt = format!("send to topic {}", destination.topic);
                     item.finish(Err(errors::unfit(&attempt, why)));
+                    continue;
                 }
+            };
+            if !touched.contains(&destination.topic) {
+                touched.push(destination.topic.clone());
             }
+            self.load += 1;
+            let lanes = &mut self.topic(&destination.topic, now).lanes;
+            lanes.put(WaitingItem { ready: ReadyItem { item, wire }, since: now });
         }
         touched.iter().for_each(|topic| self.dispatch(topic));
     }
 
-    fn topic(&mut self, topic: &Arc<str>) -> &mut UsedTopic {
+    fn topic(&mut self, topic: &Arc<str>, now: Instant) -> &mut UsedTopic {
         let state = self.topics.entry(topic.clone()).or_insert_with(|| UsedTopic {
             lanes: TopicLanes::new(topic.clone()),
             is_asked: false,
             asked_at: None,
             is_doubtful: false,
-            used: Instant::now(),
+            used: now,
         });
-        state.used = Instant::now();
+        state.used = now;
         state
     }
 

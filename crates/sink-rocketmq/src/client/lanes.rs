@@ -135,7 +135,8 @@ impl TopicLanes {
             if self.busy.contains(&name) {
                 continue;
             }
-            let (mut items, mut room) = (Vec::new(), FULL);
+            let waiting = self.any.len() + self.keyed.get(&place).map_or(0, VecDeque::len);
+            let (mut items, mut room) = (Vec::with_capacity(waiting.min(MANY)), FULL);
             if let Some(lane) = self.keyed.get_mut(&place) {
                 fill(&mut items, &mut room, lane);
                 if lane.is_empty() {

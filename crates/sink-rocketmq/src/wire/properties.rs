@@ -71,7 +71,8 @@ pub(crate) fn is_of_broker(name: &str) -> bool {
 
 /// Whether a text cannot be the name or the value of a property.
 pub(crate) fn unfit_value(text: &str) -> bool {
-    text.contains([NAME_END, VALUE_END])
+    // Both are one byte, which is no part of another character.
+    text.bytes().any(|byte| byte == NAME_END as u8 || byte == VALUE_END as u8)
 }
 
 /// The properties of an element: tags, keys, sharding key, the standard headers, then the route's. A header from a message of an
