@@ -58,7 +58,7 @@ impl<'a> WireMessage<'a> {
         let standard = Standard::of(message).iter().map(|(name, value)| header(name, value)).sum::<usize>();
         let headers = message.headers.iter().map(|(name, value)| header(name, value)).sum::<usize>();
         // In base64, three bytes are four characters.
-        (message.body.len() + 2) / 3 * 4 + standard + headers + 128
+        message.body.len().div_ceil(3) * 4 + standard + headers + 128
     }
 
     /// The bytes that the service counts.
