@@ -89,6 +89,16 @@ impl Stock {
         Ok(())
     }
 
+    /// Number of elements that were not claimed yet.
+    async fn pending(&self, redis: &mut MultiplexedConnection) -> Result<usize> {
+        let mut ask = redis::pipe();
+        for queue in &self.queues {
+            ask.zcard(&queue.timeouts);
+        }
+        let counts: Vec<usize> = ask.query_async(redis).await?;
+        Ok(counts.iter().sum())
+    }
+
     /// Number of elements that are not settled.
     async fn left(&self, redis: &mut MultiplexedConnection) -> Result<usize> {
         let mut ask = redis::pipe();
@@ -136,8 +146,12 @@ impl Stock {
         while left > 0 {
             tokio::time::sleep(pause).await;
             resident = resident.max(daemon.process.usage().resident);
-            let now = self.left(&mut redis).await?;
-            if now < left {
+            // While any are pending, nothing else is counted: what is in flight takes Redis half a millisecond to count.
+            let now = match self.pending(&mut redis).await? {
+                0 => self.left(&mut redis).await?,
+                pending => pending,
+            };
+            if now != left {
                 (left, moved_at) = (now, Instant::now());
             } else if moved_at.elapsed() > PATIENCE {
                 bail!("{left} elements are not settled, and nothing was for {PATIENCE:?}: {}", daemon.said());
@@ -156,8 +170,7 @@ impl Stock {
 
     /// The CPU time of the daemon, Redis, the broker and the machine.
     fn cpu(&mut self, daemon: &Daemon, broker: &[u32]) -> [Duration; 4] {
-        let broker = broker.iter().map(|pid| Usage::of(*pid).cpu).sum();
-        [daemon.process.usage().cpu, self.server.running().usage().cpu, broker, machine()]
+        [daemon.process.usage().cpu, self.server.running().usage().cpu, cpu_of(broker), machine()]
     }
 }
 
@@ -172,6 +185,11 @@ pub struct Passage {
     pub busy: f64,
     /// Maximum resident memory of the daemon, in bytes.
     pub resident: u64,
+}
+
+/// The CPU time of these processes.
+pub fn cpu_of(pids: &[u32]) -> Duration {
+    pids.iter().map(|pid| Usage::of(*pid).cpu).sum()
 }
 
 /// The CPU time of all processes on the machine.

@@ -1,5 +1,6 @@
 //! The daemon into brokers whose clients are parts of it: ElasticMQ, Artemis, RocketMQ. Each is compared with the same client
-//! alone, and with the scripts alone: no daemon is faster than either. And its lateness.
+//! alone, and with the scripts alone: no daemon is faster than either. Where all share the cores of one machine, and these are busy,
+//! its share of the client alone is that of the CPU time of an element, which is measured too. And its lateness.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::bare::BareSink;
 use crate::daemon::Daemon;
 use crate::lateness::offer;
 use crate::oracle::Delivery;
-use crate::passage::{Stock, costs, each, median};
+use crate::passage::{Stock, costs, cpu_of, each, median};
 use crate::redis_server::RedisServer;
 use crate::redisson::RedissonQueue;
 use crate::report::{Row, quantiles};
@@ -74,7 +75,7 @@ async fn measure<B: Broker>(broker: &B) -> Result<Vec<Row>> {
         let place = format!("bare-{round}");
         broker.make(&place)?;
         let bare = BareSink::connect(&broker.sink(), &broker.to(&place)).await?;
-        let rate = bare.rate(elements, SIZE).await?;
+        let alone = BareRun::of(&bare, elements, &pids).await?;
         bare.close().await;
         broker.remove(&place)?;
 
@@ -86,22 +87,46 @@ async fn measure<B: Broker>(broker: &B) -> Result<Vec<Row>> {
         // The first round is not counted: the broker compiles its code and allocates memory.
         if round > 0 {
             scripts.push(Stock::of(elements).await?.scripts_alone().await?);
-            bares.push(rate);
+            bares.push(alone);
             passages.push(passage);
             doubled += twice;
         }
     }
     let rates = || passages.iter().map(|passage| passage.rate);
-    let (rate, bare) = (median(rates()), median(bares.clone()));
+    let bare_rates = || bares.iter().map(|run| run.rate);
+    let (rate, bare) = (median(rates()), median(bare_rates()));
+    let (client, server) =
+        (median(bares.iter().map(|run| run.cpu_us[0])), median(bares.iter().map(|run| run.cpu_us[1])));
+    let with_daemon = median(passages.iter().map(|passage| passage.cpu_us.iter().sum::<f64>()));
     let row = |of: &str, found: String, bar| Row { what: format!("{elements} to {}{of}", B::PLACE), found, bar };
     Ok(vec![
         row("", format!("{rate:.0}/s ({}), every id, {doubled} twice", each(rates())), "every id once"),
-        row(", client alone", format!("{bare:.0}/s ({})", each(bares)), ""),
+        row(", client alone", format!("{bare:.0}/s ({})", each(bare_rates())), ""),
+        row(", client alone, CPU each", format!("client {client:.1} us, {} {server:.1} us", B::NAME), ""),
         row(", scripts alone", format!("{:.0}/s ({})", median(scripts.clone()), each(scripts)), ""),
         row(", share", format!("{:.0} % of the client alone", rate / bare * 100.0), ">= 80 %"),
+        row(", share by CPU each", format!("{:.0} %", (client + server) / with_daemon * 100.0), ""),
         row(", CPU each", costs(&passages, B::NAME), ""),
         lateness(broker).await?,
     ])
+}
+
+/// A run of the client alone.
+struct BareRun {
+    rate: f64,
+    /// Microseconds of CPU for each element: the client with its loop, the broker.
+    cpu_us: [f64; 2],
+}
+
+impl BareRun {
+    async fn of(bare: &BareSink, elements: usize, broker: &[u32]) -> Result<BareRun> {
+        let cpu = || [cpu_of(&[std::process::id()]), cpu_of(broker)];
+        let before = cpu();
+        let rate = bare.rate(elements, SIZE).await?;
+        let after = cpu();
+        let us = |n: usize| after[n].saturating_sub(before[n]).as_secs_f64() * 1e6 / elements as f64;
+        Ok(BareRun { rate, cpu_us: [us(0), us(1)] })
+    }
 }
 
 /// Measures 1,000 elements/s, by the broker's time in its messages.
