@@ -26,7 +26,7 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::About;
 use delaybridge_ledger::Hints;
 use delaybridge_link::Side;
-use delaybridge_model::{AuditFate, AuditSpec, MaxInFlight, QueueSpec, RouteSpec};
+use delaybridge_model::{AuditFate, AuditSpec, MaxInFlight, Ordered, QueueSpec, RouteSpec};
 use delaybridge_sink::Destination;
 use delaybridge_source::store::{QueueServer, Store};
 use delaybridge_telemetry::attempts::QueueAttempts;
@@ -232,7 +232,9 @@ impl Queue {
     /// Whether elements in order may go to their sink together, as far as that keeps the order. Not where several sinks have to
     /// confirm each of them, or a record, and not where some are looked for first.
     pub fn delivers_in_runs(&self) -> bool {
-        let takes_runs = matches!(self.routes.as_slice(), [route] if route.handle.takes_runs() && !route.spec.looks());
+        let is_by_key = matches!(self.spec.order.as_deref(), Some(Ordered::Key(_)));
+        let takes_runs =
+            matches!(self.routes.as_slice(), [route] if route.handle.takes_runs(is_by_key) && !route.spec.looks());
         takes_runs && self.exactly_once().is_none() && !self.records_deliveries()
     }
 

@@ -80,6 +80,7 @@ const TABLE: &[CodeRow] = &[
     CodeRow(Code::PurgeQueue, "PURGE_QUEUE", Local, ""),
     CodeRow(Code::PurgeInflight, "PURGE_INFLIGHT", As(Ambiguous), ""),
     CodeRow(Code::Fatal, "FATAL", Local, ""),
+    CodeRow(Code::GaplessGuarantee, "GAPLESS_GUARANTEE", Local, ""),
     CodeRow(Code::Fenced, "FENCED", As(Ambiguous), ""),
     CodeRow(Code::QueueFull, "queue_full", As(Backpressure), ""),
     CodeRow(Code::ThrottlingQuotaExceeded, "THROTTLING_QUOTA_EXCEEDED", As(Backpressure), ""),

@@ -156,6 +156,11 @@ pub trait RunSink: Send + Sync {
     /// where that is not certain: such elements are delivered one at a time.
     fn line(&self, destination: &Destination) -> Option<u32>;
 
+    /// Whether a run may have elements of several keys, each of which is in order by itself.
+    fn joins_keys(&self) -> bool {
+        true
+    }
+
     /// Delivers elements that depend on their order, each with a [`line`](RunSink::line), in the place of
     /// [`deliver_all`](Sink::deliver_all). The contract, tested for every such kind:
     ///

@@ -1,6 +1,6 @@
 //! A batch at a sink: which of its elements go past the breakers, and their answers as they come.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -105,18 +105,22 @@ impl Outbox {
         let room = Room { count: own.count.min(all.count), bytes: own.bytes.min(all.bytes) };
         let admitted = route.handle.admit(room, asks.iter().copied());
         let (messages, elements) = (std::mem::take(&mut self.messages), std::mem::take(&mut self.elements));
-        let mut back = 0;
+        let (mut back, mut waiting) = (0, HashMap::<DestinationKey, Duration>::default());
         for (at, ((message, ask), admission)) in messages.into_iter().zip(asks).zip(admitted).enumerate() {
             let element = elements.get(at).copied().unwrap_or(at);
             if let Admission::Hold(wait) = admission {
+                if self.in_run {
+                    waiting.entry(ask.lane).or_insert(wait);
+                }
                 goes_back(element, Some(wait));
                 back += 1;
                 continue;
             }
             let (handle, probe) = (route.handle.clone(), admission == Admission::Probe);
             let pass = Admitted { handle, lane: ask.lane, size: ask.size, probe };
-            if self.in_run && back > 0 {
-                goes_back(element, None);
+            // In a run, what is behind one that waits waits too. Those of a key have one destination.
+            if let Some(wait) = waiting.get(&ask.lane) {
+                goes_back(element, Some(*wait));
                 back += 1;
                 continue;
             }

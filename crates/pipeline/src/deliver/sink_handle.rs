@@ -254,8 +254,8 @@ impl SinkHandle {
     }
 
     /// Whether the sink keeps the order of elements that are sent together.
-    pub fn takes_runs(&self) -> bool {
-        self.sink.runs().is_some()
+    pub fn takes_runs(&self, of_keys: bool) -> bool {
+        self.sink.runs().is_some_and(|runs| !of_keys || runs.joins_keys())
     }
 
     /// The line that elements with this destination are on; `None`: one goes at a time. See

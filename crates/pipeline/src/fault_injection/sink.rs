@@ -95,6 +95,10 @@ impl RunSink for LyingSink {
         self.sink.runs()?.line(destination)
     }
 
+    fn joins_keys(&self) -> bool {
+        self.sink.runs().is_some_and(RunSink::joins_keys)
+    }
+
     fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
         let Some(sink) = self.sink.runs().filter(|_| self.lie != Lie::SettleBeforeAck) else {
             return self.deliver_all(run, answers);

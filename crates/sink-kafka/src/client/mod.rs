@@ -166,6 +166,11 @@ impl RunSink for KafkaSink {
         self.line_of(destination)
     }
 
+    /// They would wait for each other at a partition without a leader, and fill batches one at a time as well.
+    fn joins_keys(&self) -> bool {
+        false
+    }
+
     fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
         async move { self.deliver_in_order(&run, answers).await }.boxed()
     }

@@ -75,7 +75,10 @@ impl PartitionCounts {
         let (mut counts, asked) = (self.0.lock(), Instant::now());
         let before = counts.get(topic).copied();
         if before.is_none() && counts.len() >= MOST {
-            counts.clear();
+            counts.retain(|_, known| known.asked.elapsed() < REMEMBERED);
+            if counts.len() >= MOST {
+                return;
+            }
         }
         let changed = before.and_then(|before| if before.count == count { before.changed } else { Some(asked) });
         counts.insert(topic.clone(), PartitionCount { count, asked, changed });

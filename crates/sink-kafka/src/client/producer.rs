@@ -10,12 +10,13 @@
 //! - its own clock for records in the local queue. That is the monotonic one, which stops while the machine
 //!   sleeps, unlike that of a lease: a record queued before a suspend may be sent after it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use delivery_status::persistence;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rdkafka::ClientContext;
 use rdkafka::client::{Client, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
@@ -45,6 +46,8 @@ use delaybridge_sink::Outbound;
 const ROUND: Duration = Duration::from_micros(50_100);
 /// The interval between looks for a new password, after a broker has refused the old one.
 const LOOK: Duration = Duration::from_secs(1);
+/// Time for which a broker certainly knows the last record of a producer: it forgets an idle one after a day by default.
+const PROVEN: Duration = Duration::from_secs(3600);
 /// Time allowed for the reports of purged records at the close.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
@@ -142,7 +145,12 @@ pub(super) struct Producer {
     orders: Arc<Orders>,
     /// The topics of its records.
     topics: Arc<KnownTopics>,
+    /// Partitions whose broker knows this producer, since these times.
+    proven: Mutex<HashMap<ProducerLine, Instant>>,
 }
+
+/// A partition of a topic.
+pub(super) type ProducerLine = (Arc<str>, u32);
 
 impl std::fmt::Debug for Producer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -155,6 +163,8 @@ impl std::fmt::Debug for Producer {
 struct Orders {
     /// The handle is gone.
     stop: AtomicBool,
+    /// Held while the records of a run are queued: what gives up the local queue gives up all of them, or none.
+    queueing: RwLock<()>,
     /// Give up the local queue, wait for as long for what is in flight, then say so.
     close: Mutex<Option<(Duration, oneshot::Sender<()>)>>,
 }
@@ -192,14 +202,15 @@ impl Producer {
             })
             .map_err(|error| failure(settings::explain(&error)))?;
         let client = Arc::new(client);
-        let orders = Arc::new(Orders { stop: AtomicBool::new(false), close: Mutex::default() });
+        let orders =
+            Arc::new(Orders { stop: AtomicBool::new(false), queueing: RwLock::default(), close: Mutex::default() });
         let login = Login { spec: spec.clone(), proof };
         let thread = Thread { client: client.clone(), health: health.clone(), orders: orders.clone(), defect, login };
         std::thread::Builder::new()
             .name("kafka-producer".to_owned())
             .spawn(move || thread.run())
             .map_err(|error| failure(format!("start its thread: {error}")))?;
-        Ok(Producer { client: Some(client), health, orders, topics })
+        Ok(Producer { client: Some(client), health, orders, topics, proven: Mutex::default() })
     }
 
     fn client(&self) -> &Arc<BaseProducer<ProducerListener>> {
@@ -217,7 +228,7 @@ impl Producer {
     /// Why nothing can be delivered until a person fixes something, or until there is a new producer.
     pub(super) fn trouble(&self) -> Option<ConnectionTrouble> {
         self.health.trouble().or_else(|| {
-            let (code, text) = self.native().fatal_error()?;
+            let (code, text) = fatal(self.client())?;
             Some(ConnectionTrouble { code, text })
         })
     }
@@ -225,6 +236,23 @@ impl Producer {
     /// Whether the next record is for another producer: this one delivers nothing more, or it knows too many topics.
     pub(super) fn is_over(&self) -> bool {
         self.health.is_finished() || self.topics.is_full()
+    }
+
+    /// Does something while the local queue is not given up; `None` if it is, or this producer is over.
+    pub(super) fn while_queueing<T>(&self, queue: impl FnOnce() -> T) -> Option<T> {
+        let _queueing = self.orders.queueing.read();
+        (!self.is_over()).then(queue)
+    }
+
+    /// Whether the broker of a partition knows this producer, so that it refuses a record behind one that is missing.
+    pub(super) fn is_proven(&self, line: &ProducerLine) -> bool {
+        self.proven.lock().get(line).is_some_and(|since| since.elapsed() < PROVEN)
+    }
+
+    /// Notes partitions with a confirmed record of this producer.
+    pub(super) fn prove(&self, lines: impl IntoIterator<Item = ProducerLine>) {
+        let now = Instant::now();
+        self.proven.lock().extend(lines.into_iter().map(|line| (line, now)));
     }
 
     /// Puts the element's record into the local queue, in the order of the calls: for this partition, or that of its key. Never
@@ -294,6 +322,11 @@ impl Producer {
         // A thread that has panicked does not answer.
         drop(tokio::time::timeout(flush + LAST_REPORTS + LAST_REPORTS, closed).await);
     }
+}
+
+/// Why librdkafka delivers nothing more; `None` also if a run has ended as it has to, which is nobody's trouble.
+fn fatal(client: &BaseProducer<ProducerListener>) -> Option<(Code, String)> {
+    client.client().fatal_error().filter(|(code, _)| *code != Code::GaplessGuarantee)
 }
 
 impl Drop for Producer {
@@ -374,11 +407,14 @@ impl Thread {
 
     /// In every round, for records queued since: nothing in the local queue will be delivered.
     fn give_up(&self) {
-        if let Some((code, text)) = self.client.client().fatal_error() {
+        if let Some((code, text)) = fatal(&self.client) {
             self.health.fatal(code, text);
         }
-        // Not what is in flight: that has an answer on the way, or its connection's end.
-        self.client.purge(PurgeConfig::default().queue().non_blocking());
+        if self.client.in_flight_count() > 0 {
+            let _alone = self.orders.queueing.write();
+            // Not what is in flight: that has an answer on the way, or its connection's end.
+            self.client.purge(PurgeConfig::default().queue().non_blocking());
+        }
     }
 
     fn close(&self, flush: Duration) {

@@ -3,11 +3,15 @@
 //! Their producer is one of its own, so set that it writes no record behind one that failed:
 //!
 //! - It is idempotent: a broker appends a batch of a partition only behind the batch before it.
-//! - One request of a partition is under way at a time, and no record times out in the producer. A batch whose failure may pass is
-//!   sent again before the next one.
-//! - With `enable.gapless.guarantee`, a batch that fails for good ends the producer: nothing more is sent.
+//! - One request is under way at a time, and no record times out in the producer. A batch whose failure may pass is sent again before
+//!   the next one.
+//! - With `enable.gapless.guarantee`, a batch that fails for good ends the producer. One more request may have been made by then, and
+//!   is sent: it has a later number, which the broker refuses.
+//! - A broker that does not know the producer takes any number. So the first record of a partition goes alone, and the others follow
+//!   when it is confirmed.
+//! - A purge takes all records of a run that are queued, or none, so that it leaves no end without its beginning.
 //!
-//! So a producer writes a beginning of its run, whatever happens. When a record fails, or the time is over, the next run has another
+//! So a producer writes a beginning of its run. When a record fails, or the time is over, the next run has another
 //! producer. What the first one still has on the way begins with the first record that is not confirmed, as does what is sent again:
 //! whichever comes first, the records are first written in their order.
 
@@ -18,7 +22,7 @@ use delivery_status::Persistence;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::deliver::RecordDelivery;
-use super::producer::Producer;
+use super::producer::{Producer, ProducerLine};
 use super::reports::{ReportTo, RunReports};
 use super::{KafkaSink, record, settings};
 use crate::errors::{self, DeliveryReport};
@@ -39,6 +43,18 @@ struct OpenRun<'a> {
     confirmed: usize,
     /// The reports of failures, by the places of their elements.
     failed: BTreeMap<usize, DeliveryReport>,
+    /// Partitions whose first record has been sent.
+    first_of: Vec<ProducerLine>,
+}
+
+/// The end of the queueing of records.
+enum Queued {
+    /// All records are in the queue.
+    All,
+    /// The next one has to wait until those before it are confirmed.
+    UntilConfirmed,
+    /// The next one is not taken, for this reason.
+    Refused(Failure),
 }
 
 impl Drop for OpenRun<'_> {
@@ -96,7 +112,8 @@ impl KafkaSink {
         if !record::is_topic(topic) || self.topics.is_doubtful(topic) {
             return None;
         }
-        self.topics.line(topic, key.as_deref().map(str::as_bytes), || self.batches.ready())
+        self.topics
+            .line(topic, key.as_deref().map(str::as_bytes), || self.runs.ready().or_else(|| self.batches.ready()))
     }
 
     /// Delivers a run.
@@ -111,11 +128,33 @@ impl KafkaSink {
             }
         };
         let (reports, confirmed) = (Arc::default(), 0);
-        let mut run =
-            OpenRun { messages, answers, reports, begun, producer, sent: 0, confirmed, failed: BTreeMap::new() };
-        let refused = self.queue_run(&mut run);
-        run.reports.expect(run.sent);
-        run.first_failure(begun.after(settings::message_timeout(self.timeout))).await;
+        let mut run = OpenRun {
+            messages,
+            answers,
+            reports,
+            begun,
+            producer,
+            sent: 0,
+            confirmed,
+            failed: BTreeMap::new(),
+            first_of: Vec::new(),
+        };
+        let until = begun.after(settings::message_timeout(self.timeout));
+        let refused = loop {
+            let producer = run.producer.clone();
+            let queued = producer.while_queueing(|| self.queue_next(&mut run));
+            run.reports.expect(run.sent);
+            run.first_failure(until).await;
+            if run.confirmed == run.sent {
+                producer.prove(run.first_of.drain(..));
+            }
+            match queued {
+                Some(Queued::UntilConfirmed) if run.confirmed == run.sent => {}
+                Some(Queued::Refused(failure)) => break Some(failure),
+                Some(Queued::All | Queued::UntilConfirmed) => break None,
+                None => break run.messages.get(run.sent).map(|message| behind(&message.destination)),
+            }
+        };
         let is_late = !run.is_reported() && run.failed.is_empty();
         if !run.is_reported() {
             // What is not confirmed is taken back, and reported then.
@@ -132,27 +171,39 @@ impl KafkaSink {
         answers.open().into_iter().for_each(|place| answers.put(place, Err(behind(&messages[place].destination))));
     }
 
-    /// Puts the records into the local queue, in their order. Returns why one of them was not taken.
-    fn queue_run(&self, run: &mut OpenRun<'_>) -> Option<Failure> {
-        for (place, message) in run.messages.iter().enumerate() {
-            let queued = RecordDelivery::new(message, run.begun, self.timeout).and_then(|record| {
-                if Instant::now() >= message.send_before {
-                    return Err(Failure::stale());
+    /// Puts records into the local queue, in their order, from the first that is not there.
+    fn queue_next(&self, run: &mut OpenRun<'_>) -> Queued {
+        while let Some(message) = run.messages.get(run.sent) {
+            let record = match RecordDelivery::new(message, run.begun, self.timeout) {
+                Ok(record) if Instant::now() < message.send_before => record,
+                Ok(_) => return Queued::Refused(Failure::stale()),
+                Err(failure) => return Queued::Refused(failure),
+            };
+            let Some(partition) = self.line_of(&message.destination) else {
+                return Queued::Refused(behind(&message.destination));
+            };
+            let line = (record.topic.clone(), partition);
+            if !run.producer.is_proven(&line) {
+                if run.first_of.contains(&line) {
+                    return Queued::UntilConfirmed;
                 }
-                let Some(partition) = self.line_of(&message.destination) else {
-                    return Err(behind(&message.destination));
-                };
-                let reply = ReportTo::Run(run.reports.clone(), place);
-                record
-                    .send_to(&run.producer, partition, reply)
-                    .map_err(|code| self.not_queued(&run.producer, &record, code))
-            });
-            match queued {
-                Ok(()) => run.sent = place + 1,
-                Err(failure) => return Some(failure),
+                run.first_of.push(line);
+            }
+            let reply = ReportTo::Run(run.reports.clone(), run.sent);
+            match record.send_to(&run.producer, partition, reply) {
+                Ok(()) => run.sent += 1,
+                // The producer ended just now, or does not know a partition that was added.
+                Err(code @ (Code::Fatal | Code::UnknownPartition)) => {
+                    match code {
+                        Code::Fatal => run.producer.health().error(code, ""),
+                        _ => self.topics.doubt(record.topic),
+                    }
+                    return Queued::Refused(behind(&message.destination));
+                }
+                Err(code) => return Queued::Refused(self.not_queued(&run.producer, &record, code)),
             }
         }
-        None
+        Queued::All
     }
 
     /// Answers what was sent and is not confirmed: the first with its reason, those behind it by whether they may be written.

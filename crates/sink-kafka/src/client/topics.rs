@@ -21,6 +21,8 @@ use super::producer::{Producer, blocking};
 const DOUBTS: usize = 1000;
 /// The time-out of a question that nobody waits for.
 const QUESTION: Duration = Duration::from_secs(5);
+/// Questions that may wait for their turn while such a one is added.
+const QUEUED_QUESTIONS: usize = 16;
 /// Concurrent requests; each holds a thread.
 const QUESTIONS: usize = 4;
 
@@ -112,6 +114,7 @@ impl SinkTopics {
     ) -> Option<u32> {
         let known = self.counts.of(topic, key);
         if self.counts.is_old(topic)
+            && self.questions.lock().len() < QUEUED_QUESTIONS
             && let Some(producer) = producer()
         {
             // The first look at it starts a task.

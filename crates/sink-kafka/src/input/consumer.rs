@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rdkafka::TopicPartitionList;
@@ -27,6 +27,7 @@ use super::offsets::UnconfirmedOffsets;
 use super::record::{Partition, RecordPlace, arrival};
 use crate::client::proof::Proof;
 use crate::client::settings::security;
+use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Failure;
 use delaybridge_input::Arrival;
 use delaybridge_input::InputEvents;
@@ -202,7 +203,7 @@ fn consume(
             match batch.ends.recv_timeout(if batch.paused { Duration::ZERO } else { UNPAUSED }) {
                 Ok(ends) => {
                     finish(&consumer, events, &batch.places, ends, &mut held);
-                    commit(&consumer, consumer.context().unconfirmed.to_send(Instant::now()), CommitMode::Async);
+                    commit(&consumer);
                     if batch.paused {
                         resume(&consumer, &held);
                     }
@@ -230,7 +231,7 @@ fn consume(
         records
             .retain(|(place, _)| !terms.is_over(place) && !held.contains_key(&(place.topic.clone(), place.partition)));
         if records.is_empty() {
-            commit(&consumer, consumer.context().unconfirmed.to_send_again(Instant::now()), CommitMode::Async);
+            commit(&consumer);
             continue;
         }
         let (reply, ends) = sync_channel(1);
@@ -252,25 +253,20 @@ fn consume(
 
 /// Commits what is not confirmed yet, again and again for a while: a group that has just lost its coordinator takes nothing.
 fn commit_all(consumer: &BaseConsumer<InputListener>) {
-    let end = Instant::now() + LAST_COMMIT;
-    while let Some(offsets) = consumer.context().unconfirmed.to_send(Instant::now()) {
-        if commit(consumer, Some(offsets), CommitMode::Sync) || Instant::now() > end {
-            return;
-        }
+    let begun = Instant::now();
+    while !consumer.context().unconfirmed.is_empty() && begun.elapsed() < LAST_COMMIT {
+        commit(consumer);
         // The client takes answers in while it is polled; records that come now are read again after the restart.
-        drop(consumer.poll(POLL));
+        drop(consumer.poll(SHORT));
     }
 }
 
-/// Sends offsets. Returns whether they are confirmed.
-fn commit(consumer: &BaseConsumer<InputListener>, offsets: Option<TopicPartitionList>, mode: CommitMode) -> bool {
-    let Some(offsets) = offsets else { return true };
-    match consumer.commit(&offsets, mode) {
-        Ok(()) => matches!(mode, CommitMode::Sync),
-        Err(error) => {
-            tracing::debug!(%error, "commit offsets");
-            false
-        }
+/// Commits what is not confirmed, unless a commit is under way.
+fn commit(consumer: &BaseConsumer<InputListener>) {
+    if let Some(offsets) = consumer.context().unconfirmed.to_send(Instant::now())
+        && let Err(error) = consumer.commit(&offsets, CommitMode::Async)
+    {
+        tracing::debug!(%error, "commit offsets");
     }
 }
 

@@ -2,14 +2,15 @@
 //! would come once more.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::record::Partition;
+use delaybridge_core::clock::Instant;
 
-/// The wait for a confirmation before offsets are sent again.
+/// The wait for the answer to a commit before another one is sent: an older offset must not be written behind a newer one.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Offsets that were sent, or are to be sent, until the group has confirmed them.
@@ -19,7 +20,8 @@ pub(super) struct UnconfirmedOffsets(Mutex<SentOffsets>);
 #[derive(Default)]
 struct SentOffsets {
     offsets: HashMap<Partition, i64>,
-    last: Option<Instant>,
+    /// The time of a commit without an answer.
+    open_since: Option<Instant>,
 }
 
 impl UnconfirmedOffsets {
@@ -28,10 +30,13 @@ impl UnconfirmedOffsets {
         self.0.lock().offsets.insert(partition, offset);
     }
 
-    /// All offsets, which the caller sends at this moment; `None` without one.
+    /// The offsets to commit now, which the caller does. `None` without one, and while a commit is under way.
     pub(super) fn to_send(&self, now: Instant) -> Option<TopicPartitionList> {
         let mut sent = self.0.lock();
-        sent.last = Some(now);
+        if sent.offsets.is_empty() || sent.open_since.is_some_and(|since| now.since(since) < AGAIN) {
+            return None;
+        }
+        sent.open_since = Some(now);
         let mut list = TopicPartitionList::with_capacity(sent.offsets.len());
         for ((topic, partition), offset) in &sent.offsets {
             // A partition that cannot be listed is read again.
@@ -40,15 +45,15 @@ impl UnconfirmedOffsets {
         (list.count() > 0).then_some(list)
     }
 
-    /// The offsets that have waited too long for their confirmation, as [`UnconfirmedOffsets::to_send`].
-    pub(super) fn to_send_again(&self, now: Instant) -> Option<TopicPartitionList> {
-        let is_early = self.0.lock().last.is_none_or(|last| now < last + AGAIN);
-        if is_early { None } else { self.to_send(now) }
+    /// Whether all offsets are confirmed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().offsets.is_empty()
     }
 
     /// Removes offsets that the group has confirmed, beside those that are behind a newer one by now.
     pub(super) fn confirmed(&self, list: &TopicPartitionList) {
         let mut sent = self.0.lock();
+        sent.open_since = None;
         for of in list.elements() {
             let partition = (of.topic().to_owned(), of.partition());
             if of.error().is_ok() && sent.offsets.get(&partition).is_some_and(|at| of.offset() == Offset::Offset(*at)) {
@@ -91,12 +96,13 @@ mod tests {
         unconfirmed.add(("t".to_owned(), 0), 5);
         unconfirmed.add(("t".to_owned(), 1), 8);
         assert_eq!(offsets(unconfirmed.to_send(begin)), [(0, 5), (1, 8)]);
-        assert_eq!(offsets(unconfirmed.to_send_again(begin + AGAIN / 2)), []);
         unconfirmed.add(("t".to_owned(), 0), 9);
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(AGAIN / 2))), [], "the first commit has no answer");
         unconfirmed.confirmed(&list(&[(0, 5), (1, 8)]));
-        assert_eq!(offsets(unconfirmed.to_send_again(begin + AGAIN)), [(0, 9)], "the newer one is not confirmed");
-        assert_eq!(offsets(unconfirmed.to_send_again(begin + AGAIN)), [], "it was just sent");
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(AGAIN / 2))), [(0, 9)], "the newer one is not confirmed");
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(AGAIN))), []);
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * AGAIN))), [(0, 9)], "the answer is lost");
         unconfirmed.revoked(&("t".to_owned(), 0));
-        assert_eq!(offsets(unconfirmed.to_send(begin + 3 * AGAIN)), []);
+        assert!(unconfirmed.is_empty() && unconfirmed.to_send(begin.after(4 * AGAIN)).is_none());
     }
 }

@@ -300,6 +300,10 @@ impl RunSink for SinkOfProcess {
         self.sink.runs()?.line(destination)
     }
 
+    fn joins_keys(&self) -> bool {
+        self.sink.runs().is_some_and(RunSink::joins_keys)
+    }
+
     fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
         for message in &run {
             self.notice(message);
