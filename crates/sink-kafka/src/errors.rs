@@ -324,6 +324,7 @@ mod tests {
             (-197, "DESTROY"),
             (-152, "PURGE_QUEUE"),
             (-150, "FATAL"),
+            (-148, "GAPLESS_GUARANTEE"),
         ];
         check(&codes, Class::Transient, About::Sink);
     }

@@ -99,6 +99,12 @@ impl History<'_> {
         let both: Vec<_> = due.firings.into_iter().zip(decisions).collect();
         let Some((firing, decision)) = self.random.choice(&both).cloned() else { return };
         self.decided.push((firing.clone(), decision.clone()));
+        // The clock of Redis goes back before the call.
+        if self.random.u32(..8) == 0 && !self.moving {
+            self.model.now = decision.due - 1;
+            self.note("the clock is before the firing".to_owned());
+            self.rig.set_clock(self.model.now).await;
+        }
         // A daemon that was about to fire ends, or is slow.
         if self.random.u32(..4) > 0 {
             self.fire(&firing, &decision).await;
