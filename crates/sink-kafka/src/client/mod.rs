@@ -166,7 +166,7 @@ impl RunSink for KafkaSink {
         self.line_of(destination)
     }
 
-    /// They would wait for each other at a partition without a leader, and fill batches one at a time as well.
+    /// No: keys would wait for each other at a partition without a leader, and fill batches one at a time as well.
     fn joins_keys(&self) -> bool {
         false
     }
