@@ -183,15 +183,16 @@ impl KafkaSink {
                 return Queued::Refused(behind(&message.destination));
             };
             let line = (record.topic.clone(), partition);
-            if !run.producer.is_proven(&line) {
-                if run.first_of.contains(&line) {
-                    return Queued::UntilConfirmed;
-                }
-                run.first_of.push(line);
+            let is_first = !run.producer.is_proven(&line);
+            if is_first && run.first_of.contains(&line) {
+                return Queued::UntilConfirmed;
             }
             let reply = ReportTo::Run(run.reports.clone(), run.sent);
             match record.send_to(&run.producer, partition, reply) {
-                Ok(()) => run.sent += 1,
+                Ok(()) => {
+                    run.sent += 1;
+                    run.first_of.extend(is_first.then_some(line));
+                }
                 // The producer ended just now, or does not know a partition that was added.
                 Err(code @ (Code::Fatal | Code::UnknownPartition)) => {
                     match code {
