@@ -10,6 +10,7 @@ mod busy;
 mod gauges;
 mod process;
 pub mod shares;
+mod sink;
 pub mod spans;
 mod tally;
 
@@ -25,12 +26,13 @@ use prometheus::{GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 pub use self::gauges::{QueueAhead, QueueSizes};
 use self::process::OwnProcess;
 use self::shares::{OTHERS, Shares, Together};
+pub use self::sink::{DeliveryMetrics, SinkMetrics};
 pub use self::tally::LastLook;
 pub(super) use self::tally::{Counts, Tally};
 use super::catalogue::{Families, forget};
 use super::family::Family;
-use super::labels::{ClaimLabel, Fate, LookResult, OK, ReleaseReason, Stage, Wakeup};
-use delaybridge_core::message::{Class, Failure, Outcome};
+use super::labels::{ClaimLabel, Fate, OK, ReleaseReason, Stage, Wakeup};
+use delaybridge_core::message::Outcome;
 use delaybridge_core::metric::{Definition, SourceTerms};
 
 /// All metrics of one daemon, in a registry of their own. Cheap to clone.
@@ -69,7 +71,7 @@ impl Metrics {
 
     /// The handles of a sink. Call it once and keep the result.
     pub fn sink(&self, sink: &Arc<str>) -> SinkMetrics {
-        SinkMetrics(Arc::new(SinkInner { metrics: self.clone(), sink: sink.clone(), ack_duration: OnceLock::new() }))
+        SinkMetrics::new(self.clone(), sink)
     }
 
     /// The handle of a script, by the name of its file.
@@ -365,13 +367,7 @@ impl QueueMetrics {
 
     /// The handles for deliveries of this queue to one sink. Call it once and keep the result.
     pub fn to(&self, sink: &Arc<str>) -> DeliveryMetrics {
-        DeliveryMetrics(Arc::new(DeliveryInner {
-            queue: self.clone(),
-            sink: sink.clone(),
-            ok: OnceLock::new(),
-            failed: Default::default(),
-            lateness: OnceLock::new(),
-        }))
+        DeliveryMetrics::new(self.clone(), sink)
     }
 
     pub(super) fn id(&self) -> &Arc<str> {
@@ -471,105 +467,6 @@ impl QueueMetrics {
 
     fn is_own(&self) -> bool {
         *self.0.is_own.get_or_init(|| self.0.metrics.0.shares.is_own(&self.0.queue))
-    }
-}
-
-/// The metrics of the deliveries of one queue to one sink. Cheap to clone.
-#[derive(Clone)]
-pub struct DeliveryMetrics(Arc<DeliveryInner>);
-
-struct DeliveryInner {
-    queue: QueueMetrics,
-    sink: Arc<str>,
-    ok: OnceLock<IntCounter>,
-    failed: [OnceLock<IntCounter>; Class::ALL.len()],
-    lateness: OnceLock<Histogram>,
-}
-
-impl DeliveryMetrics {
-    /// The sink answered for one element.
-    pub fn attempt(&self, outcome: &Outcome) {
-        let (bound, class) = match outcome {
-            Ok(()) => (&self.0.ok, OK),
-            Err(Failure { class, .. }) => (&self.0.failed[*class as usize], class.as_str()),
-        };
-        let make = || self.families().attempts.with_label_values(&[self.0.queue.label(), &self.0.sink, class]);
-        bound.get_or_init(make).inc();
-        if outcome.is_err() {
-            self.0.queue.bound().tally.failed();
-        }
-    }
-
-    /// An element with a due time was acknowledged this long after it.
-    pub fn late(&self, lateness: Duration) {
-        let make = || self.families().lateness.with_label_values(&[self.0.queue.label(), &self.0.sink]);
-        self.0.lateness.get_or_init(make).observe(lateness.as_secs_f64());
-        self.0.queue.bound().tally.late(lateness);
-    }
-
-    /// Elements waited this long for the sink's `max_rate`.
-    pub fn throttled(&self, time: Duration) {
-        let labels = [self.0.queue.label(), &self.0.sink];
-        self.families().throttled.with_label_values(&labels).inc_by(time.as_secs_f64());
-    }
-
-    fn families(&self) -> &Families {
-        self.0.queue.families()
-    }
-}
-
-/// The metrics of one sink over all queues. Cheap to clone.
-#[derive(Clone)]
-pub struct SinkMetrics(Arc<SinkInner>);
-
-struct SinkInner {
-    metrics: Metrics,
-    sink: Arc<str>,
-    ack_duration: OnceLock<Histogram>,
-}
-
-impl SinkMetrics {
-    /// The sink answered this long after it was asked.
-    pub fn answered(&self, outcome: &Outcome, duration: Duration) {
-        let make = || self.families().ack_duration.with_label_values(&[&self.0.sink]);
-        self.0.ack_duration.get_or_init(make).observe(duration.as_secs_f64());
-        if let Err(failure) = outcome {
-            let labels = [&*self.0.sink, failure.class.as_str(), failure.code];
-            self.families().sink_errors.with_label_values(&labels).inc();
-        }
-    }
-
-    /// The sink confirmed `n` elements that it had already.
-    pub fn duplicates_avoided(&self, n: u64) {
-        if n > 0 {
-            self.families().duplicates_avoided.with_label_values(&[&self.0.sink]).inc_by(n);
-        }
-    }
-
-    /// The result of a look for an element that the sink may have.
-    pub fn looked(&self, result: LookResult) {
-        self.families().lookups.with_label_values(&[&*self.0.sink, result.as_str()]).inc();
-    }
-
-    pub(super) fn name(&self) -> &Arc<str> {
-        &self.0.sink
-    }
-
-    pub(super) fn up(&self, up: bool) {
-        self.families().sink_up.with_label_values(&[&self.0.sink]).set(up.into());
-    }
-
-    pub(super) fn blocked(&self, blocked: bool) {
-        self.families().sink_blocked.with_label_values(&[&self.0.sink]).set(blocked.into());
-    }
-
-    pub(super) fn destinations_in_trouble(&self, count: usize) {
-        let gauge = self.families().destinations_in_trouble.with_label_values(&[&self.0.sink]);
-        gauge.set(count.try_into().unwrap_or(i64::MAX));
-    }
-
-    fn families(&self) -> &Families {
-        self.0.metrics.families()
     }
 }
 

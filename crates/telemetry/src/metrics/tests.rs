@@ -7,6 +7,7 @@ use super::shares::OWN;
 use super::*;
 use crate::jobs::{JobEvents, JobSizes};
 use crate::labels::{JobAction, JobEnd, LookResult};
+use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::metric::testing::TERMS;
 
 fn exposed(metrics: &Metrics) -> BTreeSet<String> {
