@@ -16,6 +16,7 @@ mod fan_out;
 mod growth;
 mod leases;
 mod look;
+mod moods;
 mod on_redis;
 mod order;
 mod order_random;
