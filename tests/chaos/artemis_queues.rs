@@ -9,8 +9,8 @@ use tokio::time::sleep;
 use crate::amqp1::read_queue;
 use crate::offers::QUEUES;
 use crate::oracle::Delivery;
-use crate::plan::Ailment;
 use crate::target::{blocking, place};
+use crate::what::Ailment;
 
 /// The broker.
 pub struct ArtemisQueues {

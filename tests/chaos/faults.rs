@@ -6,10 +6,11 @@ use fastrand::Rng;
 
 use crate::failovers::Failover;
 use crate::offers::QUEUES;
-use crate::plan::{Ailment, Ill, Settings, Side, Trouble, What};
+use crate::plan::Settings;
 use crate::profile::Profile;
 use crate::receiver::Manner;
 use crate::toxic::Toxic;
+use crate::what::{Ailment, Ill, Side, Trouble, What};
 
 /// The strands of faults: they run in parallel, and the faults of a strand one after the other.
 pub fn strands(settings: &Settings) -> Vec<Vec<What>> {

@@ -13,7 +13,7 @@ use crate::life::{Road, Seat};
 use crate::offers::{Answer, Book, Kind, QUEUES};
 use crate::options::Options;
 use crate::payload::number;
-use crate::plan::{Plan, Side};
+use crate::plan::Plan;
 use crate::produce::{Producer, connect};
 use crate::profile::Profile;
 use crate::proxy::{Mode, Proxy};
@@ -22,6 +22,7 @@ use crate::redis_server::{RedisServer, ServerOptions};
 use crate::redisson::RedissonQueue;
 use crate::source::{Clients, Guide};
 use crate::target::Target;
+use crate::what::Side;
 
 /// Time for which elements are offered before the server fails.
 const OFFERS: Duration = Duration::from_secs(3);

@@ -9,8 +9,8 @@ use crate::fates;
 use crate::jobs;
 use crate::offers::{Answer, Kind};
 use crate::order::{self, Order};
-use crate::plan::{Trouble, What};
 use crate::profile::Profile;
+use crate::what::{Trouble, What};
 
 /// The configured number of counted attempts after which an element is a dead letter.
 const MAX_ATTEMPTS: u32 = 6;
@@ -311,7 +311,7 @@ fn attempts(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     let times = evidence.struck.iter().filter_map(|struck| {
         let short = struck.till_ms - struck.from_ms < lease / 4;
         let spares = struck.fault.what.spares_attempts()
-            && (short || !matches!(struck.fault.what, crate::plan::What::Link(..)) || is_lossy(struck));
+            && (short || !matches!(struck.fault.what, crate::what::What::Link(..)) || is_lossy(struck));
         // A lease may run out later, and the retry of a failed element comes even later.
         (!spares).then_some((struck.from_ms, struck.till_ms + lease + 3_000))
     });

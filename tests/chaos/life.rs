@@ -18,11 +18,12 @@ use crate::least::PASSWORD;
 use crate::logs::Lines;
 use crate::metrics::Metrics;
 use crate::offers::QUEUES;
-use crate::plan::{Plan, Side};
+use crate::plan::Plan;
 use crate::ports::free_port;
 use crate::process::{Process, command};
 use crate::proxy::Proxy;
 use crate::target::Target;
+use crate::what::Side;
 
 /// The binary that cargo built for this test.
 const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");

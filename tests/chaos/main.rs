@@ -82,3 +82,4 @@ mod strangers;
 mod suite;
 mod target;
 mod topics;
+mod what;

@@ -12,8 +12,8 @@ use tokio::time::sleep;
 use crate::nats::{ask, make_stream, read_stream};
 use crate::offers::QUEUES;
 use crate::oracle::Delivery;
-use crate::plan::Ailment;
 use crate::target::{blocking, place};
+use crate::what::Ailment;
 
 /// The user of the daemons.
 const USER: &str = "daemon";

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::order::Order;
-use crate::plan::UPGRADE;
 use crate::profile::Profile;
+use crate::what::UPGRADE;
 
 /// The variable with the arguments.
 pub const VARIABLE: &str = "DELAYBRIDGE_CHAOS";

@@ -12,7 +12,7 @@ use crate::evidence::Struck;
 use crate::foreign;
 use crate::offers::{Answer, Book, Kind, QUEUES, now_ms};
 use crate::payload::payload;
-use crate::plan::{Fault, Ill, Plan, Side, Trouble, What};
+use crate::plan::{Fault, Plan};
 use crate::proxy::{Cut, CutCount, Mode, Proxy};
 use crate::quiet;
 use crate::redis_server::RedisServer;
@@ -21,6 +21,7 @@ use crate::rights;
 use crate::source::Guide;
 use crate::stage::Stage;
 use crate::strangers;
+use crate::what::{Ill, Side, Trouble, What};
 
 /// Time-out for a process to be ready again before the schedule continues.
 const READY: Duration = Duration::from_secs(10);

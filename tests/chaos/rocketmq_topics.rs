@@ -8,9 +8,9 @@ use tokio::time::sleep;
 
 use crate::offers::QUEUES;
 use crate::oracle::Delivery;
-use crate::plan::Ailment;
 use crate::rocketmq::delivery;
 use crate::target::{blocking, place};
+use crate::what::Ailment;
 
 /// The time after a restart until the next fault of a server. On a busy machine a restart takes as long as planned faults are
 /// apart, and nothing would arrive between them.

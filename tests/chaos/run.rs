@@ -16,13 +16,14 @@ use crate::foreign;
 use crate::jobs::{self, Crowd};
 use crate::judge::{Violation, judge};
 use crate::offers::{Answer, Book, QUEUES};
-use crate::plan::{Plan, Side};
+use crate::plan::Plan;
 use crate::play::{resume_all, strand, strands};
 use crate::produce::Producer;
 use crate::quiet;
 use crate::source::Guide;
 use crate::stage::Stage;
 use crate::strangers;
+use crate::what::Side;
 
 /// Sizes of the elements that must arrive at the end, in bytes.
 const PROBES: [usize; 4] = [60, 5_000, 100_000, 1_000_000];

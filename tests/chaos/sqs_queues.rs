@@ -9,9 +9,9 @@ use tokio::time::sleep;
 
 use crate::offers::QUEUES;
 use crate::oracle::Delivery;
-use crate::plan::Ailment;
 use crate::sqs::{credentials, make_queue, take};
 use crate::target::{blocking, place};
+use crate::what::Ailment;
 
 /// The server.
 pub struct SqsQueues {

@@ -12,10 +12,11 @@ use crate::disk::Disk;
 use crate::evidence::{Lived, Struck};
 use crate::life::{Road, Seat};
 use crate::offers::now_ms;
-use crate::plan::{Plan, What};
+use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::source::{Clients, Guide, Source};
 use crate::target::Target;
+use crate::what::What;
 
 /// The interval between checks of the daemons.
 const LOOK: Duration = Duration::from_millis(250);

@@ -16,13 +16,13 @@ use crate::disk::Disk;
 use crate::nats_streams::NatsStreams;
 use crate::offers::{QUEUES, now_ms};
 use crate::oracle::{Delivery, read_stream};
-use crate::plan::Ailment;
 use crate::profile::Profile;
 use crate::receiver::Receiver;
 use crate::redis_server::{RedisServer, ServerOptions};
 use crate::rocketmq_topics::RocketMqTopics;
 use crate::sqs_queues::SqsQueues;
 use crate::topics::Topics;
+use crate::what::Ailment;
 
 /// The exchange before the queues of RabbitMQ.
 const EXCHANGE: &str = "chaos";

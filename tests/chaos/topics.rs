@@ -14,8 +14,8 @@ use crate::disk::Disk;
 use crate::kafka::read_topic;
 use crate::offers::QUEUES;
 use crate::oracle::Delivery;
-use crate::plan::Ailment;
 use crate::target::{blocking, place};
+use crate::what::Ailment;
 
 /// The nodes: the first is also the controller, the second only a broker.
 const NODES: [usize; 2] = [1, 2];

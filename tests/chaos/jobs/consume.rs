@@ -13,8 +13,9 @@ use super::produce::says_that_nothing_was_done;
 use super::{Handed, Notes, PATIENCE, Verdict, Way};
 use crate::offers::{Answer, Book, QUEUES, now_ms};
 use crate::payload::{number, payload};
-use crate::plan::{Plan, Side};
+use crate::plan::Plan;
 use crate::stage::Stage;
+use crate::what::Side;
 
 /// Number of times that a consumer sends its verdict without an answer.
 const TIMES: usize = 3;

@@ -12,8 +12,8 @@ use super::PATIENCE;
 use super::client::{Outcome, Reply, ask};
 use crate::offers::{Answer, Book, Kind, QUEUES, now_ms};
 use crate::payload::payload;
-use crate::plan::Side;
 use crate::stage::Stage;
+use crate::what::Side;
 
 /// Number of times that a job is sent without an answer.
 const TIMES: usize = 3;
