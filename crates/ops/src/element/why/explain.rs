@@ -347,11 +347,7 @@ fn at_daemon(daemon: &AtDaemon, detail: &Detail, add: &mut impl FnMut(ObstacleKi
 fn destinations<'a>(sink: &'a SinkRow, routes: &[String]) -> (Vec<&'a DestinationTrouble>, bool) {
     let routes: Vec<_> =
         routes.iter().filter_map(|route| route.strip_prefix(&*sink.sink)?.strip_prefix(": ")).collect();
-    // Some routes say more than the name: a key, a partition.
-    let is_own = |found: &&DestinationTrouble| {
-        let rests = routes.iter().filter_map(|route| route.strip_prefix(&*found.destination));
-        rests.into_iter().any(|rest| rest.is_empty() || rest.starts_with([',', ' ']))
-    };
+    let is_own = |found: &&DestinationTrouble| routes.contains(&&*found.destination);
     // `path /a` is another place than `path /b`, but a template may be either.
     let kind = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     let may_be = |found: &&DestinationTrouble| {

@@ -336,7 +336,10 @@ fn of_many_destinations_in_trouble_those_are_named_that_the_element_goes_to() {
     let path = |n| format!("path /hook/{n}");
     let own = "path /hook/7 of sink events is in trouble for 0ms: 410";
     assert_eq!(named(&path, &["events: path /hook/7"]), [own]);
-    assert_eq!(named(&path, &["events: path /hook/7, 3 headers"]), [own], "a route may say more");
+    for longer in ["events: list orders, eu", "events: list orders 7"] {
+        let orders = |n| format!("list {}", if n == 0 { "orders".to_owned() } else { format!("other-{n}") });
+        assert_eq!(named(&orders, &[longer]), Vec::<String>::new(), "its name begins as that of another");
+    }
     assert_eq!(named(&path, &["events: path /hook/99"]), Vec::<String>::new(), "it goes elsewhere");
     let doubt = "path /hook/0 of sink events is in trouble for 0ms, if the element goes there: 410";
     for (names, routes, first) in [
