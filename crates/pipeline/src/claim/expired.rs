@@ -3,7 +3,7 @@
 //! Each claim reports a few names with expired leases. The claimer takes them over between its own claims, each under a new
 //! name. Empty ones are buried at once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use crate::leases::Leases;
@@ -11,10 +11,13 @@ use crate::leases::keeper;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::{Buried, ClaimName, EXPIRED_SHOWN};
+use delaybridge_link::History;
 use delaybridge_source::StoreError;
 
 /// Names that one look reads, where a claim shows that there may be more than it shows.
 const PAGE: usize = 1_000;
+/// The same for a queue in order, where the first of them may be anywhere among them.
+const PAGE_IN_ORDER: usize = 100_000;
 /// While names that cannot be read hide others: between two looks behind them, and how much longer than a look takes.
 const PAST_UNREADABLE: (Duration, u32) = (Duration::from_secs(1), 10);
 /// While there is something else to do, every so manieth turn is for claims that may kill the process.
@@ -24,6 +27,8 @@ const SUSPECTS_EVERY: u64 = 4;
 #[derive(Debug, Default)]
 pub struct Expired {
     claims: VecDeque<ExpiredClaim>,
+    /// The history of the server in which their heads were read.
+    read_in: Option<History>,
     /// A queue in order: the first claim that the last look could not read, and why.
     unread: Option<(ClaimName, StoreError)>,
     /// Before this point no look goes behind names that cannot be read: they are there with each claim.
@@ -102,7 +107,9 @@ impl Expired {
             (shown.into_iter().chain(known).collect(), false)
         };
         let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.owner == queue.store.owner());
-        self.claims = others.into_iter().map(|name| ExpiredClaim { name, head: ClaimHead::Unread }).collect();
+        let mut heads = self.heads(queue);
+        let mut head = |name: &ClaimName| heads.remove(name).unwrap_or(ClaimHead::Unread);
+        self.claims = others.into_iter().map(|name| ExpiredClaim { head: head(&name), name }).collect();
         if queue.spec.order.is_some() {
             Box::pin(self.sort(queue)).await;
         }
@@ -113,33 +120,57 @@ impl Expired {
         MetClaims { strays, are_all }
     }
 
+    /// The heads that were read before. A claim that is over only loses elements, and its name never returns: so its head is not
+    /// earlier now, unless a failover has brought something back.
+    fn heads(&self, queue: &Queue) -> HashMap<ClaimName, ClaimHead> {
+        let is_same = self.read_in.is_some() && self.read_in == queue.home().history();
+        let known = self.claims.iter().filter(|claim| is_same && claim.head != ClaimHead::Unread);
+        known.map(|claim| (claim.name, claim.head)).collect()
+    }
+
     /// A queue in order: what falls due first was claimed first, whatever process took it over since. Names without elements are
     /// removed: they would count as what may kill the process.
     async fn sort(&mut self, queue: &Queue) {
-        let mut empty = Vec::new();
+        // Before anything is read: what a failover changes meanwhile is read again.
+        self.read_in = queue.home().history();
         self.unread = None;
-        for claim in &mut self.claims {
-            let contents = match queue.store.contents(claim.name).await {
-                Ok(contents) => contents,
-                Err(problem) => {
-                    // The first that does not pass by itself.
-                    if self.unread.as_ref().is_none_or(|(_, before)| before.passes() && !problem.passes()) {
-                        self.unread = Some((claim.name, problem));
-                    }
-                    continue;
+        let (known, new): (Vec<_>, Vec<_>) = self.claims.drain(..).partition(|claim| claim.head != ClaimHead::Unread);
+        let mut sorted = BTreeMap::from_iter(known.into_iter().map(|claim| ((claim.head, claim.name), false)));
+        let mut empty = Vec::new();
+        let mut to_read: Vec<_> = new.into_iter().map(|claim| claim.name).collect();
+        loop {
+            for name in to_read.drain(..) {
+                match self.head(queue, name).await {
+                    Some(head) => drop(sorted.insert((head, name), true)),
+                    None => empty.push(name),
                 }
-            };
-            let first = contents.elements.iter().filter_map(|element| element.due_ms()).min();
-            claim.head = first.map_or(ClaimHead::Without, ClaimHead::At);
-            if contents.elements.is_empty() && contents.damaged.is_empty() && contents.unknown == 0 {
-                empty.push(claim.name);
             }
+            // What was read before may have lost its first elements: only the first place has to be right.
+            let Some(first) = sorted.first_entry().filter(|first| !*first.get()) else { break };
+            to_read.push(first.remove_entry().0.1);
         }
         if !empty.is_empty() {
-            let left = removed(queue, empty.clone()).await;
-            self.claims.retain(|claim| !empty.contains(&claim.name) || left.contains(&claim.name));
+            let left = removed(queue, empty).await;
+            sorted.extend(left.into_iter().map(|name| ((ClaimHead::Without, name), true)));
         }
-        self.claims.make_contiguous().sort_by_key(|claim| (claim.head, claim.name));
+        self.claims = sorted.into_keys().map(|(head, name)| ExpiredClaim { name, head }).collect();
+    }
+
+    /// Reads the head of a claim; `None` if nothing is in it.
+    async fn head(&mut self, queue: &Queue, name: ClaimName) -> Option<ClaimHead> {
+        let contents = match queue.store.contents(name).await {
+            Ok(contents) => contents,
+            Err(problem) => {
+                // The first that does not pass by itself.
+                if self.unread.as_ref().is_none_or(|(_, before)| before.passes() && !problem.passes()) {
+                    self.unread = Some((name, problem));
+                }
+                return Some(ClaimHead::Unread);
+            }
+        };
+        let first = contents.elements.iter().filter_map(|element| element.due_ms()).min();
+        let is_empty = contents.elements.is_empty() && contents.damaged.is_empty() && contents.unknown == 0;
+        (!is_empty).then(|| first.map_or(ClaimHead::Without, ClaimHead::At))
     }
 
     /// The first of them, for a queue in order. It stays the first until it is [taken over](Expired::taken_over).
@@ -170,15 +201,19 @@ impl Expired {
         self.unread = None;
     }
 
-    /// Reads all of them, and whether it could. After a crash many are empty, and would hide what is in the others: those are buried.
+    /// Reads all of them, and whether it could. After a crash many are empty, and would hide what is in the others: those are buried,
+    /// when they are met first.
     async fn page(&mut self, queue: &Queue, shown: Vec<ClaimName>) -> (Vec<ClaimName>, bool) {
         let (began, now_ms) = (Instant::now(), queue.home().now_ms());
-        let read = queue.store.expired(now_ms, PAGE).await;
+        let most = if queue.spec.order.is_some() { PAGE_IN_ORDER } else { PAGE };
+        let read = queue.store.expired(now_ms, most).await;
         let (least, times) = PAST_UNREADABLE;
         self.look_from = Some(Instant::now().after(began.elapsed().saturating_mul(times).max(least)));
         let Ok((names, unknown)) = read else { return (shown, false) };
         queue.events.unknown_claims(unknown);
-        (removed(queue, names).await, true)
+        let known: HashSet<_> = self.claims.iter().map(|claim| claim.name).collect();
+        let (known, new): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| known.contains(name));
+        (known.into_iter().chain(removed(queue, new).await).collect(), true)
     }
 
     /// Whether there are none.

@@ -19,6 +19,7 @@ mod look;
 mod moods;
 mod on_redis;
 mod order;
+mod order_many;
 mod order_random;
 mod order_runs;
 mod order_suspects;
