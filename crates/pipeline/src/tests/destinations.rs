@@ -235,3 +235,33 @@ async fn each_queue_goes_on_as_soon_as_its_own_destination_works_again() {
     within(20 * SECOND, "all to be delivered", all).await;
     many.stop().await;
 }
+
+/// The elements of several keys go together, to two lists; one list is down.
+#[tokio::test(start_paused = true)]
+async fn in_a_run_what_waits_for_its_destination_sends_back_no_elements_of_others() {
+    let (world, sink) = (super::order::world(), super::order_runs::sink_of_runs());
+    let sinks = [("s", sink.clone())];
+    let key = delaybridge_core::template::Template::compile("${id}").unwrap();
+    let order = delaybridge_model::Ordered::Key(Some(Box::new(key)));
+    let bridge = world.bridge_with(1, &sinks, QueueSpec { order: Some(Box::new(order)), ..lists(&sinks) });
+    a_fails(&sink, || Step::Fail(failure(Class::Transient, "503")));
+    let taken =
+        |list: &str| -> Vec<u64> { sink.taken().iter().filter(|message| goes_to(message, list)).map(number).collect() };
+    for first in (0..200).step_by(10) {
+        // The first and the last of each ten wait, and the others are between them.
+        for n in first..first + 10 {
+            world.store.offer(element(id(n), if n % 3 == 0 { b"a" } else { b"b" }), Duration::ZERO);
+        }
+        bridge.queue.alarm.ring(Wakeup::Published);
+        let b = || taken("b").len() as u64 == (0..first + 10).filter(|n| n % 3 != 0).count() as u64;
+        within(SECOND, &format!("what goes to b of the ten from {first} on"), b).await;
+    }
+    let late = |message: &&Outbound| goes_to(message, "b") && message.now_ms - message.due_ms.unwrap() > 50;
+    assert_eq!(sink.taken().iter().filter(late).map(number).collect::<Vec<_>>(), [0; 0], "went back");
+    assert_eq!(bridge.metric(IN_TROUBLE), 1.0);
+    assert!(sink.run_lengths().iter().any(|length| *length > 2), "{:?}", sink.run_lengths());
+    a_fails(&sink, || Step::Confirm);
+    world.until_empty().await;
+    let all: std::collections::BTreeSet<u64> = taken("a").into_iter().chain(taken("b")).collect();
+    assert!(all.into_iter().eq(0..200) && world.store.dead().is_empty());
+}
