@@ -24,6 +24,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use super::deliver::RecordDelivery;
 use super::producer::{Producer, ProducerLine};
 use super::reports::{ReportTo, RunReports};
+use super::slot::Slot;
 use super::{KafkaSink, record, settings};
 use crate::errors::{self, DeliveryReport};
 use crate::{KafkaDestination, NAME};
@@ -37,6 +38,8 @@ struct OpenRun<'a> {
     answers: &'a Answers,
     reports: Arc<RunReports>,
     begun: Instant,
+    /// The place of the producer.
+    slot: &'a Slot,
     producer: Arc<Producer>,
     /// The number of records that the producer has: those of the first elements.
     sent: usize,
@@ -63,6 +66,7 @@ impl Drop for OpenRun<'_> {
         if self.confirmed < self.sent {
             self.producer.health().outdated();
         }
+        self.slot.drop_ended();
     }
 }
 
@@ -133,6 +137,7 @@ impl KafkaSink {
             answers,
             reports,
             begun,
+            slot: &self.runs,
             producer,
             sent: 0,
             confirmed,

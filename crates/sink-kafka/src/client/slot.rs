@@ -100,12 +100,26 @@ impl Slot {
         made
     }
 
+    /// Drops the producer if it is over, with its threads and connections: the next one may be needed much later.
+    pub(super) fn drop_ended(&self) {
+        let mut state = self.state();
+        if matches!(&*state, SlotState::Ready(producer) if producer.is_over()) {
+            *state = SlotState::Empty;
+        }
+    }
+
     /// Takes the producer out; there will be no other.
     pub(super) fn close(&self) -> Option<Arc<Producer>> {
         match std::mem::replace(&mut *self.state(), SlotState::Closed) {
             SlotState::Ready(producer) => Some(producer),
             SlotState::Making(_) | SlotState::Empty | SlotState::Closed => None,
         }
+    }
+
+    /// Whether there is no producer.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(&*self.state(), SlotState::Empty)
     }
 
     fn make(&self) -> Making {

@@ -50,6 +50,7 @@ async fn a_record_that_is_refused_ends_its_run_and_no_other_record_suffers() {
         let mut run: Vec<_> = (1..=40).map(|n| outbound(n, topic(&name), format!("n-{n}"))).collect();
         run[at].body = Bytes::from(vec![b'x'; 20_000]);
         let failed = send(runs, run.clone()).await;
+        assert!(sink.runs.is_empty(), "{a_batch}: the producer of the run is over, and is kept");
         assert_eq!(
             failed.iter().map(|(place, _)| *place).collect::<Vec<_>>(),
             (at..40).collect::<Vec<_>>(),
@@ -69,6 +70,36 @@ async fn a_record_that_is_refused_ends_its_run_and_no_other_record_suffers() {
         let failed = send(runs, run.split_off(at + 1)).await;
         assert!(failed.is_empty(), "{a_batch}: {failed:?}");
         arrived(40);
+        sink.close().await;
+    }
+}
+
+/// The client does not take a record that is larger than it may be: the run ends before it, and the producer goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_the_client_refuses_ends_its_run_also_as_the_first_of_it() {
+    let kafka = Shared::get();
+    for at in [0, 1, 5] {
+        let name = unique("t");
+        kafka.create_topic(&name, 1, &[]).expect("the topic is created");
+        let spec = KafkaSpec { max_message_size: 10_000, ..spec(&kafka.bootstrap()) };
+        let sink = KafkaSink::new(Arc::new(spec), Duration::from_secs(30));
+        sink.deliver(outbound(0, topic(&name), "n-0")).await.expect("the first record");
+        let runs = runs(&sink, &topic(&name)).await;
+        let mut run: Vec<_> = (1..=8).map(|n| outbound(n, topic(&name), format!("n-{n}"))).collect();
+        run[at].body = Bytes::from(vec![b'x'; 20_000]);
+        let failed = send(runs, run.clone()).await;
+        assert_eq!(failed.iter().map(|(place, _)| *place).collect::<Vec<_>>(), (at..8).collect::<Vec<_>>(), "{at}");
+        let (class, code) = (failed[0].1.class, failed[0].1.code);
+        assert_eq!((class, code), (Class::MessagePermanent, "MESSAGE_TOO_LARGE"), "{at}: {}", failed[0].1);
+        for (_, failure) in &failed[1..] {
+            assert_eq!(failure.code, Failure::BEHIND.as_str(), "{at}: {failure}");
+        }
+        assert!(!sink.runs.is_empty(), "{at}: nothing of the producer is in doubt");
+        let failed = send(runs, run.split_off(at + 1)).await;
+        assert!(failed.is_empty(), "{at}: {failed:?}");
+        let values = records(&kafka, &name).into_iter().map(|record| String::from_utf8(record.value.expect("a value")));
+        let expected = (0..=8).filter(|n| *n != at + 1).map(|n| format!("n-{n}"));
+        assert!(values.map(Result::unwrap).eq(expected), "{at}: in their order, once");
         sink.close().await;
     }
 }
