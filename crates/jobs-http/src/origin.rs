@@ -6,8 +6,8 @@
 
 use std::net::IpAddr;
 
-use hyper::HeaderMap;
-use hyper::header::{HOST, HeaderName, ORIGIN};
+use hyper::header::{HOST, HeaderName, HeaderValue, ORIGIN};
+use hyper::{HeaderMap, Request};
 
 use super::problem::{Problem, ProblemKind};
 use delaybridge_telemetry::peer::Peer;
@@ -17,8 +17,20 @@ const PROXIED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
+/// The value of a header. No browser sends one twice, or with bytes that are no text: what is sent so reads as empty, which no rule
+/// accepts.
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
+    let mut all = headers.get_all(name).iter();
+    let first = all.next()?;
+    Some(if all.next().is_none() { first.to_str().unwrap_or_default() } else { "" })
+}
+
+/// Puts the host of an absolute URI in the place of `Host`, which it overrides.
+pub fn heed_authority<B>(request: &mut Request<B>) {
+    let authority = request.uri().authority().map(|authority| HeaderValue::from_str(authority.as_str()));
+    if let Some(Ok(host)) = authority {
+        request.headers_mut().insert(HOST, host);
+    }
 }
 
 /// Whether the request comes from this machine, and from no page that only calls itself so.
@@ -40,7 +52,7 @@ pub fn is_called_by_address(headers: &HeaderMap) -> bool {
 
 /// Whether a page in a browser has sent the request. What a person types into a browser is from no page.
 pub fn is_from_page(headers: &HeaderMap) -> bool {
-    headers.contains_key(ORIGIN) || headers.get(FETCH_SITE).is_some_and(|site| site != "none")
+    headers.contains_key(ORIGIN) || text(headers, &FETCH_SITE).is_some_and(|site| site != "none")
 }
 
 /// Refuses what a page of another origin asks for. What no browser sent has neither header: a program, which another page
@@ -58,7 +70,7 @@ pub fn same_origin(headers: &HeaderMap, form: bool) -> Result<(), Problem> {
     match (text(headers, &ORIGIN), text(headers, &HOST)) {
         (Some(origin), Some(host)) => {
             let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-            match authority.eq_ignore_ascii_case(host) {
+            match !host.is_empty() && authority.eq_ignore_ascii_case(host) {
                 true => Ok(()),
                 false => refused("it comes from another page; a proxy has to pass on the header `Host`"),
             }

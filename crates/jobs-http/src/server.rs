@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::handover::Unflushed;
 use super::listener::{Accepted, ApiListener};
+use super::origin::heed_authority;
 use super::places::{Answering, ConnectionSlot, ConnectionSlots};
 use super::stream::WatchedStream;
 use super::tls::Certificates;
@@ -174,7 +175,8 @@ async fn serve_on<A: Served>(
     let unflushed = Unflushed::default();
     let connection = Connection { peer, unflushed: unflushed.clone() };
     let stopping = api.stopping().clone();
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request| {
+        heed_authority(&mut request);
         let (api, connection, busy) = (api.clone(), connection.clone(), place.busy());
         async move {
             let answer = api.respond(connection, request).await;

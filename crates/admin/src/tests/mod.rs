@@ -2,6 +2,7 @@
 
 mod api;
 mod audit;
+mod doors;
 mod events;
 mod fleet;
 mod lists;

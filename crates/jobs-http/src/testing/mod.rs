@@ -2,6 +2,8 @@
 
 mod client;
 mod conforms;
+mod odd_heads;
 
 pub use self::client::{Answer, Client};
 pub use self::conforms::check;
+pub use self::odd_heads::{ODD_HEADS, OddHead};

@@ -1,6 +1,7 @@
 //! The API over real connections and a real Redis.
 
 mod changes;
+mod doors;
 mod handover;
 mod limits;
 mod lmstfy;
