@@ -1,4 +1,4 @@
-//! Pages of queues and topics, kept for a second: several people who watch cost as much as one.
+//! What pages show of many queues, topics or dead letters, kept for a moment: several people who watch cost as much as one.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,33 +10,46 @@ use tokio::sync::Semaphore;
 
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::problem::Problem;
+use delaybridge_ops::dead::Counted;
 use delaybridge_ops::jobs::TopicPage;
 use delaybridge_ops::overview::{Overview, QueuePage};
+use delaybridge_ops::pause::SinkPauses;
 
 /// Time for which a page is shown.
 const FRESH: Duration = Duration::from_secs(1);
+/// The same of what takes up to half a second to count.
+const COUNTED: Duration = Duration::from_secs(5);
 /// Maximum number of pages of a kind.
 const PAGES: usize = 32;
 
-/// The pages of the last second.
+/// The pages of the last moment.
 pub struct OverviewCache {
     pub(super) queues: Pages<QueuePage, Overview>,
     pub(super) topics: Pages<(Option<String>, usize), TopicPage>,
-    /// One reader at a time: the others find its page afterwards.
-    turn: Semaphore,
+    /// The pauses of a sink.
+    pub(super) sinks: Pages<String, SinkPauses>,
+    /// The dead letters of a queue by their causes.
+    pub(super) causes: Pages<String, Counted>,
 }
 
 impl Default for OverviewCache {
     fn default() -> Self {
-        OverviewCache { queues: Pages::default(), topics: Pages::default(), turn: Semaphore::new(1) }
+        OverviewCache {
+            queues: Pages::new(FRESH),
+            topics: Pages::new(FRESH),
+            sinks: Pages::new(FRESH),
+            causes: Pages::new(COUNTED),
+        }
     }
 }
 
 impl OverviewCache {
     /// Forgets every page, after a change.
     pub fn forget(&self) {
-        self.queues.0.lock().clear();
-        self.topics.0.lock().clear();
+        self.queues.forget();
+        self.topics.forget();
+        self.sinks.forget();
+        self.causes.forget();
     }
 
     /// A fresh page, read by `read` if there is none.
@@ -54,7 +67,7 @@ impl OverviewCache {
             return Ok(page);
         }
         // The semaphore is never closed. Dropped with the request, it lets the next one read.
-        let _turn = self.turn.acquire().await;
+        let _turn = pages.turn.acquire().await;
         if let Some(page) = pages.fresh(&which) {
             return Ok(page);
         }
@@ -65,25 +78,32 @@ impl OverviewCache {
 }
 
 /// Pages of one kind by the question.
-pub struct Pages<K, V>(Mutex<HashMap<K, (Instant, Arc<V>)>>);
-
-impl<K, V> Default for Pages<K, V> {
-    fn default() -> Self {
-        Pages(Mutex::default())
-    }
+pub struct Pages<K, V> {
+    kept: Mutex<HashMap<K, (Instant, Arc<V>)>>,
+    lasts: Duration,
+    /// One reader at a time: the others find its page afterwards.
+    turn: Semaphore,
 }
 
 impl<K: Hash + Eq, V> Pages<K, V> {
+    fn new(lasts: Duration) -> Self {
+        Pages { kept: Mutex::default(), lasts, turn: Semaphore::new(1) }
+    }
+
     fn fresh(&self, which: &K) -> Option<Arc<V>> {
-        let pages = self.0.lock();
-        pages.get(which).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, page)| page.clone())
+        let kept = self.kept.lock();
+        kept.get(which).filter(|(at, _)| at.elapsed() < self.lasts).map(|(_, page)| page.clone())
     }
 
     fn keep(&self, which: K, page: &Arc<V>) {
-        let mut pages = self.0.lock();
-        pages.retain(|_, (at, _)| at.elapsed() < FRESH);
-        if pages.len() < PAGES {
-            pages.insert(which, (Instant::now(), page.clone()));
+        let mut kept = self.kept.lock();
+        kept.retain(|_, (at, _)| at.elapsed() < self.lasts);
+        if kept.len() < PAGES {
+            kept.insert(which, (Instant::now(), page.clone()));
         }
+    }
+
+    fn forget(&self) {
+        self.kept.lock().clear();
     }
 }

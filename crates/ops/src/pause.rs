@@ -19,6 +19,8 @@ use delaybridge_source::StoreError;
 
 /// Characters of a name, and of a reason.
 const LONGEST: usize = 500;
+/// Queues that are asked for their pauses at once: their questions go to Redis together.
+const AT_ONCE: usize = 500;
 
 /// A queue or a sink that is paused or resumed.
 #[derive(Debug, Clone, Copy)]
@@ -253,21 +255,24 @@ pub struct SinkPauses {
     pub now_ms: Option<i64>,
 }
 
-/// Reads whether a sink is paused for the first queues that deliver to it, at most so many.
+/// Reads whether a sink is paused for the queues that deliver to it: two commands a queue.
 ///
 /// # Errors
 ///
 /// When no queue delivers to the sink.
-pub async fn sink_pauses(session: &Session, sink: &str, most: usize) -> Result<SinkPauses, Error> {
-    let queues = queues_of(&session.config, PauseTarget::Sink(sink))?;
-    let asked: Vec<_> = queues.into_iter().take(most).collect();
+pub async fn sink_pauses(session: &Session, sink: &str) -> Result<SinkPauses, Error> {
+    let asked = queues_of(&session.config, PauseTarget::Sink(sink))?;
     let one = async |spec: &Arc<QueueSpec>| {
         let queue = session.queue(spec.clone()).await.map_err(|error| error.to_string())?;
         paused(&queue).await.map_err(|error| explained(&error))
     };
     let now = async |spec: &Arc<QueueSpec>| redis_now_ms(&session.queue(spec.clone()).await.ok()?.conn).await.ok();
     let mut found = SinkPauses { asked: asked.len(), ..SinkPauses::default() };
-    for (spec, answer) in asked.iter().zip(join_all(asked.iter().map(one)).await) {
+    let mut answers = Vec::with_capacity(asked.len());
+    for some in asked.chunks(AT_ONCE) {
+        answers.extend(join_all(some.iter().map(one)).await);
+    }
+    for (spec, answer) in asked.iter().zip(answers) {
         match answer {
             Ok(pauses) => {
                 let of_sink = pauses.into_iter().find(|pause| pause.sink.as_deref() == Some(sink));

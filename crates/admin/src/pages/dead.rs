@@ -40,7 +40,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let filter = asked(&admin, &call)?;
     let queue = admin.queue(&call).await?;
     let may_count = call.caller.may(AccessRole::Viewer, Some(queue.id()));
-    let causes = if may_count { causes(&queue).await? } else { None };
+    let causes = if may_count { Some(causes(&admin, &queue).await?) } else { None };
+    let causes = causes.as_deref().filter(|counted| counted.matched > 0);
     let found = dead::page(&queue, &filter, PAGE, after(&call.query)?).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let view = View::of(&format!("/queues/{}/dead", encoded(id)), &call.caller, admin.access.has_tokens());
@@ -54,8 +55,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         h1 { (id) ": dead letters" }
         @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (clip(done)) } } }
         // To find what fits, all letters are read.
-        @if may_count { (filters(&call.query, &queue, causes.as_ref())) }
-        @if let Some(causes) = &causes { (by_cause(causes, &call.query)) }
+        @if may_count { (filters(&call.query, &queue, causes)) }
+        @if let Some(causes) = causes { (by_cause(causes, &call.query)) }
         div.head {
             p.muted { "The latest first. There are " (all) " in all." }
             @if view.may(AccessRole::Operator, id) && !found.dead_letters.is_empty() {
@@ -92,11 +93,13 @@ pub fn query_of(query: &Query) -> String {
     pairs.map(|(name, text)| format!("{name}={}", encoded(text))).collect::<Vec<_>>().join("&")
 }
 
-/// The letters by cause, as far as they can be counted in the time of a page.
-async fn causes(queue: &Queue) -> Result<Option<Counted>, Problem> {
-    let counted =
-        dead::count(queue, &Filter::default(), &mut Until::after(TIME)).await.map_err(|error| problem(&error))?;
-    Ok(Some(counted).filter(|counted| counted.matched > 0))
+/// The letters by cause, as far as they can be counted in the time of a page. All who look within a few seconds share them.
+async fn causes(admin: &Admin, queue: &Queue) -> Result<Arc<Counted>, Problem> {
+    let read = async |_: &String| {
+        let counted = dead::count(queue, &Filter::default(), &mut Until::after(TIME)).await;
+        counted.map_err(|error| problem(&error))
+    };
+    admin.cache.page(|cache| &cache.causes, queue.id().to_owned(), read).await
 }
 
 /// The causes, each with the way to its letters.

@@ -13,6 +13,7 @@ use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
+use crate::v1::errors::problem;
 use crate::v1::history::known_sink;
 use crate::v1::pause::PauseSubject;
 use delaybridge_jobs_http::call::Call;
@@ -23,8 +24,11 @@ use delaybridge_ops::overview::SinkRow;
 use delaybridge_ops::pause::{SinkPauses, sink_pauses};
 use delaybridge_ops::plural::{count, duration};
 
-/// Queues that are shown, and asked for their pauses; and destinations in trouble that are shown.
-const QUEUES: usize = 50;
+/// Queues, destinations in trouble, and queues without an answer that are shown.
+const SHOWN: usize = 50;
+
+/// What a pause does.
+const EFFECT: &str = "Nothing is claimed that goes to it, by any daemon of this configuration.";
 
 /// The page of a sink.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -36,20 +40,26 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let (sinks, session) = (admin.sinks(), admin.session());
     let sink = sinks.sinks.iter().find(|sink| sink.sink == name);
     let delivers = |queue: &&Arc<delaybridge_model::QueueSpec>| queue.to.iter().any(|to| *to.sink == *name);
-    let queues: Vec<_> = session.config.queues.iter().filter(delivers).take(QUEUES).collect();
+    let queues: Vec<_> = session.config.queues.iter().filter(delivers).collect();
     // A sink that no queue uses cannot be paused.
-    let pauses = sink_pauses(&session, name, QUEUES).await.ok();
+    let read = async |sink: &String| sink_pauses(&session, sink).await.map_err(|error| problem(&error));
+    let pauses = admin.cache.page(|cache| &cache.sinks, name.to_owned(), read).await.ok();
     let body = html! {
         nav.crumbs aria-label="Where you are" { a href={ (view.up) "#sinks" } { "Sinks" } " / " span aria-current="page" { (name) } }
         h1 { (name) }
-        @if let Some(sink) = sink { (state(sink, pauses.as_ref())) }
+        @if let Some(sink) = sink { (state(sink, pauses.as_deref())) }
         @if let Some(pauses) = pauses.as_ref().filter(|_| view.may_all(AccessRole::Operator)) {
-            (pause_form(&encoded(name), "sink", "Nothing is claimed that goes to it, by any daemon of this configuration.", !pauses.paused.is_empty(), &ListPlace::default()))
+            // Where it is paused for some of its queues, both ways lead on.
+            @if !pauses.paused.is_empty() { (pause_form(&encoded(name), "sink", EFFECT, true, &ListPlace::default())) }
+            @if pauses.paused.len() < pauses.asked { (pause_form(&encoded(name), "sink", EFFECT, false, &ListPlace::default())) }
         }
         (past::of_sink(&admin, name))
         section aria-labelledby="queues" {
             h2 #queues { "Queues that deliver to it" }
-            ul.links { @for queue in &queues { li { a href={ "../queues/" (encoded(&queue.id)) } { (queue.id) } } } }
+            ul.links {
+                @for queue in queues.iter().take(SHOWN) { li { a href={ "../queues/" (encoded(&queue.id)) } { (queue.id) } } }
+                @if let Some(more @ 1..) = queues.len().checked_sub(SHOWN) { li.muted { (count(more, "further queue")) } }
+            }
         }
     };
     Ok(page(StatusCode::OK, &view, name, &body))
@@ -63,10 +73,10 @@ fn state(sink: &SinkRow, pauses: Option<&SinkPauses>) -> Markup {
                 strong { (sink.state) } " for " (duration(sink.seconds.saturating_mul(1_000)))
                 @if let Some(reason) = &sink.reason { ": " (reason) }
             }
-            @for found in sink.destinations.iter().take(QUEUES) {
+            @for found in sink.destinations.iter().take(SHOWN) {
                 li.warn { strong { (found.destination) } " " (found.reason) " (for " (duration(found.seconds.saturating_mul(1_000))) ")" }
             }
-            @if let Some(more @ 1..) = sink.destinations.len().checked_sub(QUEUES) {
+            @if let Some(more @ 1..) = sink.destinations.len().checked_sub(SHOWN) {
                 li.warn { (count(more, "further destination")) " in trouble" }
             }
             @if let Some((pauses, (_, pause))) = pauses.and_then(|pauses| Some((pauses, pauses.paused.first()?))) {
@@ -76,7 +86,7 @@ fn state(sink: &SinkRow, pauses: Option<&SinkPauses>) -> Markup {
                 }
             }
         }
-        @for error in pauses.iter().flat_map(|pauses| &pauses.errors) { p.problem { (error.queue) ": " (error.message) } }
+        @for error in pauses.iter().flat_map(|pauses| &pauses.errors).take(SHOWN) { p.problem { (error.queue) ": " (error.message) } }
     }
 }
 

@@ -1,5 +1,8 @@
 //! What an operator stumbled over who had only the pages: ways that were missing, and words that did not help.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use super::{TOKEN, World};
 use delaybridge_jobs_http::testing::Answer;
 
@@ -32,6 +35,50 @@ async fn a_sink_is_paused_and_resumed_on_its_page() {
     assert!(page().await.contains("Pause the sink"));
     assert_eq!(world.get("/v1/queues/mails").await["paused"].as_array().unwrap().len(), 0);
     assert_eq!(sent(&world, TOKEN, "/sinks/gone/pause", "why=x").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_sink_that_is_paused_for_some_of_its_queues_can_be_paused_for_the_others_and_resumed() {
+    let world = World::start(true).await;
+    assert_eq!(sent(&world, TOKEN, "/sinks/out/pause", "why=x").await.status, 303);
+    // By a daemon of another configuration: one of the queues goes on.
+    world.redis(&["DEL", "delaybridge:state:{mails}"]).await;
+    let page = async || world.ask("GET", "/sinks/out", "").await.text();
+    let shown = page().await;
+    assert!(shown.contains("for 1 of 2 queues, "), "{shown}");
+    assert!(shown.contains("out/resume") && shown.contains("Pause the sink"), "{shown}");
+    assert_eq!(sent(&world, TOKEN, "/sinks/out/pause", "why=x").await.status, 303);
+    assert!(page().await.contains("for 2 of 2 queues, "));
+    assert_eq!(sent(&world, TOKEN, "/sinks/out/resume", "").await.status, 303);
+    assert!(!page().await.contains("out/resume"));
+}
+
+/// Several people who watch cost as much as one.
+#[tokio::test]
+async fn dead_letters_are_counted_by_cause_once_for_all_who_look() {
+    let world = World::start(true).await;
+    let kill = async |id: &str| {
+        world.redis(&["ZADD", "due", "9999999999999", &format!(r#"{{"id":"{id}"}}"#)]).await;
+        world.ask("POST", &format!("/v1/queues/orders/elements/{id}/kill"), r#"{"why":"a test"}"#).await;
+    };
+    kill("a").await;
+    let reads = async || {
+        let mut redis = TcpStream::connect(("127.0.0.1", world.redis.port())).await.unwrap();
+        redis.write_all(b"INFO commandstats\r\nQUIT\r\n").await.unwrap();
+        let mut stats = String::new();
+        redis.read_to_string(&mut stats).await.unwrap();
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_xrange:calls=")?.split(',').next());
+        calls.map_or(0, |calls| calls.parse::<u64>().unwrap())
+    };
+    let look = async || world.ask("GET", "/queues/orders/dead", "").await.text();
+    let before = reads().await;
+    assert!(look().await.contains(">1</span>"));
+    let of_one = reads().await - before;
+    assert!(of_one > 0, "the count reads the letters from the oldest on");
+    futures_util::future::join_all((0..10).map(|_| look())).await;
+    assert_eq!(reads().await - before, of_one, "ten more have looked");
+    kill("b").await;
+    assert!(look().await.contains(">2</span>"), "a change is seen at once");
 }
 
 #[tokio::test]
