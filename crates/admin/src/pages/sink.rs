@@ -27,7 +27,7 @@ use delaybridge_ops::plural::{count, duration};
 /// Queues, destinations in trouble, and queues without an answer that are shown.
 const SHOWN: usize = 50;
 
-/// What a pause does.
+/// The effect of a pause.
 const EFFECT: &str = "Nothing is claimed that goes to it, by any daemon of this configuration.";
 
 /// The page of a sink.

@@ -6,7 +6,7 @@ use super::Client;
 
 /// A head, and what becomes of it.
 pub struct OddHead {
-    /// What is before the path: nothing, or the beginning of an absolute URI.
+    /// The text before the path: none, or the beginning of an absolute URI.
     pub before_path: &'static str,
     /// The headers, in lines.
     pub headers: &'static [u8],
