@@ -71,6 +71,8 @@ type New struct {
 	TTR   time.Duration
 	Tries int
 	TTL   time.Duration
+	// Priority is from 0 to 9: of the ready jobs, one with a higher priority is handed out first.
+	Priority int
 	// Unique is a key: while another job of the topic holds it, nothing is added, and the id is that of the other job.
 	Unique string
 	// UniqueFor is how long the key is held.
@@ -86,6 +88,9 @@ func (c *Client) Add(ctx context.Context, topic string, job New) (string, error)
 	setTexts(fields, map[string]string{"id": job.ID, "unique": job.Unique, "unique_until": job.UniqueUntil})
 	if job.Tries != 0 {
 		fields["tries"] = job.Tries
+	}
+	if job.Priority != 0 {
+		fields["priority"] = job.Priority
 	}
 	setTimes(fields, map[string]time.Duration{
 		"delay_ms": job.Delay, "ttr_ms": job.TTR, "ttl_ms": job.TTL, "unique_for_ms": job.UniqueFor,

@@ -64,7 +64,7 @@ func TestRequestsAreThoseOfTheAPI(t *testing.T) {
 	ctx := context.Background()
 	raw := strings.Replace(popped, `"body":"{}"`, `"body_base64":"/wA="`, 1)
 	s := start(t, map[string][]string{"jobs": {`{"id":"t~1"}`, `{"id":"t~2"}`}, "pop": {`{"jobs":[` + popped + "," + raw + `]}`}})
-	if id, err := s.Add(ctx, "t", New{ID: "1", Body: map[string]any{"a": nil}, Delay: 1500 * time.Millisecond, Tries: 3}); id != "t~1" {
+	if id, err := s.Add(ctx, "t", New{ID: "1", Body: map[string]any{"a": nil}, Delay: 1500 * time.Millisecond, Tries: 3, Priority: 9}); id != "t~1" {
 		t.Error(id, err)
 	}
 	if id, err := s.Add(ctx, "t", New{Body: []byte("\xff"), Due: time.UnixMilli(7)}); id != "t~2" {
@@ -79,7 +79,7 @@ func TestRequestsAreThoseOfTheAPI(t *testing.T) {
 	}
 	err = errors.Join(s.Release(ctx, jobs[0], time.Second, "no"), s.Touch(ctx, jobs[0]), s.Bury(ctx, jobs[0], "x"), s.Finish(ctx, jobs[0]))
 	want := []string{
-		`POST /v1/topics/t/jobs {"body":{"a":null},"delay_ms":1500,"id":"1","tries":3}`,
+		`POST /v1/topics/t/jobs {"body":{"a":null},"delay_ms":1500,"id":"1","priority":9,"tries":3}`,
 		`POST /v1/topics/t/jobs {"body_base64":"/w==","due_ms":7}`,
 		`POST /v1/topics/t%2Cu/pop?count=2&wait_ms=2000`,
 		`POST /v1/topics/t/pop?count=1&wait_ms=0`,

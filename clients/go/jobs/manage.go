@@ -11,9 +11,11 @@ import (
 // A Change describes what is changed of a job that waits. What is zero stays as it is.
 type Change struct {
 	// Body is the new body, if it is not nil.
-	Body  any
-	Delay time.Duration
-	Due   time.Time
+	Body any
+	// Priority is the new priority, if it is not nil.
+	Priority *int
+	Delay    time.Duration
+	Due      time.Time
 	// IfDue is the due time that the caller has seen: a job that has another one is refused.
 	IfDue time.Time
 }
@@ -23,6 +25,9 @@ func (c *Client) Change(ctx context.Context, id string, change Change) (bool, er
 	fields := map[string]any{}
 	if change.Body != nil {
 		setBody(fields, change.Body)
+	}
+	if change.Priority != nil {
+		fields["priority"] = *change.Priority
 	}
 	setTimes(fields, map[string]time.Duration{"delay_ms": change.Delay})
 	setDue(fields, "due_ms", change.Due)
@@ -106,10 +111,11 @@ type Recurring struct {
 	// Missed is skip, once or all; empty is once.
 	Missed string `json:"missed"`
 	// Body is a []byte, or anything that encoding/json can encode. A list has none.
-	Body  any           `json:"-"`
-	TTR   time.Duration `json:"-"`
-	Tries int           `json:"tries"`
-	TTL   time.Duration `json:"-"`
+	Body     any           `json:"-"`
+	TTR      time.Duration `json:"-"`
+	Tries    int           `json:"tries"`
+	TTL      time.Duration `json:"-"`
+	Priority int           `json:"priority"`
 	// Paused and NextMS are what the server says; NextMS is the next firing in ms since 1970, or 0 while it is paused.
 	Paused bool  `json:"paused"`
 	NextMS int64 `json:"next_ms"`
@@ -123,6 +129,9 @@ func (c *Client) SetRecurring(ctx context.Context, topic string, job Recurring) 
 	setTexts(fields, map[string]string{"zone": job.Zone, "missed": job.Missed})
 	if job.Tries != 0 {
 		fields["tries"] = job.Tries
+	}
+	if job.Priority != 0 {
+		fields["priority"] = job.Priority
 	}
 	setTimes(fields, map[string]time.Duration{"ttr_ms": job.TTR, "ttl_ms": job.TTL})
 	var set Recurring

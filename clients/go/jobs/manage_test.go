@@ -20,7 +20,7 @@ func TestJobsAndTopicsAreManagedAsTheAPIHasIt(t *testing.T) {
 	if changed, err := s.Change(ctx, "t~1", Change{Body: "b", Delay: 1500 * time.Microsecond, IfDue: time.UnixMilli(7)}); !changed {
 		t.Error(err)
 	}
-	if changed, err := s.Change(ctx, "t~1", Change{Due: time.UnixMilli(9)}); changed || err != nil {
+	if changed, err := s.Change(ctx, "t~1", Change{Due: time.UnixMilli(9), Priority: new(int)}); changed || err != nil {
 		t.Error(changed, err)
 	}
 	if err := s.Delete(ctx, "t~1"); err != nil {
@@ -48,7 +48,7 @@ func TestJobsAndTopicsAreManagedAsTheAPIHasIt(t *testing.T) {
 	jobs := `"jobs":[{"id":"t~1","token":"k"},{"id":"t~2","token":"k"}]`
 	want := []string{
 		`PATCH /v1/jobs/t~1 {"body":"b","delay_ms":2,"if_due_ms":7}`,
-		`PATCH /v1/jobs/t~1 {"due_ms":9}`,
+		`PATCH /v1/jobs/t~1 {"due_ms":9,"priority":0}`,
 		`DELETE /v1/jobs/t~1`,
 		`POST /v1/jobs/finish {` + jobs + `}`,
 		`POST /v1/jobs/release {"delay_ms":2000,` + jobs + `,"reason":"r"}`,
@@ -70,7 +70,7 @@ func TestUniqueAndRecurringJobsAreAdded(t *testing.T) {
 	if id, err := s.Add(ctx, "t", New{Body: "x", Unique: "a b", UniqueFor: time.Minute, UniqueUntil: "expired"}); id != "t~1" {
 		t.Error(id, err)
 	}
-	nightly := Recurring{Name: "r", Cron: "0 3 * * *", Zone: "Europe/Berlin", Body: []int{1}, TTL: time.Second}
+	nightly := Recurring{Name: "r", Cron: "0 3 * * *", Zone: "Europe/Berlin", Body: []int{1}, TTL: time.Second, Priority: 2}
 	if next, err := s.SetRecurring(ctx, "t", nightly); next != 5 {
 		t.Error(next, err)
 	}
@@ -87,7 +87,7 @@ func TestUniqueAndRecurringJobsAreAdded(t *testing.T) {
 	}
 	want := []string{
 		`POST /v1/topics/t/jobs {"body":"x","unique":"a b","unique_for_ms":60000,"unique_until":"expired"}`,
-		`PUT /v1/topics/t/recurring/r {"body":[1],"cron":"0 3 * * *","ttl_ms":1000,"zone":"Europe/Berlin"}`,
+		`PUT /v1/topics/t/recurring/r {"body":[1],"cron":"0 3 * * *","priority":2,"ttl_ms":1000,"zone":"Europe/Berlin"}`,
 		`PUT /v1/topics/t/recurring/r {"body_base64":"/w==","cron":"@daily","missed":"all"}`,
 		`PUT /v1/topics/t/recurring/r/pause`,
 		`PUT /v1/topics/t/recurring/r/resume`,

@@ -28,6 +28,8 @@ export interface AddOptions {
   ttr?: number;
   tries?: number;
   ttl?: number;
+  /** 0 to 9: of the ready jobs, one with a higher priority is handed out first. */
+  priority?: number;
   /** A key: while another job of the topic holds it, nothing is added, and the id is that of the other job. */
   unique?: string;
   /** How long the key is held. */
@@ -39,6 +41,7 @@ export interface AddOptions {
 /** What is left out stays as it is. */
 export interface ChangeOptions {
   body?: unknown;
+  priority?: number;
   delay?: number;
   due?: Date | number;
   /** A job that has another due time is refused. */
@@ -55,6 +58,7 @@ export interface RecurringOptions {
   ttr?: number;
   tries?: number;
   ttl?: number;
+  priority?: number;
 }
 
 /** A recurring job, as the API shows it. */
@@ -68,6 +72,7 @@ export interface RecurringJob {
   ttr_ms?: number;
   tries?: number;
   ttl_ms?: number;
+  priority?: number;
   size: number;
 }
 

@@ -39,16 +39,16 @@ export class Jobs {
     this.#timeout = timeout;
   }
 
-  async add(topic, body, { id, delay, due, ttr, tries, ttl, unique, uniqueFor, uniqueUntil } = {}) {
+  async add(topic, body, { id, delay, due, ttr, tries, ttl, priority, unique, uniqueFor, uniqueUntil } = {}) {
     const times = { delay_ms: ms(delay), due_ms: ms(due?.valueOf()), ttr_ms: ms(ttr), ttl_ms: ms(ttl) };
     const held = { unique, unique_for_ms: ms(uniqueFor), unique_until: uniqueUntil };
-    const fields = defined({ ...given(body), id, tries, ...times, ...held });
+    const fields = defined({ ...given(body), id, tries, priority, ...times, ...held });
     return (await this.#request("POST", `/v1/topics/${encodeURIComponent(topic)}/jobs`, fields)).id;
   }
 
-  async change(id, { body, delay, due, ifDue } = {}) {
+  async change(id, { body, priority, delay, due, ifDue } = {}) {
     const times = { delay_ms: ms(delay), due_ms: ms(due?.valueOf()), if_due_ms: ms(ifDue?.valueOf()) };
-    const fields = defined({ ...(body !== undefined && given(body)), ...times });
+    const fields = defined({ ...(body !== undefined && given(body)), priority, ...times });
     return (await this.#request("PATCH", `/v1/jobs/${encodeURIComponent(id)}`, fields)).changed;
   }
 
@@ -109,8 +109,8 @@ export class Jobs {
     return (await this.#request("DELETE", path)).count;
   }
 
-  async setRecurring(topic, name, body, { cron, zone, missed, ttr, tries, ttl }) {
-    const fields = defined({ cron, zone, missed, tries, ttr_ms: ms(ttr), ttl_ms: ms(ttl), ...given(body) });
+  async setRecurring(topic, name, body, { cron, zone, missed, ttr, tries, ttl, priority }) {
+    const fields = defined({ cron, zone, missed, tries, priority, ttr_ms: ms(ttr), ttl_ms: ms(ttl), ...given(body) });
     return (await this.#request("PUT", recurringPath(topic, name), fields)).next_ms;
   }
 

@@ -34,7 +34,7 @@ afterEach(() => {
 test("requests are those of the API", async () => {
   answers.jobs = [[200, { id: "t~1" }], [200, { id: "t~2" }]];
   answers.pop = [[200, { jobs: [POPPED, { ...POPPED, body: undefined, body_base64: "/wA=" }] }]];
-  assert.equal(await jobs.add("t", { a: null }, { id: "1", delay: 1499.5, tries: 3 }), "t~1");
+  assert.equal(await jobs.add("t", { a: null }, { id: "1", delay: 1499.5, tries: 3, priority: 9 }), "t~1");
   assert.equal(await jobs.add("t", Uint8Array.of(255), { due: new Date(7) }), "t~2");
   const [first, second] = await jobs.pop(["t", "u"], { count: 2, wait: 2000 });
   assert.deepEqual([first.body, first.ttr, first.triesLeft], ["{}", 300, 2]);
@@ -45,7 +45,7 @@ test("requests are those of the API", async () => {
   await jobs.bury(first);
   await jobs.finish(first);
   assert.deepEqual(requests, [
-    'POST /v1/topics/t/jobs {"body":{"a":null},"id":"1","tries":3,"delay_ms":1500} Bearer s',
+    'POST /v1/topics/t/jobs {"body":{"a":null},"id":"1","tries":3,"priority":9,"delay_ms":1500} Bearer s',
     'POST /v1/topics/t/jobs {"body_base64":"/w==","due_ms":7} Bearer s',
     "POST /v1/topics/t%2Cu/pop?count=2&wait_ms=2000  Bearer s",
     "POST /v1/topics/t/pop?count=1&wait_ms=0  Bearer s",
@@ -97,7 +97,7 @@ test("a lost job ends its work", async () => {
 test("waiting jobs are changed, jobs are settled together, and topics are emptied", async () => {
   answers["t~1"] = [[200, { changed: true }], [200, { changed: false }], [204]];
   assert.equal(await jobs.change("t~1", { body: null, delay: 1.5, ifDue: new Date(7) }), true);
-  assert.equal(await jobs.change("t~1", { due: 9 }), false);
+  assert.equal(await jobs.change("t~1", { priority: 0, due: 9 }), false);
   await jobs.delete("t~1");
   const held = [1, 2].map((n) => ({ ...POPPED, id: `t~${n}` }));
   for (const [word, outcome] of Object.entries({ finish: "finished", release: "released", touch: "touched" })) {
@@ -114,7 +114,7 @@ test("waiting jobs are changed, jobs are settled together, and topics are emptie
   const both = '"jobs":[{"id":"t~1","token":"k"},{"id":"t~2","token":"k"}]';
   assert.deepEqual(requests, [
     'PATCH /v1/jobs/t~1 {"body":null,"delay_ms":2,"if_due_ms":7} Bearer s',
-    'PATCH /v1/jobs/t~1 {"due_ms":9} Bearer s',
+    'PATCH /v1/jobs/t~1 {"priority":0,"due_ms":9} Bearer s',
     "DELETE /v1/jobs/t~1  Bearer s",
     `POST /v1/jobs/finish {${both}} Bearer s`,
     `POST /v1/jobs/release {${both},"delay_ms":2000,"reason":"r"} Bearer s`,

@@ -26,8 +26,8 @@ new DelayedQueue(createCluster({ rootNodes: [] }), "q");
 new DelayedQueue(createSentinel({ name: "m", sentinelRootNodes: [] }), "q");
 
 const jobs = new Jobs("http://127.0.0.1:7777");
-const changed: boolean = await jobs.change("t~1", { body: null, ifDue: new Date() });
-const id: string = await jobs.add("t", { changed }, { unique: "k", uniqueFor: 1000, uniqueUntil: "expired" });
+const changed: boolean = await jobs.change("t~1", { body: null, priority: 1, ifDue: new Date() });
+const id: string = await jobs.add("t", { changed }, { priority: 9, unique: "k", uniqueFor: 1000, uniqueUntil: "expired" });
 const next: number | undefined = await jobs.setRecurring("t", "nightly", id, { cron: "@daily", missed: "skip" });
 // @ts-expect-error: without an expression
 await jobs.setRecurring("t", "nightly", next, { zone: "UTC" });

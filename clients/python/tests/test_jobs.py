@@ -57,7 +57,7 @@ def client(server):
 def test_requests_are_those_of_the_api(server):
     jobs = client(server)
     server.answers["jobs"] = [(200, {"id": "t~1"}), (200, {"id": "t~2"})]
-    assert jobs.add("t", {"a": None}, id="1", delay=1.5, tries=3) == "t~1"
+    assert jobs.add("t", {"a": None}, id="1", delay=1.5, tries=3, priority=9) == "t~1"
     assert jobs.add("t", b"\xff", due=7) == "t~2"
     server.answers["pop"] = [(200, {"jobs": [POPPED, {**POPPED, "body_base64": "/w=="}]})]
     first, second = jobs.pop("t", "u", wait=2, count=2, ttr=60)
@@ -67,7 +67,7 @@ def test_requests_are_those_of_the_api(server):
     jobs.bury(first)
     jobs.finish(first)
     assert [request[:3] for request in server.requests] == [
-        ("POST", "/v1/topics/t/jobs", {"id": "1", "tries": 3, "body": {"a": None}, "delay_ms": 1500}),
+        ("POST", "/v1/topics/t/jobs", {"id": "1", "tries": 3, "priority": 9, "body": {"a": None}, "delay_ms": 1500}),
         ("POST", "/v1/topics/t/jobs", {"body_base64": "/w==", "due_ms": 7}),
         ("POST", "/v1/topics/t,u/pop?count=2&wait_ms=2000&ttr_ms=60000", None),
         ("POST", "/v1/topics/t/pop?count=1&wait_ms=0", None),
@@ -124,7 +124,7 @@ def test_waiting_jobs_are_changed_and_topics_are_emptied(server):
     jobs = client(server)
     server.answers["t~1"] = [(200, {"changed": True}), (200, {"changed": False}), (204, None)]
     assert jobs.change("t~1", None, delay=1.5, if_due=7) is True
-    assert jobs.change("t~1", due=9) is False
+    assert jobs.change("t~1", due=9, priority=0) is False
     jobs.delete("t~1")
     server.answers["empty"] = [(200, {"count": 3, "left": 1})]
     assert jobs.empty("t", limit=3) == (3, 1)
@@ -135,7 +135,7 @@ def test_waiting_jobs_are_changed_and_topics_are_emptied(server):
     assert refused.value.kind == "conflict"
     assert [request[:3] for request in server.requests] == [
         ("PATCH", "/v1/jobs/t~1", {"delay_ms": 1500, "if_due_ms": 7, "body": None}),
-        ("PATCH", "/v1/jobs/t~1", {"due_ms": 9}),
+        ("PATCH", "/v1/jobs/t~1", {"priority": 0, "due_ms": 9}),
         ("DELETE", "/v1/jobs/t~1", None),
         ("POST", "/v1/topics/t/empty", {"limit": 3}),
         ("DELETE", "/v1/topics/t?force=true", None),

@@ -103,14 +103,15 @@ class Jobs:
         ttr: Optional[Delay] = None,
         tries: Optional[int] = None,
         ttl: Optional[Delay] = None,
+        priority: Optional[int] = None,
         unique: Optional[str] = None,
         unique_for: Optional[Delay] = None,
         unique_until: Optional[str] = None,
     ) -> str:
         """Adds a job; returns its id. ``body`` is a text, bytes, or anything that JSON can express. With an ``id``, or a
         ``unique`` key, the call can be repeated. While another job holds the key, nothing is added, and the id is that of
-        the other job."""
-        wanted = {"id": id, "tries": tries, "unique": unique, "unique_until": unique_until}
+        the other job. Of the ready jobs, one with a higher ``priority`` (0 to 9) is handed out first."""
+        wanted = {"id": id, "tries": tries, "priority": priority, "unique": unique, "unique_until": unique_until}
         wanted.update(_times(delay_ms=delay, ttr_ms=ttr, ttl_ms=ttl, unique_for_ms=unique_for))
         wanted["due_ms"] = None if due is None else due_ms(due)
         fields = {**_given(wanted), **_body(body)}
@@ -124,11 +125,12 @@ class Jobs:
         *,
         delay: Optional[Delay] = None,
         due: Union[datetime, int, None] = None,
+        priority: Optional[int] = None,
         if_due: Union[datetime, int, None] = None,
     ) -> bool:
-        """Changes the due time or the body of a job that waits; returns whether anything was changed. With ``if_due``, a job
+        """Changes the due time, the priority or the body of a job that waits; returns whether anything was changed. With ``if_due``, a job
         that has another due time is refused. The call can be repeated; only a delay starts again."""
-        wanted = _times(delay_ms=delay)
+        wanted = {"priority": priority, **_times(delay_ms=delay)}
         wanted["due_ms"] = None if due is None else due_ms(due)
         wanted["if_due_ms"] = None if if_due is None else due_ms(if_due)
         fields = {**_given(wanted), **({} if body is _UNCHANGED else _body(body))}
@@ -211,10 +213,11 @@ class Jobs:
         ttr: Optional[Delay] = None,
         tries: Optional[int] = None,
         ttl: Optional[Delay] = None,
+        priority: Optional[int] = None,
     ) -> Optional[int]:
         """Adds a recurring job, or changes the one of this name; returns its next firing in milliseconds since 1970, or
         ``None`` while it is paused. ``missed`` is ``skip``, ``once`` or ``all``. The call can be repeated."""
-        wanted = {"cron": cron, "zone": zone, "missed": missed, "tries": tries, **_times(ttr_ms=ttr, ttl_ms=ttl)}
+        wanted = {"cron": cron, "zone": zone, "missed": missed, "tries": tries, "priority": priority, **_times(ttr_ms=ttr, ttl_ms=ttl)}
         answer = self._request("PUT", self._recurring(topic, name), {**_given(wanted), **_body(body)})
         next_ms: Optional[int] = answer.get("next_ms")
         return next_ms

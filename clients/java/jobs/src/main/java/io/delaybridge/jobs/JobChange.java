@@ -23,7 +23,7 @@ public final class JobChange {
         return new JobChange(Map.of("due_ms", millis(due)));
     }
 
-    /** Only the body is changed. */
+    /** The due time stays: the body or the priority is changed. */
     public static JobChange body() {
         return new JobChange(Map.of());
     }
@@ -44,6 +44,10 @@ public final class JobChange {
     public JobChange json(String body) {
         Json.read(body);
         return with("body", new Json.Raw(body));
+    }
+
+    public JobChange priority(int priority) {
+        return with("priority", priority);
     }
 
     /** A job that has another due time is refused. */

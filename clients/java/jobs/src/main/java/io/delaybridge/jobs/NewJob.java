@@ -56,6 +56,11 @@ public final class NewJob {
         return with("tries", tries);
     }
 
+    /** From 0 to 9: of the ready jobs, one with a higher priority is handed out first. */
+    public NewJob priority(int priority) {
+        return with("priority", priority);
+    }
+
     /** How long the job exists. */
     public NewJob ttl(Duration ttl) {
         return with("ttl_ms", Jobs.millis(ttl));

@@ -89,7 +89,7 @@ class JobsTest {
         will("jobs", "{\"id\":\"t~1\"}", "{\"id\":\"t~2\"}", "{\"id\":\"t~3\"}");
         String raw = POPPED.replace("\"body\":\"{}\"", "\"body_base64\":\"/wA=\",\"content_type\":\"x/y\"");
         will("pop", "{\"jobs\":[" + POPPED + "," + raw + "]}");
-        assertEquals("t~1", jobs.add("t", NewJob.json("{\"a\":null}").id("1").delay(Duration.ofNanos(1_499_000_001)).tries(3)));
+        assertEquals("t~1", jobs.add("t", NewJob.json("{\"a\":null}").id("1").delay(Duration.ofNanos(1_499_000_001)).tries(3).priority(9)));
         assertEquals("t~2", jobs.add("t", NewJob.bytes(new byte[] {-1}).due(Instant.ofEpochSecond(0, 6_000_001))));
         assertEquals("t~3", jobs.add("t", NewJob.text("\u00e9\"\\\n").ttr(Duration.ofSeconds(1)).ttl(Duration.ofDays(1))));
         List<Job> popped = jobs.pop(Arrays.asList("t", "u"), 2, Duration.ofSeconds(2));
@@ -106,7 +106,7 @@ class JobsTest {
         jobs.finish(job);
         assertEquals(
                 Arrays.asList(
-                        "POST /v1/topics/t/jobs {\"body\":{\"a\":null},\"id\":\"1\",\"delay_ms\":1500,\"tries\":3} Bearer s",
+                        "POST /v1/topics/t/jobs {\"body\":{\"a\":null},\"id\":\"1\",\"delay_ms\":1500,\"tries\":3,\"priority\":9} Bearer s",
                         "POST /v1/topics/t/jobs {\"body_base64\":\"/w==\",\"due_ms\":7} Bearer s",
                         "POST /v1/topics/t/jobs {\"body\":\"\u00e9\\\"\\\\\\u000a\",\"ttr_ms\":1000,\"ttl_ms\":86400000} Bearer s",
                         "POST /v1/topics/t%2Cu/pop?count=2&wait_ms=2000  Bearer s",
@@ -127,7 +127,7 @@ class JobsTest {
     void waitingJobsAreChangedAndJobsAreSettledTogetherAndTopicsAreEmptied() {
         will("t%7E1", "{\"changed\":true}", "{\"changed\":false}");
         assertTrue(jobs.change("t~1", JobChange.delay(Duration.ofMillis(2)).text("b").ifDue(Instant.ofEpochMilli(7))));
-        assertEquals(false, jobs.change("t~1", JobChange.due(Instant.ofEpochMilli(9))));
+        assertEquals(false, jobs.change("t~1", JobChange.due(Instant.ofEpochMilli(9)).priority(0)));
         jobs.delete("t~1");
         will("pop", "{\"jobs\":[" + POPPED + "," + POPPED.replace("t~1", "t~2") + "]}");
         List<Job> held = jobs.pop(Arrays.asList("t"), 2, Duration.ZERO);
@@ -148,7 +148,7 @@ class JobsTest {
         assertEquals(
                 Arrays.asList(
                         "PATCH /v1/jobs/t%7E1 {\"delay_ms\":2,\"body\":\"b\",\"if_due_ms\":7} Bearer s",
-                        "PATCH /v1/jobs/t%7E1 {\"due_ms\":9} Bearer s",
+                        "PATCH /v1/jobs/t%7E1 {\"due_ms\":9,\"priority\":0} Bearer s",
                         "DELETE /v1/jobs/t%7E1  Bearer s",
                         "POST /v1/jobs/finish {" + both + "} Bearer s",
                         "POST /v1/jobs/release {" + both + ",\"delay_ms\":2000,\"reason\":\"r\"} Bearer s",
