@@ -22,8 +22,8 @@ pub struct Arrival {
     pub delivered_by: Option<(String, String)>,
     /// The address, headers and properties.
     pub carried: Carried,
-    /// Whether the name of a header is no text: what is carried is not quite the message then.
-    pub has_odd_names: bool,
+    /// Whether a part of the message cannot be kept: what is carried is not quite the message then.
+    pub is_partial: bool,
     /// The body.
     pub body: Bytes,
 }
@@ -46,7 +46,7 @@ impl Arrival {
         carried.others.retain(|(name, _)| !is_ours(name));
         carried.headers.retain(|(name, _)| !is_ours(name));
         carried.to = to.filter(|to| !to.is_empty());
-        Arrival { id: None, published_ms: None, delay, due, delivered_by, carried, has_odd_names: false, body }
+        Arrival { id: None, published_ms: None, delay, due, delivered_by, carried, is_partial: false, body }
     }
 
     /// The bytes that it takes in memory, about.
@@ -108,7 +108,8 @@ impl fmt::Display for InputRefusal {
             InputRefusal::BadDelay(why) => why,
             InputRefusal::TooLarge => "the message is larger than `max_body` of its topic",
             InputRefusal::BadHeaders => {
-                "its headers cannot be kept: a name is no UTF-8 or has more than 65,535 bytes, or there are more than 65,535"
+                "its headers cannot be kept: a name, a property or the routing key is no UTF-8, a name has more than 65,535 bytes, \
+                 there are more than 65,535, a number is NaN or infinite, or tables are nested more than 63 deep"
             }
             InputRefusal::NoAddress => {
                 "nothing says where the message should go: it needs the header `x-delay-to`, or `to` an address"

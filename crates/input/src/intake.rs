@@ -139,7 +139,7 @@ impl JobIntake {
         let own = arrival.id.as_deref().and_then(|id| identity::job_id(id, delivered_ms));
         // Made once, so that a call without an answer may be sent again.
         let id = own.unwrap_or_else(|| LocalId::ulid(now_ms, fastrand::u128(..)));
-        let body = arrival.carried.pack(&arrival.body).filter(|_| !arrival.has_odd_names);
+        let body = arrival.carried.pack(&arrival.body).filter(|_| !arrival.is_partial);
         let body = body.ok_or(InputRefusal::BadHeaders)?;
         // Brokers allow higher priorities than the job queue has.
         let priority = u8::try_from(arrival.carried.priority()).unwrap_or(u8::MAX).min(MAX_PRIORITY);

@@ -2,7 +2,8 @@
 //!
 //! `config` has the keys and the settings of the cluster, `declare` the declarations, `target` the exchanges as
 //! destinations, `errors` the classes of failures, `codes` their cures, `client` the sink itself, on lapin. `input` consumes a
-//! queue of the same kind of broker: it shares the keys of the broker, the connection and its supervision.
+//! queue of the same kind of broker: it shares the keys of the broker, the connection and its supervision. `wire` is below
+//! lapin: it replaces what lapin cannot read.
 
 mod client;
 mod codes;
@@ -12,6 +13,7 @@ mod errors;
 mod input;
 mod target;
 mod url;
+mod wire;
 
 pub use config::{AmqpLogin, AmqpSpec};
 pub use declare::{AmqpArgument, AmqpQueue, AmqpTopology};

@@ -18,7 +18,7 @@ use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Delivery, RedisServer, eventually};
 
 /// An input `late` from the queue `delay-in` back to the same broker; `input` has further keys.
-fn yaml(server: &RedisServer, rabbit: &Rabbit, input: &str) -> String {
+pub(super) fn yaml(server: &RedisServer, rabbit: &Rabbit, input: &str) -> String {
     let url = url(rabbit);
     format!(
         "redis: {{ url: '{}' }}\n\
@@ -30,7 +30,7 @@ fn yaml(server: &RedisServer, rabbit: &Rabbit, input: &str) -> String {
 }
 
 /// Waits for this many messages in a queue.
-async fn arrived(rabbit: &Rabbit, queue: &str, count: usize) -> Vec<Delivery> {
+pub(super) async fn arrived(rabbit: &Rabbit, queue: &str, count: usize) -> Vec<Delivery> {
     let mut all = Vec::new();
     eventually(&format!("{count} messages in {queue}"), PATIENCE, async || {
         let mut rabbits = Rabbits::connect(&url(rabbit)).await?;

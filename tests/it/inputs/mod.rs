@@ -1,6 +1,7 @@
 //! The way in: messages that are published to a broker with a delay, and come out of it when they are due.
 
 mod amqp;
+mod amqp_odd;
 mod check;
 mod durable;
 #[cfg(feature = "kafka")]

@@ -3,6 +3,7 @@
 //! The library opens the socket on a thread of its own and has no time-outs; a broker that accepts and then is silent
 //! would hold that thread for ever. So the socket is opened here, with a second handle that shuts it down.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use secrecy::ExposeSecret;
 
 use super::session::{AmqpSession, Socket};
 use crate::errors;
+use crate::wire::{self, ReadableStream};
 use crate::{AmqpLogin, AmqpSpec};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_link::tls;
@@ -73,24 +75,26 @@ async fn open(uri: AMQPUri, tls: Option<RustlsConnector>, socket: Socket, time: 
         .with_client_property("product".into(), "delaybridge".into())
         .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into())
         .with_connection_name("delaybridge".into());
-    let runtime = lapin::runtime::default_runtime()?;
+    let tokio = lapin::runtime::default_runtime()?;
     let host = uri.authority.host.clone();
     Connection::connector(
         uri,
-        runtime,
+        wire::runtime(),
         // Runs on the library's thread, which only this time-out lets go of an address that never answers.
-        async move |uri, runtime| {
+        async move |uri, _| {
             let opened = tokio::time::timeout(time, async {
-                let stream = uri.connect_async(&runtime).await?;
+                let stream = uri.connect_async(&tokio).await?;
                 if let AsyncTcpStream::Plain(stream) = &stream {
                     socket.keep(stream.get_ref())?;
                 }
-                match &tls {
-                    None => Ok(stream),
-                    Some(tls) => stream.into_rustls(tls, &host).await,
-                }
+                let stream = match &tls {
+                    None => stream,
+                    Some(tls) => stream.into_rustls(tls, &host).await?,
+                };
+                Ok(AsyncTcpStream::Plain(ReadableStream::new(stream)))
             });
-            opened.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())).map_err(lapin::Error::from)
+            let timed_out = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
+            opened.await.unwrap_or_else(timed_out).map_err(lapin::Error::from)
         },
         properties,
     )
@@ -182,7 +186,7 @@ fn explain(error: &lapin::Error, spec: &AmqpSpec) -> (Class, &'static str, Strin
             };
             (class, errors::name(code), format!("{code} {}: {advice}", error.get_message()))
         }
-        ErrorKind::IOError(error) => io(error, spec),
+        ErrorKind::IOError(error) => unreachable(error, spec),
         ErrorKind::InvalidProtocolVersion(_) => {
             (Class::TargetPermanent, "protocol", "the port does not speak AMQP 0-9-1".to_owned())
         }
@@ -191,14 +195,14 @@ fn explain(error: &lapin::Error, spec: &AmqpSpec) -> (Class, &'static str, Strin
     }
 }
 
-fn io(error: &std::io::Error, spec: &AmqpSpec) -> (Class, &'static str, String) {
+fn unreachable(error: &io::Error, spec: &AmqpSpec) -> (Class, &'static str, String) {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     if let Some(error) = tls {
         return (Class::TargetPermanent, "tls", tls::explain(error, "broker", "amqp://"));
     }
     let closed = matches!(
         error.kind(),
-        std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::UnexpectedEof
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof
     );
     let hint = match &spec.login {
         AmqpLogin::External if closed => ": the broker may not offer EXTERNAL, or not know the certificate",

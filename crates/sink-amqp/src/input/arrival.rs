@@ -5,6 +5,7 @@ use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::types::{AMQPValue, ShortString};
 
+use crate::wire::UNREADABLE;
 use delaybridge_core::carried::Carried;
 use delaybridge_input::Arrival;
 
@@ -21,21 +22,23 @@ pub(super) fn arrival(delivery: Delivery) -> Arrival {
         ("routing_key".to_owned(), routing_key.as_str().to_owned()),
     ];
     let mut carried = Carried { origin, properties: texts(&properties), ..Carried::default() };
+    let mut is_partial = false;
     for (name, value) in properties.headers().iter().flat_map(|table| table.inner()) {
         let name = name.as_str();
         if CHANGING.contains(&name) {
             continue;
         }
+        is_partial |= name == UNREADABLE || !is_finite(value);
         let text = text(value);
         if !matches!(value, AMQPValue::LongString(_)) || text.is_none() {
-            // Every value has a JSON form.
+            // Every value that is left has a JSON form.
             carried.others.extend(serde_json::to_vec(value).map(|value| (name.to_owned(), Bytes::from(value))));
         }
         carried.headers.extend(text.map(|text| (name.to_owned(), text)));
     }
     let published_ms = carried.field(&format!("header.{TAKEN_AT}")).and_then(|text| text.parse().ok());
     let id = carried.property("message_id").filter(|id| !id.is_empty()).map(str::to_owned);
-    Arrival { id, published_ms, ..Arrival::of(carried, data.into()) }
+    Arrival { id, published_ms, is_partial, ..Arrival::of(carried, data.into()) }
 }
 
 /// The properties that are there, as texts.
@@ -56,6 +59,17 @@ fn texts(properties: &BasicProperties) -> Vec<(String, String)> {
         ("app_id", short(properties.app_id())),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// Whether all numbers in a value have a JSON form. It has no more levels than `wire` lets through.
+fn is_finite(value: &AMQPValue) -> bool {
+    match value {
+        AMQPValue::Float(number) => number.is_finite(),
+        AMQPValue::Double(number) => number.is_finite(),
+        AMQPValue::FieldArray(list) => list.as_slice().iter().all(is_finite),
+        AMQPValue::FieldTable(table) => table.inner().values().all(is_finite),
+        _ => true,
+    }
 }
 
 /// A header's value as text; `None` for one that has no plain text.
@@ -87,6 +101,7 @@ mod tests {
     use lapin::types::{FieldArray, FieldTable};
 
     use super::*;
+    use crate::wire::DEEPEST;
 
     fn with(properties: BasicProperties, headers: &[(&str, AMQPValue)]) -> Arrival {
         let mut table = FieldTable::default();
@@ -136,6 +151,33 @@ mod tests {
         ] {
             assert_eq!(with(BasicProperties::default(), &[("x-delay", value)]).delay.as_deref(), Some(expected));
         }
+    }
+
+    #[test]
+    fn what_cannot_be_kept_as_it_is_makes_the_message_a_partial_one() {
+        let partial = |name, value| with(BasicProperties::default(), &[(name, value)]).is_partial;
+        let mut inner = FieldTable::default();
+        inner.insert("n".into(), AMQPValue::Float(f32::INFINITY));
+        assert!(partial(UNREADABLE, AMQPValue::Void));
+        assert!(partial("n", AMQPValue::Double(f64::NAN)));
+        assert!(partial("n", AMQPValue::FieldArray(vec![AMQPValue::FieldTable(inner)].into())));
+        assert!(!partial("n", AMQPValue::Double(-0.0)));
+        assert!(!partial("n", AMQPValue::Void));
+    }
+
+    /// A job that a sink could not read would be delivered with other headers.
+    #[test]
+    fn the_deepest_value_that_is_read_comes_back_from_its_job() {
+        let deep = (0..DEEPEST).fold(AMQPValue::LongInt(7), |value, level| match level % 2 {
+            0 => AMQPValue::FieldArray(vec![value].into()),
+            _ => {
+                let mut table = FieldTable::default();
+                table.insert("n".into(), value);
+                AMQPValue::FieldTable(table)
+            }
+        });
+        let arrival = with(BasicProperties::default(), &[("deep", deep.clone())]);
+        assert_eq!(serde_json::from_slice::<AMQPValue>(&arrival.carried.others[0].1).unwrap(), deep);
     }
 
     #[test]

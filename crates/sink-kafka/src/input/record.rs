@@ -47,10 +47,10 @@ pub(super) fn arrival(spec: &KafkaInputSpec, record: &impl Message, headers: Vec
     }
     let key = record.key().map(Bytes::copy_from_slice);
     let mut carried = Carried { origin, key, ..Carried::default() };
-    let mut has_odd_names = false;
+    let mut is_partial = false;
     for (name, value) in headers {
         let name = String::from_utf8(name).unwrap_or_else(|odd| {
-            has_odd_names = true;
+            is_partial = true;
             String::from_utf8_lossy(odd.as_bytes()).into_owned()
         });
         match String::from_utf8(value.unwrap_or_default()) {
@@ -72,7 +72,7 @@ pub(super) fn arrival(spec: &KafkaInputSpec, record: &impl Message, headers: Vec
     let id = own.filter(|id| !id.is_empty()).unwrap_or_else(|| place.id());
     let published_ms = written_ms.filter(|_| spec.delay_from == DelayFrom::Timestamp);
     let body = Bytes::copy_from_slice(record.payload().unwrap_or_default());
-    (place, Arrival { id: Some(id), published_ms, has_odd_names, ..Arrival::of(carried, body) })
+    (place, Arrival { id: Some(id), published_ms, is_partial, ..Arrival::of(carried, body) })
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_name_that_is_no_text_is_kept_as_far_as_it_can_be_and_said() {
         let (_, arrival) = read(&spec(), &[(b"x-delay", b"5000"), (b"t\xff", b"a")]);
-        assert!(arrival.has_odd_names);
+        assert!(arrival.is_partial);
         assert_eq!(arrival.carried.headers, [("t\u{fffd}".to_owned(), "a".to_owned())]);
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let headers: [(&[u8], &[u8]); 4] =
             [(b"x-delay", b"5000"), (b"x-delay-to", b"orders"), (b"tenant", b"a"), (b"binary", b"\xff\x00")];
         let (place, arrival) = read(&spec(), &headers);
-        assert!(!arrival.has_odd_names);
+        assert!(!arrival.is_partial);
         assert_eq!((place.id().as_str(), arrival.id.as_deref()), ("delay-in-3-15", Some("delay-in-3-15")));
         assert_eq!((arrival.delay.as_deref(), arrival.carried.to.as_deref()), (Some("5000"), Some("orders")));
         assert_eq!(arrival.carried.headers, [("tenant".to_owned(), "a".to_owned())]);

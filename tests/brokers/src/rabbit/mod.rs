@@ -3,6 +3,7 @@
 mod ctl;
 mod epmd;
 mod files;
+mod odd;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 pub use ctl::Queue;
+pub use odd::{RawClient, RawMessage, long, short};
 
 use crate::boots::Boot;
 use crate::error::{During, Error, Result};
