@@ -85,7 +85,8 @@ fn text(result: &Fsck) -> String {
         text.push_str(&format!("{}: not checked: {}\n", error.queue, error.message));
     }
     let open = |finding: &FaultCount| finding.things.iter().any(|thing| thing.kept.is_none() && !thing.repaired);
-    if !result.repair && result.queues.iter().flat_map(|queue| &queue.findings).any(open) {
+    let of_queues = result.queues.iter().flat_map(|queue| &queue.findings);
+    if !result.repair && of_queues.chain(result.topics.iter().flat_map(|topic| &topic.findings)).any(open) {
         text.push_str("\nNothing was changed. Run it again with --repair.\n");
     }
     text

@@ -11,7 +11,7 @@ use delaybridge_ops::back::{self, BroughtBack};
 use delaybridge_ops::redisson::restore::{
     ConfirmedElement, KeptCount, RestoreOptions, RestoreOutcome, RestorePlan, apply, plan,
 };
-use delaybridge_ops::{Queue, plural};
+use delaybridge_ops::{Queue, Session, fsck, plural};
 
 /// Return everything delaybridge holds to the source's keys.
 ///
@@ -56,7 +56,7 @@ Exit codes: 0 done, 1 a daemon works, or some elements stay, or it failed, 2 wro
 pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (session, queue) = on_queue(global, &args.queue).await?;
     if back::is_of_sets(&queue) {
-        return run_for_sets(global, args, &queue, out).await;
+        return run_for_sets(global, args, &session, &queue, out).await;
     }
     let options = RestoreOptions { layout: args.layout.layout(), dead: args.dead };
     let plan = plan(&session.config, &queue, options).await?;
@@ -96,7 +96,13 @@ fn shown_by(queue: &str, dead: bool) -> String {
     format!("they are listed by `delaybridge peek {queue} --state retry` and `--state in-flight`{of_dead}")
 }
 
-async fn run_for_sets(global: &Global, args: &RestoreArgs, queue: &Queue, out: &mut dyn Write) -> Result<u8, Failed> {
+async fn run_for_sets(
+    global: &Global,
+    args: &RestoreArgs,
+    session: &Session,
+    queue: &Queue,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
     if args.layout.layout().is_some() {
         let message = format!("restore `{}`: its elements have no layout; leave out --layout", args.queue);
         return Err(Failed::usage(message));
@@ -107,6 +113,7 @@ async fn run_for_sets(global: &Global, args: &RestoreArgs, queue: &Queue, out: &
         return Ok(0);
     }
     let done = back::apply(queue, &plan, args.dead, &mut ProgressLine::start("restore")).await?;
+    fsck::keep_priorities(session, queue).await?;
     answer(global, out, &done, back_to_set)?;
     match done.twins + done.unknown {
         0 => Ok(0),

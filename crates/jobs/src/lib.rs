@@ -29,6 +29,7 @@ mod keys;
 mod limits;
 mod look;
 mod name;
+mod order;
 mod queue;
 mod record;
 mod recurring;
@@ -52,6 +53,7 @@ pub use keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
 pub use limits::{Allowed, Limits};
 pub use look::{JobInfo, MAX_PAGE, Sizes, TopicsPage};
 pub use name::{InvalidName, JobId, LocalId, RecurringName, Token, Topic};
+pub use order::{OrderHalf, OrderPage};
 pub use queue::JobQueue;
 pub use record::Record;
 pub use recurring::{

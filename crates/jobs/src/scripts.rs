@@ -24,6 +24,7 @@ pub struct Scripts {
     pub(super) recover: Script,
     pub(super) limits: Script,
     pub(super) unreadable: Script,
+    pub(super) order: Script,
     pub(super) forget: Script,
     pub(super) recurring_set: Script,
     pub(super) recurring_switch: Script,
@@ -51,7 +52,7 @@ const INCLUDES: [(&str, &str); 7] = [
     ("--#include recurring.lua", include_str!("scripts/recurring.lua")),
 ];
 
-const TEXTS: [(&str, &str); 23] = [
+const TEXTS: [(&str, &str); 24] = [
     ("add", include_str!("scripts/add.lua")),
     ("change", include_str!("scripts/change.lua")),
     ("pop", include_str!("scripts/pop.lua")),
@@ -70,6 +71,7 @@ const TEXTS: [(&str, &str); 23] = [
     ("recover", include_str!("scripts/recover.lua")),
     ("limits", include_str!("scripts/limits.lua")),
     ("unreadable", include_str!("scripts/unreadable.lua")),
+    ("order", include_str!("scripts/order.lua")),
     ("forget", include_str!("scripts/forget.lua")),
     ("recurring_set", include_str!("scripts/recurring_set.lua")),
     ("recurring_switch", include_str!("scripts/recurring_switch.lua")),
@@ -124,6 +126,7 @@ impl Scripts {
             recover: script("recover"),
             limits: script("limits"),
             unreadable: script("unreadable"),
+            order: script("order"),
             forget: script("forget"),
             recurring_set: script("recurring_set"),
             recurring_switch: script("recurring_switch"),
@@ -133,7 +136,7 @@ impl Scripts {
     }
 
     /// All scripts, which are loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 23] {
+    pub fn all(&self) -> [&Script; 24] {
         let Scripts {
             add,
             change,
@@ -153,6 +156,7 @@ impl Scripts {
             recover,
             limits,
             unreadable,
+            order,
             forget,
             recurring_set,
             recurring_switch,
@@ -177,6 +181,7 @@ impl Scripts {
             recover,
             limits,
             unreadable,
+            order,
             forget,
             change,
             recurring_set,

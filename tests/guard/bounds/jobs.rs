@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    CronSchedule, Fired, JobChange, JobId, JobQueue, JobSettings, JobState, Limits, MAX_RECURRING, MAX_RECURRING_BODY,
-    MissedFirings, NewJob, Recurring, RecurringName, Release, Reserved, SCRIPTS, Token, Topic, Unique, UniqueUntil,
-    Which,
+    CronSchedule, Due, Fired, JobChange, JobId, JobQueue, JobSettings, JobState, Limits, MAX_RECURRING,
+    MAX_RECURRING_BODY, MissedFirings, NewJob, OrderHalf, Recurring, RecurringName, Release, Reserved, SCRIPTS, Token,
+    Topic, Unique, UniqueUntil, Which,
 };
 
 use super::*;
@@ -72,6 +72,35 @@ async fn jobs_are_looked_at() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn the_order_of_priorities_is_repaired() {
+    for (count, size) in [(1_000, 1 << 10), (16, KIB_64), (1, MIB)] {
+        within_the_limit(script!("order"), &format!("{count} of {size} bytes"), async |rig: &mut Rig| {
+            let queue = jobs(rig);
+            let of = |_| NewJob { priority: 9, ..NewJob::new(vec![7; size]) };
+            queue.add(&topic(), (0..count).map(of).collect()).await.unwrap();
+            rig.run(redis::cmd("DEL").arg("delaybridge:jobs:urgent:{orders}")).await;
+            reset_counts(rig).await;
+            let page = queue.compare_order(&topic(), OrderHalf::Jobs, 0, true).await.unwrap();
+            assert_eq!(page.wrong.len(), count);
+            count * size
+        })
+        .await;
+    }
+    within_the_limit(script!("order"), "1,000 that are gone", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        let mut gone = redis::cmd("ZADD");
+        gone.arg("delaybridge:jobs:urgent:{orders}");
+        (0..1_000).for_each(|n| _ = gone.arg(n).arg(format!("gone-{n:0>120}")));
+        rig.run(&mut gone).await;
+        reset_counts(rig).await;
+        let page = queue.compare_order(&topic(), OrderHalf::Members, 0, true).await.unwrap();
+        assert_eq!((page.wrong.len(), page.next), (1_000, 0));
+        0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -145,6 +174,40 @@ async fn jobs_are_handed_out_and_settled() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn jobs_with_priorities_are_handed_out() {
+    for (count, size) in [(100, 1 << 10), (100, KIB_64), (1, MIB)] {
+        within_the_limit(script!("pop"), &format!("{count} of {size} bytes, 9 priorities"), async |rig: &mut Rig| {
+            let queue = jobs(rig);
+            let of = |n: usize| NewJob { priority: (n % 9 + 1) as u8, ..NewJob::new(vec![7; size]) };
+            for first in (0..count).step_by(50) {
+                queue.add(&topic(), (first..count.min(first + 50)).map(of).collect()).await.unwrap();
+            }
+            reset_counts(rig).await;
+            queue.pop_now(&topic(), 100, None).await.unwrap().jobs.len() * size
+        })
+        .await;
+    }
+    // What a daemon of an earlier version leaves in the order, in front of the others, beside jobs that are not due.
+    within_the_limit(script!("pop"), "100 behind 99 that are gone, of 10,000", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        for (first, due) in [(0, Due::After(Duration::ZERO)), (5_000, Due::After(LEASE))] {
+            for n in (first..first + 5_000).step_by(500) {
+                let of = |n: usize| NewJob { priority: (n % 9 + 1) as u8, due, ..NewJob::new(vec![7; 100]) };
+                queue.add(&topic(), (n..n + 500).map(of).collect()).await.unwrap();
+            }
+        }
+        let mut gone = redis::cmd("ZADD");
+        gone.arg("delaybridge:jobs:urgent:{orders}");
+        (0..99).for_each(|n| _ = gone.arg(n).arg(format!("gone-{n:0>120}")));
+        rig.run(&mut gone).await;
+        reset_counts(rig).await;
+        assert_eq!(queue.pop_now(&topic(), 100, None).await.unwrap().jobs.len(), 100);
+        100 * 100
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -197,7 +197,7 @@ async fn a_dead_job_is_a_dead_letter_of_the_queue_and_outlives_its_time_to_live(
     let mut daemon =
         Daemon::start(&yaml(&server, "codec: json, to: [{ sink: out, stream: '${payload.stream}' }]")).await;
     daemon.expect_log("dead letter stored").expect_log("dead letter stored");
-    let short = NewJob { ttl: Some(Duration::from_secs(1)), ..job("a", "{}") };
+    let short = NewJob { ttl: Some(Duration::from_secs(1)), priority: 4, ..job("a", "{}") };
     jobs.add(&topic(), vec![short]).await.expect("add");
     let dead = async |count: usize| {
         eventually("a dead letter", PATIENCE, async || {
@@ -233,6 +233,8 @@ async fn a_dead_job_is_a_dead_letter_of_the_queue_and_outlives_its_time_to_live(
         if back.status.success() { Ok(()) } else { Err(format!("{back:?}")) }
     })
     .await;
+    // With the priority that it had.
+    jobs.add(&topic(), vec![NewJob { priority: 3, ..job("b", "{}") }]).await.expect("add");
     let popped = jobs.pop_now(&topic(), 1, None).await.expect("pop").jobs;
     assert_eq!((popped.len(), &popped[0].id, &popped[0].body[..]), (1, &known, &b"{}"[..]));
 }

@@ -1,6 +1,6 @@
 //! Priorities within a topic: what a random schedule seldom reaches.
 
-use delaybridge_jobs::{Due, JobChange, JobId, JobQueue, JobState, LocalId, NewJob, Which};
+use delaybridge_jobs::{Due, JobChange, JobId, JobQueue, JobState, LocalId, NewJob, OrderHalf, Which};
 use redis::AsyncCommands;
 
 use super::random::settings;
@@ -106,6 +106,41 @@ async fn what_an_earlier_version_leaves_in_the_order_hands_out_nothing_and_goes(
     assert_eq!(rig.redis.zrange::<_, Vec<String>>(key("urgent"), 0, -1).await.expect("read"), ["more"]);
 }
 
+#[tokio::test]
+async fn a_damaged_order_is_found_and_repaired_and_a_sound_one_is_left_alone() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let jobs = queue(&rig);
+    let compared = async |repair: bool| {
+        let mut wrong = Vec::new();
+        for half in [OrderHalf::Members, OrderHalf::Jobs] {
+            let page = jobs.compare_order(&topic(), half, 0, repair).await.expect("compare");
+            wrong.push(page.wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+        }
+        wrong
+    };
+    let new = [job("lost", NOW, 9), job("moved", NOW + 1, 3), job("none", NOW + 2, 0), job("sound", NOW + 3, 5)];
+    jobs.add(&topic(), new.into()).await.expect("add");
+    assert_eq!(compared(false).await, ["", ""]);
+    let (sound, _) = (rig.snapshot().await, rig.redis.zrem::<_, _, ()>(key("urgent"), "lost").await.expect("remove"));
+    for (id, order) in [("moved", 0), ("none", 1), ("gone", 2)] {
+        rig.redis.zadd::<_, _, _, ()>(key("urgent"), id, order).await.expect("add");
+    }
+    let damaged = rig.snapshot().await;
+    let found = ["gone", "lost moved none"];
+    assert_eq!(compared(false).await, found);
+    assert_eq!(rig.snapshot().await.urgent, damaged.urgent, "a look changes nothing");
+    assert_eq!(compared(true).await, found);
+    assert_eq!(rig.snapshot().await.urgent, sound.urgent);
+    assert_eq!(compared(true).await, ["", ""]);
+    // Without its mark, `pop` does not look at the order.
+    rig.redis.del::<_, ()>(key("urgent")).await.expect("remove");
+    rig.redis.hdel::<_, _, ()>(key("topic"), "urgent").await.expect("remove");
+    rig.set_clock(NOW + 10).await;
+    assert_eq!(compared(true).await, ["", "lost moved sound"]);
+    assert_eq!(popped(&jobs, 9).await, ["lost", "sound", "moved", "none"]);
+}
+
 /// Counts the commands of one call.
 async fn commands(rig: &mut Rig, call: impl Future<Output = ()>) -> u64 {
     redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut rig.redis).await.expect("reset");
@@ -130,6 +165,25 @@ async fn a_job_without_a_priority_costs_no_command_and_no_byte_more() {
     assert_eq!((seen.records["a"].len(), seen.records["a"][0], seen.urgent.len()), (27 + 1, 1, 0));
     assert!(!rig.redis.exists::<_, bool>(key("urgent")).await.expect("ask"));
     assert_eq!((seen.state["a"].len(), seen.state["a"][0]), (45, 1));
+}
+
+#[tokio::test]
+async fn a_priority_costs_few_commands_however_many_jobs_have_one() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let jobs = queue(&rig);
+    for n in 0..10 {
+        let many = (0..100).map(|k| job(&format!("{n}-{k}"), NOW + i64::from(k) * 1_000, n));
+        jobs.add(&topic(), many.collect()).await.expect("add");
+    }
+    assert_eq!(popped(&jobs, 1).await, ["9-0"]);
+    let add = commands(&mut rig, async { drop(jobs.add(&topic(), vec![job("a", NOW, 9)]).await.expect("add")) }).await;
+    let pop = commands(&mut rig, async { drop(jobs.pop_now(&topic(), 1, None).await.expect("pop")) }).await;
+    assert_eq!((add, pop), (ADD + 2, POP + 3), "its place, the look for it, and its end");
+    // Nothing is due: each priority is looked at once.
+    while !popped(&jobs, 100).await.is_empty() {}
+    let none = commands(&mut rig, async { drop(jobs.pop_now(&topic(), 1, None).await.expect("pop")) }).await;
+    assert_eq!(none, 15, "each of nine priorities once, beside the look at the due set");
 }
 
 /// The commands of `add` and `pop` before there were priorities, counted with the scripts of that time.

@@ -55,6 +55,19 @@ async fn a_name_that_is_no_utf8_stops_no_clock_and_what_cannot_be_read_is_shown(
     for words in ["index of topics: not in order", "unreadable_topic", "job mails~newer (waits)", "field ttr"] {
         assert!(found.contains(words), "{words}: {found}");
     }
+    // An order of priorities that was damaged.
+    well("jobs add mails --id urgent --priority 9 --delay 1h --body urgent");
+    let _: () = redis.zrem("delaybridge:jobs:urgent:{mails}", "urgent").await.expect("remove its place");
+    let _: () = redis.zadd("delaybridge:jobs:urgent:{mails}", "gone", i64::MAX).await.expect("a stray one");
+    let (_, found) = run("fsck");
+    for words in ["stray_priority", "misplaced_priority", "job mails~gone", "job mails~urgent", "with --repair"] {
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    let (_, repaired) = run("fsck --repair");
+    assert!(repaired.contains("job mails~gone: repaired") && repaired.contains("mails~urgent: repaired"), "{repaired}");
+    let order: Vec<String> = redis.zrange("delaybridge:jobs:urgent:{mails}", 0, -1).await.expect("the order");
+    assert_eq!(order, ["urgent"]);
+    assert!(!run("fsck").1.contains("priority"), "it was repaired");
     well("jobs add mails --id good --body good");
     let popped = well("jobs pop mails --count 10 --output json");
     assert!(popped.contains("mails~good") && !popped.contains("newer"), "{popped}");

@@ -56,6 +56,10 @@ pub enum Fault {
     BodyWithoutId,
     /// A job of a topic with an id, a record or a state that cannot be read.
     UnreadableJob,
+    /// A member of a topic's order of priorities without a waiting job.
+    StrayPriority,
+    /// A waiting job that has another place in the order of priorities than its own priority says.
+    MisplacedPriority,
     /// A limit of a topic that is no number.
     UnreadableLimit,
     /// A member of the index of topics that is no name.

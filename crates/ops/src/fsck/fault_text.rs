@@ -160,6 +160,20 @@ pub fn explanation(fault: Fault) -> Explanation {
             "it is not handed out; when its turn comes it goes to the dead jobs of the topic, with all of its bytes",
             "nothing: redrive it with the version that wrote it, or purge it",
         ),
+        Fault::StrayPriority => of(
+            "stray_priority",
+            "a job is in the order of priorities and does not wait",
+            "a daemon of a version without priorities handed it out, or a person removed it from the waiting jobs",
+            "the clock of the topic finds it after a while; until then `pop` steps over it",
+            "removes it from the order, if it does not wait",
+        ),
+        Fault::MisplacedPriority => of(
+            "misplaced_priority",
+            "a waiting job has another place in the order of priorities than its priority says",
+            "the order was deleted or evicted, is from an older state, or a daemon of a version without priorities put the job back",
+            "it is handed out by its due time, or before others that it should follow",
+            "gives it the place of its priority and due time",
+        ),
         Fault::UnreadableLimit => of(
             "unreadable_limit",
             "a limit in the hash of a topic is no number",

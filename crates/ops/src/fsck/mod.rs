@@ -18,7 +18,7 @@ use delaybridge_ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
 use delaybridge_source::jobs::JobsSpec;
 
 pub use self::fault_text::{Explanation, explanation};
-pub use self::topics::CheckedTopic;
+pub use self::topics::{CheckedTopic, keep_priorities};
 
 /// Between the first look and the second.
 const BETWEEN: Duration = Duration::from_secs(1);
@@ -140,7 +140,10 @@ pub async fn fsck(
     // Of one queue, the topic that it delivers.
     let topic = specs.iter().find_map(|spec| spec.source.of_kind::<JobsSpec>()?.topic.parse().ok());
     if let Some(jobs) = session.jobs().filter(|_| only.is_none() || topic.is_some()) {
-        let (topics, errors) = topics::check(&jobs, topic.filter(|_| only.is_some()), progress).await;
+        let of_queues = session.config.queues.iter().filter_map(|spec| spec.source.of_kind::<JobsSpec>());
+        let delivered = of_queues.filter_map(|spec| spec.topic.parse().ok()).collect();
+        let only = topic.filter(|_| only.is_some());
+        let (topics, errors) = topics::check(&jobs, only, &delivered, request.repair, progress).await;
         answer.topics = topics;
         answer.errors.extend(errors);
     }

@@ -1,4 +1,5 @@
-//! Topics of the job queue: what this version cannot read of them. Nothing is repaired: a newer version may read it.
+//! Topics of the job queue: what this version cannot read of them, and their order of priorities. What cannot be read is not
+//! repaired: a newer version may read it.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +9,10 @@ use super::fault_text::explanation;
 use super::{FaultCount, NAMED, Thing};
 use crate::error::{Error, QueueError};
 use crate::jobs::{Jobs, failed};
-use delaybridge_jobs::{JobState, Topic};
+use crate::session::{Queue, Session};
+use delaybridge_jobs::{JobState, OrderHalf, Topic};
 use delaybridge_ledger::fsck::Fault;
+use delaybridge_source::jobs::JobsSpec;
 
 /// The findings in the index of topics, or in one topic.
 #[derive(Debug, Clone, Serialize)]
@@ -22,10 +25,12 @@ pub struct CheckedTopic {
     pub findings: Vec<FaultCount>,
 }
 
-/// Looks at this topic, or at all and at their index.
+/// Looks at this topic, or at all and at their index. Of topics that a queue delivers, priorities do not count.
 pub(super) async fn check(
     jobs: &Jobs,
     only: Option<Topic>,
+    delivered: &BTreeSet<Topic>,
+    repair: bool,
     progress: &mut (dyn FnMut(&str, u64) + Send),
 ) -> (Vec<CheckedTopic>, Vec<QueueError>) {
     let (mut checked, mut errors) = (Vec::new(), Vec::new());
@@ -43,8 +48,22 @@ pub(super) async fn check(
         },
     };
     for topic in topics {
+        let halves: &[_] = match delivered.contains(&topic) {
+            true => &[OrderHalf::Members],
+            false => &[OrderHalf::Members, OrderHalf::Jobs],
+        };
         match look(jobs, &topic, progress).await {
-            Ok(found) => checked.push(found),
+            Ok(mut found) => {
+                for half in halves {
+                    match order(jobs, &topic, *half, repair).await {
+                        Ok(finding) => found.findings.extend(finding),
+                        Err(error) => {
+                            errors.push(QueueError { queue: format!("topic {topic}"), message: error.message });
+                        }
+                    }
+                }
+                checked.push(found);
+            }
             Err(error) => errors.push(QueueError { queue: format!("topic {topic}"), message: error.message }),
         }
     }
@@ -93,6 +112,40 @@ async fn look(jobs: &Jobs, topic: &Topic, progress: &mut (dyn FnMut(&str, u64) +
     let findings = [finding(Fault::UnreadableJob, count, named), finding(Fault::UnreadableLimit, limits.len(), limits)];
     let findings = findings.into_iter().flatten().collect();
     Ok(CheckedTopic { topic: Some(topic.to_string()), looked_at, findings })
+}
+
+/// Gives the waiting jobs of the topic that this queue delivers their places in the order of priorities, after they were put
+/// back into it. It can be repeated.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub async fn keep_priorities(session: &Session, queue: &Queue) -> Result<(), Error> {
+    let topic = queue.spec.source.of_kind::<JobsSpec>().and_then(|spec| spec.topic.parse().ok());
+    let Some((topic, jobs)) = topic.zip(session.jobs()) else { return Ok(()) };
+    order(&jobs, &topic, OrderHalf::Jobs, true).await.map(drop)
+}
+
+/// Compares the order of priorities with the jobs, and repairs it.
+async fn order(jobs: &Jobs, topic: &Topic, half: OrderHalf, repair: bool) -> Result<Option<FaultCount>, Error> {
+    let what = format!("compare the order of topic {topic}");
+    let (mut skip, mut count, mut things) = (0, 0, Vec::new());
+    loop {
+        let page = jobs.queue.compare_order(topic, half, skip, repair).await;
+        let page = page.map_err(|error| failed(&what, &error))?;
+        if page.looked_at == 0 {
+            break;
+        }
+        (skip, count) = (page.next, count + page.wrong.len());
+        let named = page.wrong.into_iter().take(NAMED - things.len());
+        things.extend(named.map(|id| Thing { name: format!("job {topic}~{id}"), kept: None, repaired: repair }));
+    }
+    let fault = match half {
+        OrderHalf::Members => Fault::StrayPriority,
+        OrderHalf::Jobs => Fault::MisplacedPriority,
+    };
+    let (explanation, repaired) = (explanation(fault), if repair { count } else { 0 });
+    Ok((count > 0).then_some(FaultCount { explanation, count, more: 0, repaired, things }))
 }
 
 fn finding(fault: Fault, count: usize, names: Vec<String>) -> Option<FaultCount> {
