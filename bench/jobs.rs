@@ -108,11 +108,13 @@ pub async fn measure() -> Result<Findings> {
     ];
     let mut deep = Table::new(
         "The same at depth, jobs of 16 B",
-        &["jobs that wait", "Redis us to add", "Redis us to take and finish", "bytes a job"],
+        &["jobs that wait", "priorities", "Redis us to add", "Redis us to take and finish", "bytes a job"],
     );
     for depth in [1_000, 100_000, number("DEPTH", 1_000_000)?] {
         said(&format!("jobs: {depth} deep"));
-        deep.lines.push(depth::run(depth).await?);
+        for priorities in [false, true] {
+            deep.lines.push(depth::run(depth, priorities).await?);
+        }
     }
     Ok(Findings { tables: vec![table, deep], ..Findings::default() })
 }

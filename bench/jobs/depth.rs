@@ -8,8 +8,8 @@ use delaybridge_jobs::{Due, NewJob};
 use super::library::{queue, topic};
 use crate::redis_server::RedisServer;
 
-/// Measures the costs while `depth` jobs wait: some due now, the rest in an hour.
-pub(super) async fn run(depth: usize) -> Result<Vec<String>> {
+/// Measures the costs while `depth` jobs wait: some due now, the rest in an hour. Each has a priority from 1 to 9, or none has.
+pub(super) async fn run(depth: usize, priorities: bool) -> Result<Vec<String>> {
     const PROBES: usize = 2_000;
     let mut server = RedisServer::start().await;
     let jobs = queue(&server).await;
@@ -19,18 +19,20 @@ pub(super) async fn run(depth: usize) -> Result<Vec<String>> {
         used.context("INFO has no used_memory")
     };
     let empty = memory(redis::cmd("INFO").arg("memory").query_async(&mut redis).await?)?;
+    let priority = |n: usize| if priorities { (n % 9 + 1) as u8 } else { 0 };
+    let new = |n: usize| NewJob { priority: priority(n), ..NewJob::new(vec![0; 16]) };
     let mut left = depth;
     while left > 0 {
         let some = left.min(1_000);
         let hour = |n: usize| Due::After(Duration::from_secs(3600) + Duration::from_millis((left + n) as u64));
-        let new = |n: usize| NewJob { due: hour(n), ..NewJob::new(vec![0; 16]) };
-        jobs.add(&topic(), (0..some).map(new).collect()).await?;
+        let waiting = |n: usize| NewJob { due: hour(n), ..new(n) };
+        jobs.add(&topic(), (0..some).map(waiting).collect()).await?;
         left -= some;
     }
     let full = memory(redis::cmd("INFO").arg("memory").query_async(&mut redis).await?)?;
     let began = server.running().usage().cpu;
-    for _ in 0..PROBES {
-        jobs.add(&topic(), vec![NewJob::new(vec![0; 16])]).await?;
+    for n in 0..PROBES {
+        jobs.add(&topic(), vec![new(n)]).await?;
     }
     let added = server.running().usage().cpu;
     for _ in 0..PROBES {
@@ -42,6 +44,7 @@ pub(super) async fn run(depth: usize) -> Result<Vec<String>> {
     let bytes = (full - empty) / depth as f64;
     Ok(vec![
         depth.to_string(),
+        if priorities { "1 to 9" } else { "none" }.to_owned(),
         us(added.saturating_sub(began)),
         us(finished.saturating_sub(added)),
         format!("{bytes:.0}"),

@@ -1,6 +1,10 @@
 //! A model of the protocol: producers, Redisson's transfer, daemons that claim, deliver, settle and take over, and a Redis that fails
 //! over to an older state. `stateright` explores every order of their steps for two elements and two daemons.
 //!
+//! The job queue is not part of it, and so neither are priorities: they choose which of the ready jobs a consumer gets first, in one
+//! script, and no promise depends on that choice. A queue that delivers a topic claims its jobs by due time, as any elements.
+//! `tests/it/jobs/model.rs` has them.
+//!
 //! It is written from the promises R1, R2, R3 and R9 and from `ARCHITECTURE.md`, and shares no code with the daemon. A [`Hole`] makes
 //! one step wrong, and some rule has to notice it.
 //!
