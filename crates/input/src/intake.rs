@@ -123,6 +123,10 @@ impl JobIntake {
 
     /// The job of a message.
     fn job(&self, arrival: &Arrival, now_ms: i64) -> Result<NewJob, InputRefusal> {
+        // Before all others: what is missing of it may be its address, or its delay.
+        if arrival.is_partial {
+            return Err(InputRefusal::BadHeaders);
+        }
         let IntakeRules { max_delay, on_bad_delay, queue, address, .. } = &self.rules;
         let (delay, at) = (arrival.delay.as_deref(), arrival.due.as_deref());
         let by_us = arrival.delivered_by.as_ref().filter(|(by, _)| **by == **queue);
@@ -139,8 +143,7 @@ impl JobIntake {
         let own = arrival.id.as_deref().and_then(|id| identity::job_id(id, delivered_ms));
         // Made once, so that a call without an answer may be sent again.
         let id = own.unwrap_or_else(|| LocalId::ulid(now_ms, fastrand::u128(..)));
-        let body = arrival.carried.pack(&arrival.body).filter(|_| !arrival.is_partial);
-        let body = body.ok_or(InputRefusal::BadHeaders)?;
+        let body = arrival.carried.pack(&arrival.body).ok_or(InputRefusal::BadHeaders)?;
         // Brokers allow higher priorities than the job queue has.
         let priority = u8::try_from(arrival.carried.priority()).unwrap_or(u8::MAX).min(MAX_PRIORITY);
         Ok(NewJob { id: Some(id), due, priority, content_type: CONTENT_TYPE.to_owned(), ..NewJob::new(body) })

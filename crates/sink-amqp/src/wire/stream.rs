@@ -17,7 +17,7 @@ pub(crate) struct ReadableStream<S> {
     frames: Frames,
     /// The room to read into.
     room: Box<[u8]>,
-    /// What was read and not handed out yet, and how much of it was.
+    /// The bytes that were read, and the number of them that were handed out.
     read: Vec<u8>,
     given: usize,
 }

@@ -149,11 +149,36 @@ fn table(message: &Outbound) -> Result<(FieldTable, usize), (String, String)> {
             continue;
         }
         let Ok(key) = ShortString::try_new(name.as_str()) else { continue };
-        bytes += name.len() + value.len() + 6;
         let value = serde_json::from_slice(value).unwrap_or_else(|_| AMQPValue::LongString(value.to_vec().into()));
+        bytes += entry_size(name, &value);
         table.insert(key, value);
     }
     Ok((table, bytes))
+}
+
+/// The bytes that a header takes on the wire.
+fn entry_size(name: &str, value: &AMQPValue) -> usize {
+    1 + name.len() + value_size(value)
+}
+
+/// The bytes of a value, with the letter of its type. It has no more levels than JSON allows.
+fn value_size(value: &AMQPValue) -> usize {
+    let size = match value {
+        AMQPValue::Void => 0,
+        AMQPValue::Boolean(_) | AMQPValue::ShortShortInt(_) | AMQPValue::ShortShortUInt(_) => 1,
+        AMQPValue::ShortInt(_) | AMQPValue::ShortUInt(_) => 2,
+        AMQPValue::LongInt(_) | AMQPValue::LongUInt(_) | AMQPValue::Float(_) => 4,
+        AMQPValue::DecimalValue(_) => 5,
+        AMQPValue::LongLongInt(_) | AMQPValue::Double(_) | AMQPValue::Timestamp(_) => 8,
+        AMQPValue::ShortString(text) => 1 + text.as_str().len(),
+        AMQPValue::LongString(text) => 4 + text.as_bytes().len(),
+        AMQPValue::ByteArray(bytes) => 4 + bytes.as_slice().len(),
+        AMQPValue::FieldArray(list) => 4 + list.as_slice().iter().map(value_size).sum::<usize>(),
+        AMQPValue::FieldTable(table) => {
+            4 + table.inner().iter().map(|(name, value)| entry_size(name.as_str(), value)).sum::<usize>()
+        }
+    };
+    1 + size
 }
 
 #[cfg(test)]

@@ -107,3 +107,22 @@ fn what_would_end_the_channel_or_the_connection_is_refused_here() {
     }
     assert!(prepare(&with(&[]), &spec, FRAME).is_ok());
 }
+
+#[test]
+fn headers_that_an_input_kept_count_with_their_bytes_on_the_wire() {
+    let numbers = |count: i32| AMQPValue::FieldArray((0..count).map(AMQPValue::LongInt).collect::<Vec<_>>().into());
+    let with_list = |count| {
+        let json = serde_json::to_vec(&numbers(count)).unwrap();
+        let others = vec![("list".to_owned(), json.into())];
+        Outbound { carried: Some(Carried { others, ..Carried::default() }.into()), ..with(&[]) }
+    };
+    // As JSON, 20,000 numbers have 360 kB.
+    let made = prepare(&with_list(20_000), &spec_on(1), FRAME).unwrap();
+    assert_eq!(made.properties.headers().as_ref().unwrap().inner()["list"], numbers(20_000));
+    assert_eq!(prepare(&with_list(26_000), &spec_on(1), FRAME).unwrap_err().code, "HEADERS_TOO_LARGE");
+    let mut table = FieldTable::default();
+    table.insert("ab".into(), AMQPValue::Boolean(true));
+    table.insert("c".into(), AMQPValue::LongString("ü".into()));
+    // F, size | 2 ab t 1 | 1 c S, size, 2
+    assert_eq!(value_size(&AMQPValue::FieldTable(table)), 5 + 5 + 9);
+}
