@@ -10,7 +10,7 @@ use super::tasks::named;
 use delaybridge_jobs_http::HttpApi;
 use delaybridge_jobs_http::listener::ApiListener;
 use delaybridge_jobs_http::room::{BodyMemory, ROOM};
-use delaybridge_jobs_http::server::{Served, serve};
+use delaybridge_jobs_http::server::Served;
 use delaybridge_jobs_http::tls::Certificates;
 use delaybridge_jobs_http::turns::Turns;
 use delaybridge_model::ApiSpec;
@@ -42,6 +42,6 @@ fn one(
     let listener = ApiListener::bind(&spec.listen.into())
         .with_context(|| format!("listen for the job queue on {}; choose another {}", spec.listen, spec.key))?;
     api.events().listening(&listener.address, certificates.is_some(), api.tokens(), false);
-    tasks.spawn(named("job API", serve(listener, Arc::new(api), certificates.map(Arc::new))));
+    tasks.spawn(named("job API", api.serve(listener, certificates.map(Arc::new))));
     Ok(())
 }

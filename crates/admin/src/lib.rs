@@ -18,7 +18,8 @@ mod dispatch;
 mod failures;
 mod fleet;
 mod forms;
-pub mod openapi;
+#[cfg(test)]
+mod openapi;
 mod overview_cache;
 mod pages;
 mod proxy;

@@ -1,4 +1,5 @@
-//! The OpenAPI 3.1 document of the operators' API, made from the table of routes.
+//! The writer of the OpenAPI 3.1 document of the operators' API, from the table of routes. It is no part of the daemon, which answers
+//! the file.
 //!
 //! A line of the table has the description of its endpoint, and the schemas are those of the types that are answered; every answer
 //! that the tests get is compared with what the document says of it.
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use super::access::Need;
 use super::routes::ROUTES;
 use super::v1::events::EventShape;
-use delaybridge_jobs_http::openapi::operation::{DescribedEndpoint, parameter};
-use delaybridge_jobs_http::openapi::{ApiDescription, schemas, write};
+use delaybridge_jobs_http::openapi::schemas;
+use delaybridge_jobs_http::openapi::write::{ApiDescription, DescribedEndpoint, parameter, write};
 use delaybridge_jobs_http::problem::ProblemKind;
 
 /// Problems of every endpoint that asks Redis.
@@ -25,7 +26,7 @@ const ALWAYS: &[ProblemKind] = &[
 ];
 
 /// The document.
-pub fn document() -> Value {
+pub(crate) fn document() -> Value {
     let endpoints = ROUTES.iter().filter_map(|route| {
         let open = matches!(route.need, Need::Nothing | Need::ToLook);
         let always = if route.need == Need::Nothing { &[] } else { ALWAYS };
@@ -94,6 +95,11 @@ fn state() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_of_the_document_is_current() {
+        delaybridge_jobs_http::testing::assert_current(env!("CARGO_MANIFEST_DIR"), "openapi.json", &document());
+    }
 
     #[test]
     fn every_route_of_the_api_is_described_and_nothing_else() {

@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::header::HeaderName;
 use hyper::{Request, Response};
@@ -13,14 +14,16 @@ use super::access::Caller;
 use super::answer::{Exchange, bearer};
 use super::call::Call;
 use super::handover::ReplyBody;
+use super::listener::ApiListener;
 use super::origin::{is_from_page, is_local};
 use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
 use super::room::{BodyMemory, who};
 use super::route::{ApiDialect, ApiRoute};
 use super::router::Router;
-use super::server::{Connection, Served};
+use super::server::{Connection, Served, serve};
 use super::state::Api;
+use super::tls::Certificates;
 use super::turns::Turns;
 use super::{dialects, routes};
 use delaybridge_jobs::{Dispenser, JobQueue};
@@ -51,6 +54,12 @@ impl HttpApi {
     ) -> Result<HttpApi, ConfigErrors> {
         let api = Arc::new(Api::new(spec, parts, bounds, events, stopping)?);
         Ok(HttpApi { api, router: Router::new(routes::of(spec)), faces: spec.faces.clone() })
+    }
+
+    /// Serves until it is stopping, then lets what is under way come to its end. In a box: what every request runs through is
+    /// compiled as this crate is, and not as the caller.
+    pub fn serve(self, listener: ApiListener, certificates: Option<Arc<Certificates>>) -> BoxFuture<'static, ()> {
+        serve(listener, Arc::new(self), certificates).boxed()
     }
 
     /// Number of tokens, if there is a file of them.

@@ -1,205 +1,29 @@
-//! The OpenAPI 3.1 document of our own API, made from the table of routes; and the same as OpenAPI 3.0, which older generators read.
+//! The OpenAPI 3.1 document of our own API; and the same as OpenAPI 3.0, which older generators read.
 //!
-//! A line of the table has the description of its endpoint, and the schemas are those of the types that are answered; every answer
-//! that the tests get is compared with what the document says of it.
+//! The document is a file, which a test writes from the table of routes: a line of the table has the description of its endpoint, and
+//! the schemas are those of the types that are answered; every answer that the tests get is compared with what the document says
+//! of it. What writes it is no part of the daemon.
 
 pub mod bodies;
 pub mod operation;
+#[cfg(test)]
+mod own;
+#[cfg(any(test, feature = "testing"))]
 pub mod schemas;
+#[cfg(any(test, feature = "testing"))]
+pub mod write;
 
-use schemars::SchemaGenerator;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use self::operation::{DescribedEndpoint, Parameter, parameter};
-use super::problem::ProblemKind;
-use super::routes::OWN;
-
-/// Problems of every endpoint that needs a token and asks Redis.
-const ALWAYS: [ProblemKind; 9] = [
-    ProblemKind::BadRequest,
-    ProblemKind::Unauthorized,
-    ProblemKind::Forbidden,
-    ProblemKind::TooMany,
-    ProblemKind::Unexpected,
-    ProblemKind::Refused,
-    ProblemKind::Unavailable,
-    ProblemKind::OutcomeUnknown,
-    ProblemKind::Stopping,
-];
-
-/// An API that is to be described.
-pub struct ApiDescription {
-    /// The name of the API.
-    pub title: &'static str,
-    /// The tag of its operations.
-    pub tag: &'static str,
-    /// The purpose.
-    pub description: &'static str,
-    /// Parameters of paths and queries.
-    pub parameters: &'static [Parameter],
-}
-
-/// Writes the document of an API with these endpoints. `schemas` may have types already that no answer names.
-pub fn write<'a>(
-    about: &ApiDescription,
-    endpoints: impl Iterator<Item = DescribedEndpoint<'a>>,
-    mut schemas: SchemaGenerator,
-) -> Value {
-    let mut paths: Map<String, Value> = Map::new();
-    for endpoint in endpoints {
-        let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
-        path[endpoint.method.as_str().to_lowercase()] = endpoint.write(about.tag, about.parameters, &mut schemas);
-    }
-    json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": about.title,
-            "version": env!("CARGO_PKG_VERSION"),
-            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
-            "description": about.description,
-        },
-        "servers": [{ "url": "/" }],
-        "security": [{ "token": [] }],
-        "paths": paths,
-        "components": {
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": schemas::components(schemas),
-        },
-    })
-}
+#[cfg(test)]
+pub(crate) use self::own::document;
 
 /// The document.
-pub fn document() -> Value {
-    let endpoints = OWN.iter().filter_map(|route| {
-        let always: &[ProblemKind] = if route.open { &[] } else { &ALWAYS };
-        let operation = route.operation.as_ref()?;
-        Some(DescribedEndpoint {
-            name: route.name,
-            method: &route.method,
-            path: route.path,
-            open: route.open,
-            always,
-            operation,
-        })
-    });
-    write(&ABOUT, endpoints, schemas::generator())
-}
+pub(crate) const DOCUMENT: &str = include_str!("../openapi.json");
 
-/// The same as OpenAPI 3.0: nothing in the schemas needs more.
-pub fn document_3_0() -> Value {
-    let mut document = document();
+/// The document of version 3.1 as OpenAPI 3.0: nothing in the schemas needs more.
+pub(crate) fn older(mut document: Value) -> Value {
     document["openapi"] = json!("3.0.3");
     document["info"]["license"] = json!({ "name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0" });
     document
-}
-
-const ABOUT: ApiDescription = ApiDescription {
-    title: "delaybridge job queue",
-    tag: "jobs",
-    description: "Jobs with a due time, handed to consumers for a time to run. A consumer finishes the job, or it comes back. Times are \
-        milliseconds since 1970 by the clock of Redis.",
-    parameters: &[
-        parameter("topic", name, "Name of the topic"),
-        parameter("name", recurring_name, "Name of the recurring job"),
-        parameter("id", || json!({ "type": "string", "minLength": 3 }), "The job's id"),
-        parameter("token", token, "The token that `pop` answered with the job").required(),
-        parameter("count", count, "Maximum number of jobs; 1 if left out"),
-        parameter("ttr", duration, "Time to run instead of the job's own"),
-        parameter("ttr_ms", || millis(1), "The same in milliseconds"),
-        parameter("wait", duration, "Time to wait for the first job, at most 5m; 0 if left out"),
-        parameter("wait_ms", wait, "The same in milliseconds"),
-        parameter(
-            "delay",
-            duration,
-            "Delay until the job is ready; the topic's back-off if left out, if the attempt counts",
-        ),
-        parameter("delay_ms", || millis(0), "The same in milliseconds"),
-        parameter("count_attempt", || json!({ "type": "boolean" }), "Whether this attempt counts; true if left out"),
-        parameter("reason", || json!({ "type": "string" }), "The reason; kept with the job, 256 bytes at most"),
-        parameter("state", state, "State of the jobs; ready if left out"),
-        parameter("skip", || millis(0), "Jobs to pass over"),
-        parameter("limit", limit, "Maximum number; 100 if left out"),
-        parameter("force", || json!({ "type": "boolean" }), "Whether jobs in use are removed too; false if left out"),
-        parameter("after", name, "Only those after this name"),
-    ],
-};
-
-/// A topic, or several with commas between.
-fn name() -> Value {
-    json!({ "type": "string", "minLength": 1 })
-}
-
-fn recurring_name() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": 100 })
-}
-
-fn token() -> Value {
-    json!({ "type": "string", "minLength": 16, "maxLength": 16 })
-}
-
-fn count() -> Value {
-    json!({ "type": "integer", "minimum": 1, "maximum": delaybridge_jobs::MAX_POP })
-}
-
-fn limit() -> Value {
-    json!({ "type": "integer", "minimum": 1, "maximum": 100 })
-}
-
-fn duration() -> Value {
-    json!({ "type": "string", "description": "A duration with its unit: `500ms`, `30s`, `1h30m`, `7d`" })
-}
-
-fn millis(least: u64) -> Value {
-    json!({ "type": "integer", "format": "int64", "minimum": least })
-}
-
-fn wait() -> Value {
-    json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 300_000 })
-}
-
-fn state() -> Value {
-    json!({ "type": "string", "enum": ["delay", "ready", "reserved", "dead"] })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_route_is_described_and_nothing_else() {
-        let document = document();
-        let mut described = 0;
-        for route in OWN {
-            let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
-            assert_eq!(operation["operationId"], route.name);
-            assert_ne!(operation["summary"], "", "{}", route.name);
-            described += 1;
-        }
-        let listed: usize =
-            document["paths"].as_object().unwrap().values().map(|path| path.as_object().unwrap().len()).sum();
-        assert_eq!(listed, described);
-    }
-
-    /// Words and forms that OpenAPI 3.0 does not have.
-    #[test]
-    fn the_older_document_has_nothing_newer() {
-        let text = document_3_0().to_string();
-        for newer in
-            ["\"type\":[", "\"const\"", "\"prefixItems\"", "\"examples\"", "\"identifier\"", "\"null\"", "\"$defs\""]
-        {
-            assert!(!text.contains(newer), "{newer}");
-        }
-        assert!(text.starts_with("{\"openapi\":\"3.0.3\""));
-    }
-
-    #[test]
-    fn every_reference_leads_somewhere() {
-        let document = document();
-        let text = document.to_string();
-        for (at, _) in text.match_indices("#/components/schemas/") {
-            let name = text[at + 21..].split('"').next().unwrap();
-            assert!(document["components"]["schemas"].get(name).is_some(), "{name}");
-        }
-        assert!(!text.contains("\"description\":\"\""), "a parameter or an answer has no description");
-    }
 }

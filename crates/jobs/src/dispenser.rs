@@ -194,7 +194,11 @@ pub struct Dispensing {
 
 impl Dispensing {
     /// Serves until `stop`, then until nothing is outstanding. `heard` receives the messages of [`WAKE`](super::WAKE).
-    pub async fn run(mut self, mut heard: mpsc::Receiver<SubscriberEvent>, stop: CancellationToken) {
+    pub fn run(self, heard: mpsc::Receiver<SubscriberEvent>, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(self.serve(heard, stop))
+    }
+
+    async fn serve(mut self, mut heard: mpsc::Receiver<SubscriberEvent>, stop: CancellationToken) {
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut stopping, mut deaf) = (false, false);

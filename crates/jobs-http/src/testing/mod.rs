@@ -2,8 +2,10 @@
 
 mod client;
 mod conforms;
+mod current;
 mod odd_heads;
 
 pub use self::client::{Answer, Client};
 pub use self::conforms::check;
+pub use self::current::assert_current;
 pub use self::odd_heads::{ODD_HEADS, OddHead};

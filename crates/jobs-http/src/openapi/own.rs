@@ -1,0 +1,154 @@
+//! The description of our own API: its endpoints by the table of routes, and the parameters that they share.
+
+use serde_json::{Value, json};
+
+use super::schemas;
+use super::write::{ApiDescription, DescribedEndpoint, parameter, write};
+use crate::problem::ProblemKind;
+use crate::routes::OWN;
+
+/// Problems of every endpoint that needs a token and asks Redis.
+const ALWAYS: [ProblemKind; 9] = [
+    ProblemKind::BadRequest,
+    ProblemKind::Unauthorized,
+    ProblemKind::Forbidden,
+    ProblemKind::TooMany,
+    ProblemKind::Unexpected,
+    ProblemKind::Refused,
+    ProblemKind::Unavailable,
+    ProblemKind::OutcomeUnknown,
+    ProblemKind::Stopping,
+];
+
+/// The document.
+pub(crate) fn document() -> Value {
+    let endpoints = OWN.iter().filter_map(|route| {
+        let always: &[ProblemKind] = if route.open { &[] } else { &ALWAYS };
+        let operation = route.operation.as_ref()?;
+        Some(DescribedEndpoint {
+            name: route.name,
+            method: &route.method,
+            path: route.path,
+            open: route.open,
+            always,
+            operation,
+        })
+    });
+    write(&ABOUT, endpoints, schemas::generator())
+}
+
+const ABOUT: ApiDescription = ApiDescription {
+    title: "delaybridge job queue",
+    tag: "jobs",
+    description: "Jobs with a due time, handed to consumers for a time to run. A consumer finishes the job, or it comes back. Times are \
+        milliseconds since 1970 by the clock of Redis.",
+    parameters: &[
+        parameter("topic", name, "Name of the topic"),
+        parameter("name", recurring_name, "Name of the recurring job"),
+        parameter("id", || json!({ "type": "string", "minLength": 3 }), "The job's id"),
+        parameter("token", token, "The token that `pop` answered with the job").required(),
+        parameter("count", count, "Maximum number of jobs; 1 if left out"),
+        parameter("ttr", duration, "Time to run instead of the job's own"),
+        parameter("ttr_ms", || millis(1), "The same in milliseconds"),
+        parameter("wait", duration, "Time to wait for the first job, at most 5m; 0 if left out"),
+        parameter("wait_ms", wait, "The same in milliseconds"),
+        parameter(
+            "delay",
+            duration,
+            "Delay until the job is ready; the topic's back-off if left out, if the attempt counts",
+        ),
+        parameter("delay_ms", || millis(0), "The same in milliseconds"),
+        parameter("count_attempt", || json!({ "type": "boolean" }), "Whether this attempt counts; true if left out"),
+        parameter("reason", || json!({ "type": "string" }), "The reason; kept with the job, 256 bytes at most"),
+        parameter("state", state, "State of the jobs; ready if left out"),
+        parameter("skip", || millis(0), "Jobs to pass over"),
+        parameter("limit", limit, "Maximum number; 100 if left out"),
+        parameter("force", || json!({ "type": "boolean" }), "Whether jobs in use are removed too; false if left out"),
+        parameter("after", name, "Only those after this name"),
+    ],
+};
+
+/// A topic, or several with commas between.
+fn name() -> Value {
+    json!({ "type": "string", "minLength": 1 })
+}
+
+fn recurring_name() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": 100 })
+}
+
+fn token() -> Value {
+    json!({ "type": "string", "minLength": 16, "maxLength": 16 })
+}
+
+fn count() -> Value {
+    json!({ "type": "integer", "minimum": 1, "maximum": delaybridge_jobs::MAX_POP })
+}
+
+fn limit() -> Value {
+    json!({ "type": "integer", "minimum": 1, "maximum": 100 })
+}
+
+fn duration() -> Value {
+    json!({ "type": "string", "description": "A duration with its unit: `500ms`, `30s`, `1h30m`, `7d`" })
+}
+
+fn millis(least: u64) -> Value {
+    json!({ "type": "integer", "format": "int64", "minimum": least })
+}
+
+fn wait() -> Value {
+    json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 300_000 })
+}
+
+fn state() -> Value {
+    json!({ "type": "string", "enum": ["delay", "ready", "reserved", "dead"] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_the_document_is_current() {
+        crate::testing::assert_current(env!("CARGO_MANIFEST_DIR"), "openapi.json", &document());
+    }
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let document = document();
+        let mut described = 0;
+        for route in OWN {
+            let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+            assert_eq!(operation["operationId"], route.name);
+            assert_ne!(operation["summary"], "", "{}", route.name);
+            described += 1;
+        }
+        let listed: usize =
+            document["paths"].as_object().unwrap().values().map(|path| path.as_object().unwrap().len()).sum();
+        assert_eq!(listed, described);
+    }
+
+    /// Words and forms that OpenAPI 3.0 does not have.
+    #[test]
+    fn the_older_document_has_nothing_newer() {
+        let text = crate::openapi::older(document()).to_string();
+        for newer in
+            ["\"type\":[", "\"const\"", "\"prefixItems\"", "\"examples\"", "\"identifier\"", "\"null\"", "\"$defs\""]
+        {
+            assert!(!text.contains(newer), "{newer}");
+        }
+        assert!(text.starts_with("{\"openapi\":\"3.0.3\""));
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let document = document();
+        let text = document.to_string();
+        for (at, _) in text.match_indices("#/components/schemas/") {
+            let name = text[at + 21..].split('"').next().unwrap();
+            assert!(document["components"]["schemas"].get(name).is_some(), "{name}");
+        }
+        assert!(!text.contains("\"description\":\"\""), "a parameter or an answer has no description");
+    }
+}

@@ -1,0 +1,153 @@
+//! The writer of an OpenAPI document, from the lines of a table of routes.
+
+use hyper::Method;
+use schemars::SchemaGenerator;
+use serde_json::{Map, Value, json};
+
+use super::operation::{Operation, Success};
+use super::schemas;
+use crate::problem::ProblemKind;
+
+/// Problems of every endpoint that reads a body.
+const OF_A_BODY: [ProblemKind; 3] = [ProblemKind::TooLarge, ProblemKind::MediaType, ProblemKind::TooSlow];
+
+/// An API that is to be described.
+pub struct ApiDescription {
+    /// The name of the API.
+    pub title: &'static str,
+    /// The tag of its operations.
+    pub tag: &'static str,
+    /// The purpose.
+    pub description: &'static str,
+    /// Parameters of paths and queries.
+    pub parameters: &'static [Parameter],
+}
+
+/// Writes the document of an API with these endpoints. `schemas` may have types already that no answer names.
+pub fn write<'a>(
+    about: &ApiDescription,
+    endpoints: impl Iterator<Item = DescribedEndpoint<'a>>,
+    mut schemas: SchemaGenerator,
+) -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for endpoint in endpoints {
+        let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
+        path[endpoint.method.as_str().to_lowercase()] = endpoint.write(about.tag, about.parameters, &mut schemas);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": about.title,
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+            "description": about.description,
+        },
+        "servers": [{ "url": "/" }],
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": schemas::components(schemas),
+        },
+    })
+}
+
+/// A parameter of a path or a query.
+pub struct Parameter {
+    name: &'static str,
+    description: &'static str,
+    schema: fn() -> Value,
+    required: bool,
+}
+
+/// A parameter; in a path every one is required.
+pub const fn parameter(name: &'static str, schema: fn() -> Value, description: &'static str) -> Parameter {
+    Parameter { name, description, schema, required: false }
+}
+
+impl Parameter {
+    /// The same, required in a query too.
+    pub const fn required(self) -> Parameter {
+        Parameter { required: true, ..self }
+    }
+
+    fn described(&self, place: &str) -> Value {
+        json!({
+            "name": self.name,
+            "in": place,
+            "required": self.required || place == "path",
+            "description": self.description,
+            "schema": (self.schema)(),
+        })
+    }
+}
+
+/// An endpoint of a document.
+pub struct DescribedEndpoint<'a> {
+    /// The name of the operation.
+    pub name: &'a str,
+    /// The method.
+    pub method: &'a Method,
+    /// The path, with `{names}`.
+    pub path: &'a str,
+    /// Whether it needs no token.
+    pub open: bool,
+    /// Problems beside those of the operation.
+    pub always: &'a [ProblemKind],
+    /// The description.
+    pub operation: &'a Operation,
+}
+
+impl DescribedEndpoint<'_> {
+    /// The endpoint in the terms of OpenAPI.
+    fn write(&self, tag: &str, parameters: &[Parameter], schemas: &mut SchemaGenerator) -> Value {
+        let operation = self.operation;
+        let names = self.path.split('{').skip(1).filter_map(|part| part.split('}').next());
+        let asked = names.map(|name| (name, "path")).chain(operation.query.iter().map(|name| (*name, "query")));
+        let known = |(name, place): (&str, &str)| {
+            Some(parameters.iter().find(|parameter| parameter.name == name)?.described(place))
+        };
+        let mut described = json!({
+            "operationId": self.name,
+            "tags": [tag],
+            "summary": operation.summary,
+            "parameters": asked.filter_map(known).collect::<Vec<_>>(),
+            "responses": self.responses(schemas),
+        });
+        if !operation.description.is_empty() {
+            described["description"] = json!(operation.description);
+        }
+        if let Some((media_type, schema)) = operation.body {
+            let content = json!({ media_type: { "schema": (schema.add)(schemas) } });
+            described["requestBody"] = json!({ "required": true, "content": content });
+        }
+        if self.open {
+            described["security"] = json!([]);
+        }
+        described
+    }
+
+    fn responses(&self, schemas: &mut SchemaGenerator) -> Map<String, Value> {
+        let mut responses = Map::new();
+        for Success { status, description, schema } in self.operation.answers.iter().flatten() {
+            let mut answer = json!({ "description": description });
+            if let Some(schema) = schema {
+                answer["content"] = json!({ self.operation.media_type: { "schema": (schema.add)(schemas) } });
+            }
+            responses.insert(status.to_string(), answer);
+        }
+        let of_body: &[ProblemKind] = if self.operation.body.is_some() { &OF_A_BODY } else { &[] };
+        for kind in self.always.iter().chain(self.operation.problems).chain(of_body) {
+            let answer = responses.entry(kind.status().as_str().to_owned()).or_insert_with(|| {
+                json!({
+                    "description": "",
+                    "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+                })
+            });
+            let described = answer["description"].as_str().unwrap_or_default();
+            let more = if described.is_empty() { String::new() } else { format!("{described}; ") };
+            answer["description"] = json!(format!("{more}{}: {}", kind.as_str(), kind.title()));
+        }
+        responses
+    }
+}
