@@ -7,12 +7,9 @@
 //! Redis     lease    codec     templates  sink      retry     Redis
 //! ```
 //!
-//! `decode` is the crate `redisson_codecs`. `operate` has the use cases of operators; `cli` parses arguments and
+//! `decode` is the crate `redisson_codecs`. The crate `ops` has the use cases of operators; the crate `cli` parses arguments and
 //! prints.
 //!
 //! `ARCHITECTURE.md` states the invariants; the numbered guarantees (R1 to R9) in comments and tests are defined there.
 
-pub mod config_tests;
-
-pub mod app;
-pub mod cli;
+pub use delaybridge_app as app;

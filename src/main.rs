@@ -4,9 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use clap::Parser;
+use delaybridge::app;
 use delaybridge::app::ConfigFile;
-use delaybridge::cli::{Cli, Command, Failed, Global, RunArgs};
-use delaybridge::{app, cli};
+use delaybridge_cli as cli;
+use delaybridge_cli::{Cli, Command, Failed, Global, RunArgs};
 use delaybridge_telemetry as telemetry;
 use tokio::runtime::{Builder, Runtime};
 

@@ -1,7 +1,7 @@
 //! One element for a person: a line for each fact.
 
-use crate::cli::errors::explain;
-use crate::cli::show;
+use crate::errors::explain;
+use crate::show;
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::element::{Detail, FoundElement};
 use delaybridge_ops::peek::PeekState;

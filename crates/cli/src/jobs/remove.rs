@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::open::open;
-use crate::cli::{Failed, Global, answer};
+use crate::{Failed, Global, answer};
 use delaybridge_jobs::Topic;
 use delaybridge_ops::jobs::failed;
 use delaybridge_ops::plural;

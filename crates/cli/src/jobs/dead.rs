@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::args::OfTopic;
 use super::open::{confirmed, open};
 use super::text;
-use crate::cli::{Failed, Global, answer};
+use crate::{Failed, Global, answer};
 use delaybridge_jobs::{JobId, JobState, LocalId, Topic};
 use delaybridge_ops::plural;
 

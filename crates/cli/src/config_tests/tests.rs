@@ -194,7 +194,7 @@ fn a_file_without_a_configuration_or_cases_says_so() {
 
 #[test]
 fn the_example_is_as_it_says() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let suite = read(&root.join("config.example.test.yaml"), Path::new("/nowhere"), &|_| None, &load);
     let outcomes = suite.unwrap_or_else(|problems| panic!("{problems}")).run();
     let wrong: Vec<_> = outcomes.iter().filter(|outcome| !outcome.ok).collect();

@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory};
 
 use super::Cli;
 
-const NOTE: &str = "<!-- Written by a test from src/cli; change it there. -->";
+const NOTE: &str = "<!-- Written by a test from crates/cli; change it there. -->";
 
 /// Every page with its path below `docs`: the index, and one page for each command.
 fn pages() -> BTreeMap<String, String> {
@@ -77,7 +77,7 @@ fn help(command: Command) -> String {
 
 #[test]
 fn the_pages_are_what_the_arguments_say() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let folder = docs.join("cli");
     std::fs::create_dir_all(&folder).unwrap();
     let pages = pages();

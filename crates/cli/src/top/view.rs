@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState, Wrap};
 
 use super::screen::{KeyAction, Screen, ScreenMode};
-use crate::cli::show::{absolute, relative};
+use crate::show::{absolute, relative};
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::overview::{QueueRow, SinkList, Sums, TopicInput};
 use delaybridge_ops::plural::{count, duration};

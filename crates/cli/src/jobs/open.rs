@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use crate::cli::{Failed, Global, load_queues};
+use crate::{Failed, Global, load_queues};
 use delaybridge_ops::jobs::Jobs;
 
 /// Connects to the job queue.

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::args::{FilterArgs, PaceArgs};
-use crate::cli::person::actor;
-use crate::cli::progress::ProgressLine;
-use crate::cli::remote::DaemonArgs;
-use crate::cli::{Failed, Global, answer, load};
+use crate::person::actor;
+use crate::progress::ProgressLine;
+use crate::remote::DaemonArgs;
+use crate::{Failed, Global, answer, load};
 use delaybridge_ops::Session;
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::dead::{self, Broken, BrokenFile, Imported, Letters};

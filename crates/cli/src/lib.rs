@@ -11,6 +11,7 @@ mod check;
 mod choice;
 mod completions;
 mod config;
+pub mod config_tests;
 mod conformance;
 mod dead;
 mod decode;

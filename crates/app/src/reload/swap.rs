@@ -17,9 +17,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::plan::Plan;
-use crate::app::group::Group;
-use crate::app::sinks::{ByName, Sinks};
-use crate::app::tasks::forward;
+use crate::group::Group;
+use crate::sinks::{ByName, Sinks};
+use crate::tasks::forward;
 use delaybridge_model::{Config, QueueSpec};
 use delaybridge_pipeline::active::ActiveQueue;
 use delaybridge_pipeline::process::Process;

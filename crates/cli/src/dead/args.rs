@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::Failed;
-use crate::cli::remote::DaemonArgs;
+use crate::Failed;
+use crate::remote::DaemonArgs;
 use delaybridge_ops::dead::{FieldIs, Filter, Letters, Pace};
 use delaybridge_ops::pause;
 

@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args};
 
 use super::args::{delay, time};
 use super::open::open;
-use crate::cli::{Failed, Global, answer, input, show};
+use crate::{Failed, Global, answer, input, show};
 use delaybridge_jobs::{Due, JobChange, JobId, MAX_PRIORITY};
 
 /// Change the due time, the priority or the body of a job that waits.

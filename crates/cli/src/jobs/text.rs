@@ -1,7 +1,7 @@
 //! Jobs and topics as a person reads them.
 
-use crate::cli::show;
-use crate::cli::table::TextTable;
+use crate::show;
+use crate::table::TextTable;
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::jobs::{
     AddedJobs, ExportedJobs, FoundJobs, ImportedElements, JobDetail, TopicLimits, TopicState, TopicStates,
@@ -58,7 +58,7 @@ fn whole(job: &JobDetail, now_ms: i64) -> String {
     text
 }
 
-pub(in crate::cli) fn list(found: &FoundJobs) -> String {
+pub(crate) fn list(found: &FoundJobs) -> String {
     if found.jobs.is_empty() {
         return "no jobs\n".to_owned();
     }
@@ -79,7 +79,7 @@ pub(in crate::cli) fn list(found: &FoundJobs) -> String {
     table.render()
 }
 
-pub(in crate::cli) fn topics(found: &TopicStates) -> String {
+pub(crate) fn topics(found: &TopicStates) -> String {
     if found.topics.is_empty() {
         return "no topics\n".to_owned();
     }
