@@ -300,6 +300,42 @@ async fn unique_keys_have_limits_and_damage_to_them_holds_nobody_off() {
     assert!(jobs.add(&topic(), vec![unique("d", minute)]).await.expect("add")[0].held, "it may be held");
 }
 
+/// The time of a key may be ten years, and its job is done at once.
+#[tokio::test]
+async fn unique_keys_that_no_job_holds_do_not_pile_up() {
+    let mut rig = Rig::start().await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    let unique = |n: usize, until| {
+        let (key, lasts) = (n.to_string().parse().expect("a key"), Duration::from_secs(10 * 365 * 86_400));
+        NewJob { unique: Some(Unique { key, lasts, until }), ..job("x") }
+    };
+    for until in [UniqueUntil::Finished, UniqueUntil::Expired] {
+        rig.begin(NOW).await;
+        for first in (0..10_000).step_by(50) {
+            let added = jobs.add(&topic(), (first..first + 50).map(|n| unique(n, until)).collect()).await.expect("add");
+            // One of a hundred stays, and its key with it.
+            for job in added.iter().skip(usize::from(first % 100 == 0)) {
+                jobs.delete(&job.id).await.expect("delete");
+            }
+        }
+        let kept = rig.snapshot().await.unique.len();
+        match until {
+            UniqueUntil::Expired => assert_eq!(kept, 10_000, "they are held for all of their time"),
+            UniqueUntil::Finished => assert!(kept < 1_000, "{kept} keys for 100 jobs"),
+        }
+        for _ in 0..200 {
+            jobs.tick(&topic(), 100).await.expect("tick");
+        }
+        let seen = rig.snapshot().await;
+        let held: Vec<_> = (0..10_000).step_by(100).map(|n| n.to_string()).collect();
+        assert!(held.iter().all(|key| seen.unique.contains_key(key)), "a key is gone that a job holds");
+        assert_eq!(seen.unique.len(), seen.holders.len());
+        if until == UniqueUntil::Finished {
+            assert!(seen.unique.len() < 120, "{} keys for 100 jobs", seen.unique.len());
+        }
+    }
+}
+
 #[tokio::test]
 async fn unique_keys_in_a_key_of_another_program_are_not_touched() {
     let mut rig = Rig::start().await;

@@ -1,7 +1,7 @@
 //! The expected behaviour of the job queue, in plain Rust: one job is one value in one place, and every move is a
 //! function.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::model_recurring::Recurring;
 use super::rig::Snapshot;
@@ -44,6 +44,8 @@ pub struct Model {
     pub gone: BTreeMap<String, i64>,
     /// The unique keys: the end of the time, whether the key is free as soon as the job is gone, the job.
     pub keys: BTreeMap<String, (i64, bool, String)>,
+    /// Those that no job held at some time since they were added.
+    pub free_keys: BTreeSet<String>,
     pub recurring: BTreeMap<String, Recurring>,
     /// Number of definitions so far.
     pub generations: u64,
@@ -176,7 +178,7 @@ impl Model {
 
     /// Adds jobs; returns the outcome of each, or `None` if the topic is full.
     pub fn add(&mut self, jobs: &[(String, Job)]) -> Option<Vec<AddVerdict>> {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let mut keys: BTreeMap<&String, (i64, bool, String)> = BTreeMap::new();
         let mut verdicts = Vec::new();
         for (id, job) in jobs {
@@ -204,6 +206,7 @@ impl Model {
         if !keys.is_empty() {
             self.free(2 * keys.len());
         }
+        self.free_keys.retain(|key| !keys.contains_key(key));
         self.keys.extend(keys.into_iter().map(|(key, held)| (key.clone(), held)));
         for ((id, job), verdict) in jobs.iter().zip(&verdicts) {
             if *verdict == AddVerdict::Created {
@@ -370,6 +373,7 @@ impl Model {
         self.jobs.clear();
         self.gone.clear();
         self.keys.clear();
+        self.free_keys.clear();
         self.recurring.clear();
         self.paused = false;
         Some(removed as u64)
@@ -435,7 +439,7 @@ impl Model {
     }
 
     /// Checks that Redis contains exactly this, and every job is in exactly one place.
-    pub fn check(&self, seen: &Snapshot) {
+    pub fn check(&mut self, seen: &Snapshot) {
         let map = |rows: Vec<(i64, String)>| rows.into_iter().map(|(at, id)| (id, at)).collect::<BTreeMap<_, _>>();
         assert_eq!(seen.due, map(self.due()), "due");
         let rank = |(id, job): (&String, &Job)| match job.place {
@@ -446,6 +450,12 @@ impl Model {
         assert_eq!(seen.reserved, map(self.reserved()), "reserved");
         assert_eq!(seen.dead, map(self.dead()), "dead");
         assert_eq!(seen.gone, self.gone, "remembered");
+        // One that no job held at some time may have been found by a sample, and be gone. Until then a new job with the id holds it.
+        let is_free = |(until, finished, id): &(i64, bool, String)| {
+            *until <= self.now || *finished && !self.jobs.contains_key(id)
+        };
+        self.free_keys.extend(self.keys.iter().filter(|(_, held)| is_free(held)).map(|(key, _)| key.clone()));
+        self.keys.retain(|key, _| !self.free_keys.contains(key) || seen.unique.contains_key(key));
         let ends = self.keys.iter().map(|(key, (until, ..))| (key.clone(), *until)).collect();
         assert_eq!(seen.unique, ends, "unique keys");
         let letter = |finished: &bool| if *finished { 'f' } else { 'e' };

@@ -21,6 +21,7 @@
 
 --#include limit.lua
 --#include priority.lua
+--#include free_keys.lua
 
 -- The most unique keys of a topic.
 local MAX_KEYS = 1000000
@@ -96,7 +97,9 @@ if new == 0 then
 end
 -- Keys whose time is over, of which twice as many are removed as are added.
 local over = keys[1] and typed(UNIQUE, 'ZCOUNT', '-inf', ms(now)) or 0
-if keys[1] and typed(UNIQUE, 'ZCARD') - over + #keys / 2 > MAX_KEYS then return {'keys', now, MAX_KEYS} end
+-- A sample of twice as many as are added: so those that no job holds stay about as many as those that are held.
+local free = keys[1] and free_keys(math.min(#keys, 200)) or {}
+if keys[1] and typed(UNIQUE, 'ZCARD') - over - #free + #keys / 2 > MAX_KEYS then return {'keys', now, MAX_KEYS} end
 -- A count costs a third of reading the first job with its score.
 local before = typed(DUE, 'ZCOUNT', '-inf', ms(earliest))
 if bad then return bad end
@@ -123,6 +126,10 @@ if keys[1] then
   if over > 0 then
     call('HDEL', HOLDERS, unpack(call('ZRANGE', UNIQUE, 0, over - 1)))
     call('ZREMRANGEBYRANK', UNIQUE, 0, over - 1)
+  end
+  if free[1] then
+    call('HDEL', HOLDERS, unpack(free))
+    call('ZREM', UNIQUE, unpack(free))
   end
   call('ZADD', UNIQUE, unpack(ends_of_keys))
   call('HSET', HOLDERS, unpack(keys))

@@ -12,6 +12,7 @@
 --#include types.lua
 --#include state.lua
 --#include moves.lua
+--#include free_keys.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -58,6 +59,11 @@ if topic[2] then
   if ended > 0 then
     call('HDEL', HOLDERS, unpack(call('ZRANGE', UNIQUE, 0, ended - 1)))
     call('ZREMRANGEBYRANK', UNIQUE, 0, ended - 1)
+  end
+  local free = free_keys(100)
+  if free[1] then
+    call('HDEL', HOLDERS, unpack(free))
+    call('ZREM', UNIQUE, unpack(free))
   end
   if call('ZCARD', UNIQUE) == 0 then call('HDEL', TOPIC, 'unique') end
 end
