@@ -116,6 +116,8 @@ public final class Broker {
   /** Writes line by line: all messages together may need more memory than there is. */
   private static void list(HttpExchange exchange, Queue queue, boolean taken) throws Exception {
     List<Long> ids = new ArrayList<>();
+    // A message that was accepted is moved to where a browser sees it by a task of the queue.
+    queue.flushExecutor();
     exchange.sendResponseHeaders(200, 0);
     try (Writer lines = new BufferedWriter(new OutputStreamWriter(exchange.getResponseBody(), StandardCharsets.UTF_8));
         LinkedListIterator<MessageReference> references = queue.browserIterator()) {
