@@ -7,6 +7,7 @@ mod dispenser;
 mod forwarding;
 mod limits;
 mod model;
+mod model_add;
 mod model_recurring;
 mod moving;
 mod planted;

@@ -162,61 +162,6 @@ impl Model {
         aged
     }
 
-    /// The job that holds a unique key.
-    fn holder(&self, key: &str) -> Option<String> {
-        let (until, finished, id) = self.keys.get(key)?;
-        (*until > self.now && (!finished || self.jobs.contains_key(id))).then(|| id.clone())
-    }
-
-    /// Removes unique keys whose time is over, the oldest first.
-    fn free(&mut self, most: usize) {
-        let mut over: Vec<_> = self.keys.iter().filter(|(_, (until, ..))| *until <= self.now).collect();
-        over.sort_by_key(|(key, (until, ..))| (*until, key.as_str()));
-        let over: Vec<String> = over.into_iter().take(most).map(|(key, _)| key.clone()).collect();
-        self.keys.retain(|key, _| !over.contains(key));
-    }
-
-    /// Adds jobs; returns the outcome of each, or `None` if the topic is full.
-    pub fn add(&mut self, jobs: &[(String, Job)]) -> Option<Vec<AddVerdict>> {
-        let mut seen = BTreeSet::new();
-        let mut keys: BTreeMap<&String, (i64, bool, String)> = BTreeMap::new();
-        let mut verdicts = Vec::new();
-        for (id, job) in jobs {
-            let known = self.jobs.contains_key(id)
-                || seen.contains(id)
-                || job.own && self.gone.get(id).is_some_and(|until| *until > self.now);
-            let key = job.unique.as_ref();
-            let holder =
-                key.and_then(|(key, ..)| keys.get(key).map(|(.., id)| id.clone()).or_else(|| self.holder(key)));
-            verdicts.push(match holder {
-                _ if known => AddVerdict::There,
-                Some(holder) => AddVerdict::Held(holder),
-                None => {
-                    seen.insert(id.clone());
-                    keys.extend(key.map(|(key, lasts, finished)| (key, (self.now + lasts, *finished, id.clone()))));
-                    AddVerdict::Created
-                }
-            });
-        }
-        let count = seen.len();
-        let there = self.jobs.values().filter(|job| !matches!(job.place, Place::Dead(_))).count();
-        if count > 0 && there + count > self.max_jobs {
-            return None;
-        }
-        if !keys.is_empty() {
-            self.free(2 * keys.len());
-        }
-        self.free_keys.retain(|key| !keys.contains_key(key));
-        self.keys.extend(keys.into_iter().map(|(key, held)| (key.clone(), held)));
-        for ((id, job), verdict) in jobs.iter().zip(&verdicts) {
-            if *verdict == AddVerdict::Created {
-                self.jobs.insert(id.clone(), job.clone());
-                self.added += 1;
-            }
-        }
-        Some(verdicts)
-    }
-
     /// Reserves jobs; returns them, and the numbers of jobs changed by time limits.
     pub fn pop(&mut self, token: &str, count: usize, ttr: Option<i64>) -> (Vec<String>, Aged) {
         let mut aged = self.come_back(2 * count + 10);
@@ -279,19 +224,30 @@ impl Model {
     }
 
     pub fn release(&mut self, id: &str, token: &str, delay: Option<i64>, counted: bool) -> Verdict {
-        if let Some(refused) = self.refused(id, token) {
-            return refused;
-        }
-        let due = self.now + delay.unwrap_or_else(|| if counted { self.wait(id) } else { 0 });
-        if !counted {
+        self.release_all([(id, token)], delay, counted).remove(0)
+    }
+
+    /// Releases several jobs. Dead ones are trimmed after the last: those that are too many are there until then.
+    pub fn release_all<'a>(
+        &mut self,
+        held: impl IntoIterator<Item = (&'a str, &'a str)>,
+        delay: Option<i64>,
+        counted: bool,
+    ) -> Vec<Verdict> {
+        let mut release = |(id, token)| {
+            if let Some(refused) = self.refused(id, token) {
+                return refused;
+            }
+            let due = self.now + delay.unwrap_or_else(|| if counted { self.wait(id) } else { 0 });
             let job = self.jobs.get_mut(id).expect("a job to release");
-            job.attempts = job.attempts.saturating_sub(1);
-        }
-        let verdict = self.give_back(id, due);
-        if verdict == Verdict::Dead {
+            job.attempts = job.attempts.saturating_sub(u32::from(!counted));
+            self.give_back(id, due)
+        };
+        let verdicts: Vec<_> = held.into_iter().map(&mut release).collect();
+        if verdicts.contains(&Verdict::Dead) {
             self.trim();
         }
-        verdict
+        verdicts
     }
 
     pub fn bury(&mut self, id: &str, token: &str) -> Verdict {

@@ -122,23 +122,18 @@ impl History<'_> {
                 let Some(done) = self.answered(done) else { return };
                 let done = done.expect("release");
                 self.note(format!("release {held:?} {delay} -> {done:?}"));
-                for ((id, token), done) in held.iter().zip(&done) {
-                    let got = match done {
-                        Ok((Settled::Done, due)) => {
-                            assert_eq!(*due, now + delay as i64, "{:?}", self.trace);
-                            Verdict::Done
-                        }
-                        Ok((Settled::Dead, _)) => Verdict::Dead,
-                        Ok((Settled::Expired, _)) => Verdict::Expired,
-                        Err(_) => verdict(done),
-                    };
-                    assert_eq!(
-                        got,
-                        self.model.release(id, token.as_str(), Some(delay as i64), true),
-                        "{:?}",
-                        self.trace
-                    );
-                }
+                let held = held.iter().map(|(id, token)| (id.as_str(), token.as_str()));
+                let expected = self.model.release_all(held, Some(delay as i64), true);
+                let got = done.iter().map(|done| match done {
+                    Ok((Settled::Done, due)) => {
+                        assert_eq!(*due, now + delay as i64, "{:?}", self.trace);
+                        Verdict::Done
+                    }
+                    Ok((Settled::Dead, _)) => Verdict::Dead,
+                    Ok((Settled::Expired, _)) => Verdict::Expired,
+                    Err(_) => verdict(done),
+                });
+                assert_eq!(got.collect::<Vec<_>>(), expected, "{:?}", self.trace);
             }
         }
     }
