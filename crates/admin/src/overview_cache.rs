@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -71,8 +72,9 @@ impl OverviewCache {
         if let Some(page) = pages.fresh(&which) {
             return Ok(page);
         }
+        let forgotten = pages.forgotten();
         let page = Arc::new(read(&which).await?);
-        pages.keep(which, &page);
+        pages.keep(which, &page, forgotten);
         Ok(page)
     }
 }
@@ -80,6 +82,8 @@ impl OverviewCache {
 /// Pages of one kind by the question.
 pub struct Pages<K, V> {
     kept: Mutex<HashMap<K, (Instant, Arc<V>)>>,
+    /// Number of times that everything was forgotten: what was read before is not kept after it.
+    forgotten: AtomicU64,
     lasts: Duration,
     /// One reader at a time: the others find its page afterwards.
     turn: Semaphore,
@@ -87,7 +91,7 @@ pub struct Pages<K, V> {
 
 impl<K: Hash + Eq, V> Pages<K, V> {
     fn new(lasts: Duration) -> Self {
-        Pages { kept: Mutex::default(), lasts, turn: Semaphore::new(1) }
+        Pages { kept: Mutex::default(), forgotten: AtomicU64::new(0), lasts, turn: Semaphore::new(1) }
     }
 
     fn fresh(&self, which: &K) -> Option<Arc<V>> {
@@ -95,15 +99,49 @@ impl<K: Hash + Eq, V> Pages<K, V> {
         kept.get(which).filter(|(at, _)| at.elapsed() < self.lasts).map(|(_, page)| page.clone())
     }
 
-    fn keep(&self, which: K, page: &Arc<V>) {
+    /// Keeps a page that was read after so many changes, if there was no other since.
+    fn keep(&self, which: K, page: &Arc<V>, forgotten: u64) {
         let mut kept = self.kept.lock();
+        if self.forgotten() != forgotten {
+            return;
+        }
         kept.retain(|_, (at, _)| at.elapsed() < self.lasts);
         if kept.len() < PAGES {
             kept.insert(which, (Instant::now(), page.clone()));
         }
     }
 
+    fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Relaxed)
+    }
+
     fn forget(&self) {
-        self.kept.lock().clear();
+        let mut kept = self.kept.lock();
+        self.forgotten.fetch_add(1, Ordering::Relaxed);
+        kept.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_read_before_a_change_is_not_shown_after_it() {
+        let cache = OverviewCache::default();
+        let read = async |paused: usize, changes: bool| {
+            let read = async |_: &String| {
+                // The change is made while the page is read.
+                if changes {
+                    cache.forget();
+                }
+                Ok(SinkPauses { asked: paused, ..SinkPauses::default() })
+            };
+            let page = cache.page(|cache| &cache.sinks, "out".to_owned(), read).await;
+            page.unwrap_or_else(|_| panic!("a page")).asked
+        };
+        assert_eq!(read(1, true).await, 1);
+        assert_eq!(read(2, false).await, 2, "the page of before the change");
+        assert_eq!(read(3, false).await, 2, "kept for all who look");
     }
 }
