@@ -20,7 +20,8 @@ const HEARTBEAT: u8 = 8;
 const HEAD: usize = 7;
 /// The byte behind a frame.
 const END: u8 = 0xce;
-/// A larger frame with a method or properties passes: no broker sends one unless it is told to, and the library refuses it.
+/// Maximum size of a frame that is examined, in bytes. A larger one passes unchanged: it is above every size that a broker
+/// offers by default, and the library refuses it.
 const LARGEST: usize = 16 << 20;
 /// Bytes of a header frame in front of its properties: class, weight, size of the body.
 const BEFORE_PROPERTIES: usize = 12;
