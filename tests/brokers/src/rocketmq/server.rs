@@ -23,6 +23,8 @@ const JAVA: &[&str] = &[
     "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
     "-XX:-UsePerfData",
+    // A machine with a full disk does not block tests.
+    "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
     "-Xms64m",
     "-Xmx512m",
     "-XX:MaxDirectMemorySize=256m",
