@@ -12,8 +12,11 @@ use hyper::{HeaderMap, Request};
 use super::problem::{Problem, ProblemKind};
 use delaybridge_telemetry::peer::Peer;
 
-/// Headers of a request that a proxy has passed on: it is not from this machine, although its connection is.
-const PROXIED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
+/// Headers of a request that a proxy has passed on: it is not from this machine, although its connection is. Those that begin with
+/// [`PROXIED_PREFIX`] are others.
+const PROXIED: [&str; 3] = ["forwarded", "via", "x-real-ip"];
+/// `X-Forwarded-For`, `-Host`, `-Proto`, `-Server` and others: some proxies add one of them alone.
+const PROXIED_PREFIX: &str = "x-forwarded-";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
@@ -35,7 +38,8 @@ pub fn heed_authority<B>(request: &mut Request<B>) {
 
 /// Whether the request comes from this machine, and from no page that only calls itself so.
 pub fn is_local(headers: &HeaderMap, peer: Peer) -> bool {
-    let proxied = PROXIED.iter().any(|name| headers.contains_key(*name));
+    let proxied =
+        headers.keys().any(|name| PROXIED.contains(&name.as_str()) || name.as_str().starts_with(PROXIED_PREFIX));
     peer.ip().is_loopback() && !proxied && is_called_by_address(headers)
 }
 

@@ -72,6 +72,9 @@ pub const ODD_HEADS: &[OddHead] = &[
     head("", b"host: localhost\r\nx-forwarded-for: 10.0.0.7\r\n", PASSED_ON),
     head("", b"host: localhost\r\nforwarded: for=127.0.0.1\r\n", PASSED_ON),
     head("", b"host: localhost\r\nx-real-ip: 127.0.0.1\r\n", PASSED_ON),
+    head("", b"host: localhost\r\nvia: 1.1 proxy\r\n", PASSED_ON),
+    head("", b"host: localhost\r\nX-Forwarded-Host: jobs.example\r\n", PASSED_ON),
+    head("", b"host: localhost\r\nx-forwarded-proto: https\r\n", PASSED_ON),
 ];
 
 impl OddHead {
