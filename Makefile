@@ -131,12 +131,12 @@ rpm: deb ## the same files as an rpm package, target/rpm/*.rpm
 rpm-test: rpm ## installs, verifies, upgrades and removes the rpm package below a folder
 	@scripts/release/rpm-test.sh
 
-release: audit ## archive, packages, bill of materials and checksums of a commit, in dist/
+release: audit ## archives, packages, chart, bill of materials and checksums of a commit, in dist/; TARGETS="arm64 musl" for other systems too
 	@scripts/setup.sh build release
-	@scripts/release/gather.sh
+	@TARGETS="$(TARGETS)" scripts/release/gather.sh
 
-sign: ## signs the checksums in dist/ with minisign; KEY=/path/to/minisign.key
-	@KEY="$(KEY)" scripts/release/sign.sh
+sign: ## signs the checksums in dist/; KEY=/path/to/minisign.key, COSIGN_KEY=/path/to/cosign.key, or both
+	@KEY="$(KEY)" COSIGN_KEY="$(COSIGN_KEY)" scripts/release/sign.sh
 
 draft: ## a draft of the release of this tag on the forge, of what is in dist/; needs gh
 	@scripts/release/draft.sh

@@ -1,12 +1,34 @@
 #!/usr/bin/env bash
-# Builds target/dist/release/delaybridge so that the same commit gives the same bytes in any directory, for the same
-# compilers and system libraries (docs/releasing.md).
+# Builds the release binary so that the same commit gives the same bytes in any directory, for the same compilers and system
+# libraries (docs/releasing.md): target/dist/release/delaybridge for this machine, target/dist/TRIPLE/release/delaybridge with
+# a target:
+#   build.sh arm64   for 64-bit ARM with glibc; needs g++-aarch64-linux-gnu
+#   build.sh musl    for this architecture and any distribution, linked statically; needs musl-tools
 #
 # What would differ is the paths that compilers write down for panics, assertions and debugging: they are replaced by
 # names of ours, in Rust and in the C of librdkafka, zstd, zlib and aws-lc. cargo's own way (trim-paths) is unstable.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
+
+# librdkafka's configure asks CC and CXX alone (its C++ is built, and not used: musl needs none of its own); the crates that compile C
+# find the compiler of a target by its name.
+options=() triple=
+case ${1:-} in
+  "") ;;
+  # With pages of 4 KiB, as the kernels of this machine have, jemalloc would not start on one with 64 KiB.
+  arm64) export JEMALLOC_SYS_WITH_LG_PAGE=16; triple=aarch64-unknown-linux-gnu cc=aarch64-linux-gnu-gcc cxx=aarch64-linux-gnu-g++ package=g++-aarch64-linux-gnu ;;
+  musl) triple=$(uname -m)-unknown-linux-musl cc=musl-gcc cxx=g++ package=musl-tools ;;
+  *) echo "build.sh: $1 is no target: arm64 and musl are, and none for this machine" >&2; exit 1 ;;
+esac
+if [ -n "$triple" ]; then
+  command -v "$cc" >/dev/null || { echo "build.sh: find $cc: apt install $package" >&2; exit 1; }
+  # OpenSSL of the other system is not here: it is linked in.
+  options=(--target "$triple" --features vendored-openssl)
+  export CC=$cc CXX=$cxx HOST_CC=${HOST_CC:-gcc} HOST_CXX=${HOST_CXX:-g++}
+  # For musl, Rust brings what a static binary starts with; musl-gcc would start it as a dynamic one.
+  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+fi
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export CARGO_TARGET_DIR=$PWD/target/dist
 
@@ -33,10 +55,15 @@ export CFLAGS="${c[*]}" CXXFLAGS="${c[*]}"
 DELAYBRIDGE_REVISION=${DELAYBRIDGE_REVISION:-$(git describe --always --dirty --abbrev=40 --exclude '*')}
 export DELAYBRIDGE_REVISION
 
-"${CARGO:-cargo}" build --release --locked --bin delaybridge
-scripts/release/hardening.sh "$CARGO_TARGET_DIR/release/delaybridge" >/dev/null
+"${CARGO:-cargo}" build --release --locked --bin delaybridge "${options[@]}"
+built=$CARGO_TARGET_DIR/${triple:+$triple/}release/delaybridge
+scripts/release/hardening.sh "$built" >/dev/null
+if [ "${1:-}" = musl ] && readelf --wide --program-headers "$built" | grep -q INTERP; then
+  echo "build.sh: link $built: it is not static" >&2
+  exit 1
+fi
 # crates/pipeline/src/fault_injection: the lies that tests plant are in debug builds alone.
-if grep -q DELAYBRIDGE_PLANT "$CARGO_TARGET_DIR/release/delaybridge"; then
+if grep -q DELAYBRIDGE_PLANT "$built"; then
   echo "build.sh: the release binary can be made to lie: it was built with debug assertions; see crates/pipeline/src/fault_injection" >&2
   exit 1
 fi

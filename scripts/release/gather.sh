@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Gathers a release in dist/: archive, packages for Debian and Fedora, bills of materials, provenance, checksums. The same commit gives the same files.
+# Gathers a release in dist/: archives, packages for Debian and Fedora, the chart, bills of materials, provenance, checksums. The same
+# commit gives the same files. TARGETS="arm64 musl" adds archives for other systems (build.sh).
 . "$(dirname "$0")/common.sh"
 
 # What is not committed would be in the binary and nowhere else.
@@ -14,16 +15,30 @@ mkdir dist
 cp "$(scripts/release/deb.sh)" dist/
 cp "$(scripts/release/rpm.sh)" dist/
 
-name=delaybridge-$version-$arch-linux
-folder=target/dist/$name
-rm -rf "$folder"
-mkdir -p "$folder"
-cp -r "$binary" README.md CHANGELOG.md LICENSE config.example.yaml docs deploy/systemd "$folder/"
-# The package has generated these from the binary already.
-cp -r target/deb/stage/{man,completions,THIRD-PARTY-LICENCES.txt} "$folder/"
-# Order, owners and times are given, and gzip's own time left out: the archive depends on the commit alone.
-tar -C target/dist --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
-  -c "$name" | gzip -9n >"dist/$name.tar.gz"
+# pack FOLDER NAME. Order, owners and times are given, and gzip's own time left out: an archive depends on the commit alone.
+pack() {
+  tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C "$1" -c "$2" | gzip -9n
+}
+# archive SYSTEM BINARY
+archive() {
+  local name=delaybridge-$version-$1
+  rm -rf "target/dist/$name"
+  mkdir -p "target/dist/$name"
+  cp -r "$2" README.md CHANGELOG.md LICENSE config.example.yaml docs deploy/systemd "target/dist/$name/"
+  # The package has generated these from the binary already.
+  cp -r target/deb/stage/{man,completions,THIRD-PARTY-LICENCES.txt} "target/dist/$name/"
+  pack target/dist "$name" >"dist/$name.tar.gz"
+}
+archive "$arch-linux" "$binary"
+for target in ${TARGETS:-}; do
+  scripts/release/build.sh "$target"
+  case $target in
+    arm64) archive arm64-linux target/dist/aarch64-unknown-linux-gnu/release/delaybridge ;;
+    musl) archive "$arch-linux-musl" "target/dist/$(uname -m)-unknown-linux-musl/release/delaybridge" ;;
+  esac
+done
+# What `helm package` writes, which cannot be told the time.
+pack deploy/helm delaybridge >"dist/delaybridge-chart-$version.tgz"
 
 scripts/release/sbom.sh >"dist/delaybridge-$version.cdx.json"
 scripts/release/spdx.sh "dist/delaybridge-$version.cdx.json" >"dist/delaybridge-$version.spdx.json"
