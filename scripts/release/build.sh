@@ -3,7 +3,7 @@
 # libraries (docs/releasing.md): target/dist/release/delaybridge for this machine, target/dist/TRIPLE/release/delaybridge with
 # a target:
 #   build.sh arm64   for 64-bit ARM with glibc; needs g++-aarch64-linux-gnu
-#   build.sh musl    for this architecture and any distribution, linked statically; needs musl-tools
+#   build.sh musl    for amd64 and any distribution, linked statically; needs musl-tools, on amd64
 #
 # What would differ is the paths that compilers write down for panics, assertions and debugging: they are replaced by
 # names of ours, in Rust and in the C of librdkafka, zstd, zlib and aws-lc. cargo's own way (trim-paths) is unstable.
@@ -18,7 +18,7 @@ case ${1:-} in
   "") ;;
   # With pages of 4 KiB, as the kernels of this machine have, jemalloc would not start on one with 64 KiB.
   arm64) export JEMALLOC_SYS_WITH_LG_PAGE=16; triple=aarch64-unknown-linux-gnu cc=aarch64-linux-gnu-gcc cxx=aarch64-linux-gnu-g++ package=g++-aarch64-linux-gnu ;;
-  musl) triple=$(uname -m)-unknown-linux-musl cc=musl-gcc cxx=g++ package=musl-tools ;;
+  musl) triple=x86_64-unknown-linux-musl cc=musl-gcc cxx=g++ package=musl-tools ;;
   *) echo "build.sh: $1 is no target: arm64 and musl are, and none for this machine" >&2; exit 1 ;;
 esac
 if [ -n "$triple" ]; then

@@ -19,8 +19,12 @@ maintainer=$(sed -n 's/^Maintainer: //p' deploy/debian/control)
 # crates holds no date, but would be recompiled with each, in the build of the tests too. dpkg uses the changelog's.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
-# Name and version of every crate with code in the binary: no build script, no procedural macro, no test.
+# Name and version of every crate with code in the binary: no build script, no procedural macro, no test. With OPENSSL_INSIDE also the
+# one that brings OpenSSL, which cargo takes for a tool of the build.
 crates() {
-  "$cargo" tree --locked --package delaybridge --edges normal,no-proc-macro --prefix none --format '{p}' |
-    sed 's/^\([^ ]*\) v\([^ ]*\).*/\1 \2/' | sort -u
+  {
+    "$cargo" tree --locked --package delaybridge --edges normal,no-proc-macro --prefix none --format '{p}' |
+      sed 's/^\([^ ]*\) v\([^ ]*\).*/\1 \2/'
+    [ -z "${OPENSSL_INSIDE:-}" ] || sed -n '/^name = "openssl-src"$/ { n; s/version = "\(.*\)"/openssl-src \1/p }' Cargo.lock
+  } | sort -u
 }

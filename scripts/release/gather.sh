@@ -19,23 +19,33 @@ cp "$(scripts/release/rpm.sh)" dist/
 pack() {
   tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C "$1" -c "$2" | gzip -9n
 }
-# archive SYSTEM BINARY
+# archive SYSTEM BINARY LICENCES
 archive() {
   local name=delaybridge-$version-$1
   rm -rf "target/dist/$name"
   mkdir -p "target/dist/$name"
   cp -r "$2" README.md CHANGELOG.md LICENSE config.example.yaml docs deploy/systemd "target/dist/$name/"
   # The package has generated these from the binary already.
-  cp -r target/deb/stage/{man,completions,THIRD-PARTY-LICENCES.txt} "target/dist/$name/"
+  cp -r target/deb/stage/{man,completions} "target/dist/$name/"
+  cp "$3" "target/dist/$name/THIRD-PARTY-LICENCES.txt"
   pack target/dist "$name" >"dist/$name.tar.gz"
 }
-archive "$arch-linux" "$binary"
+archive "$arch-linux" "$binary" target/deb/stage/THIRD-PARTY-LICENCES.txt
 for target in ${TARGETS:-}; do
   scripts/release/build.sh "$target"
+  licences=target/dist/licences-$target.txt
+  # OpenSSL is inside, and its fixes need a new release: it has to be in the notices and in a bill.
+  OPENSSL_INSIDE=1 scripts/release/licences.sh >"$licences"
   case $target in
-    arm64) archive arm64-linux target/dist/aarch64-unknown-linux-gnu/release/delaybridge ;;
-    musl) archive "$arch-linux-musl" "target/dist/$(uname -m)-unknown-linux-musl/release/delaybridge" ;;
+    arm64) system=arm64-linux triple=aarch64-unknown-linux-gnu ;;
+    musl)
+      system=amd64-linux-musl triple=x86_64-unknown-linux-musl
+      printf '\n==== the C library musl\n\n' >>"$licences"
+      cat /usr/share/doc/musl-dev/copyright >>"$licences"
+      ;;
   esac
+  archive $system target/dist/$triple/release/delaybridge "$licences"
+  OPENSSL_INSIDE=1 scripts/release/sbom.sh >"dist/delaybridge-$version-$system.cdx.json"
 done
 # What `helm package` writes, which cannot be told the time.
 pack deploy/helm delaybridge >"dist/delaybridge-chart-$version.tgz"

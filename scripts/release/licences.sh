@@ -5,7 +5,7 @@
 # all crates that have it word for word.
 . "$(dirname "$0")/common.sh"
 
-list=$("$cargo" metadata --locked --format-version 1 | jq --raw-output --rawfile crates <(crates) '
+list=$("$cargo" metadata --locked --format-version 1 ${OPENSSL_INSIDE:+--features vendored-openssl} | jq --raw-output --rawfile crates <(crates) '
   ([$crates | split("\n")[] | select(. != "") | {(.): true}] | add) as $inside
   | .packages[] | select($inside["\(.name) \(.version)"] and .source != null)
   | [ "\(.name) \(.version)", .license // "an unknown licence", (.manifest_path | rtrimstr("/Cargo.toml")) ] | @tsv')

@@ -10,6 +10,7 @@ folder=${1:?a folder of files}
 # Names and sums, before the files that are made of them.
 (cd "$folder" && sha256sum -- *) |
   jq --raw-input --null-input --sort-keys --arg repository $repository --arg version "$version" --arg arch "$arch" \
+    --arg command "make release${TARGETS:+ TARGETS=\"$TARGETS\"}" \
     --arg commit "$(git rev-parse HEAD)" --arg lock "$(sha256sum Cargo.lock | cut -d ' ' -f 1)" \
     --arg builder "${BUILDER:-$repository/blob/main/docs/releasing.md#steps}" \
     --arg rustc "$(rustc --version)" --arg cc "$(cc --version | head -1)" --arg debian "$(. /etc/os-release && echo "$PRETTY_NAME")" '
@@ -20,7 +21,7 @@ folder=${1:?a folder of files}
       predicate: {
         buildDefinition: {
           buildType: ($repository + "/blob/main/docs/releasing.md"),
-          externalParameters: { command: "make release", ref: ("refs/tags/v" + $version), repository: $repository },
+          externalParameters: { command: $command, ref: ("refs/tags/v" + $version), repository: $repository },
           internalParameters: { architecture: $arch, cc: $cc, rustc: $rustc, system: $debian },
           resolvedDependencies: [
             { uri: ("git+" + $repository), digest: { gitCommit: $commit } },

@@ -10,7 +10,7 @@ checksums() {
   awk -F'"' '/^name = /{n=$2} /^version = /{v=$2} /^checksum = /{print n, v, $2}' Cargo.lock
 }
 
-"$cargo" metadata --locked --format-version 1 |
+"$cargo" metadata --locked --format-version 1 ${OPENSSL_INSIDE:+--features vendored-openssl} |
   jq --sort-keys --rawfile crates <(crates) --rawfile sums <(checksums) \
     --arg version "$version" --arg time "$(date --utc --date="@$SOURCE_DATE_EPOCH" +%FT%TZ)" '
     def lines($text): $text | split("\n")[] | select(. != "");
