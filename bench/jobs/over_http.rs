@@ -76,7 +76,7 @@ pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
 fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
     let media_type = if body.is_empty() { "" } else { "content-type: text/plain\r\n" };
     let length = body.len();
-    format!("{method} {path} HTTP/1.1\r\nhost: bench\r\n{media_type}content-length: {length}\r\n\r\n{body}")
+    format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{media_type}content-length: {length}\r\n\r\n{body}")
         .into_bytes()
 }
 
