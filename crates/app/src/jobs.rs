@@ -233,7 +233,7 @@ async fn fire(queue: &JobQueue, topic: &Topic, events: &JobEvents) -> Result<(),
     let due = queue.due_recurring(topic).await.map_err(|error| format!("read the recurring jobs: {error}"))?;
     let mut problem = match due.unreadable {
         0 => None,
-        n => Some(format!("{n} recurring jobs are of another version, which alone can fire them")),
+        n => Some(format!("{n} due recurring jobs cannot be read; the version that wrote them can fire them")),
     };
     for firing in due.firings {
         match queue.fire(topic, &firing).await {

@@ -55,7 +55,7 @@ pub fn rights() -> Vec<Grant> {
         Grant::on(keys(&[UNIQUE]), [ZADD, ZCARD, ZCOUNT, ZRANDMEMBER, ZRANGE, ZREM, ZREMRANGEBYRANK, ZSCORE]),
         Grant::on(keys(&[HOLDERS]), [HDEL, HGET, HMGET, HSET]),
         Grant::on(keys(&[FIRINGS]), [ZADD, ZRANGE, ZRANGEBYSCORE, ZREM, ZSCORE]),
-        Grant::on(keys(&[RECURRING]), [HDEL, HGET, HKEYS, HLEN, HSET, HSTRLEN]),
+        Grant::on(keys(&[RECURRING]), [HDEL, HEXISTS, HGET, HKEYS, HLEN, HSET, HSTRLEN]),
         Grant::on(keys(&[DUE, RESERVED, DEAD]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREM, ZSCORE]),
         Grant::on(keys(&[RESERVED, DEAD]), [ZRANGEBYSCORE]),
         Grant::on(keys(&[RESERVED]), [ZREMRANGEBYRANK]),

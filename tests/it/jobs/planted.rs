@@ -223,7 +223,10 @@ const BUGS: &[(&str, &[Patch])] = &[
             "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, URGENT)",
         )],
     ),
-    ("a firing is fired twice", &[("recurring_fire", "tonumber(next_ms) ~= firing or ", "")]),
+    (
+        "a firing is fired twice",
+        &[("recurring_fire", "math.max(math.ceil(tonumber(next_ms)), -2 ^ 63) ~= firing or ", "")],
+    ),
     ("a firing comes again", &[("recurring_fire", "else call('ZADD', FIRINGS, ARGV[9], name) end", "end")]),
     ("a firing is early", &[("recurring_fire", " or firing > now then", " then")]),
     (

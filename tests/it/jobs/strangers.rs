@@ -76,3 +76,44 @@ async fn a_name_that_is_no_utf8_stops_no_clock_and_what_cannot_be_read_is_shown(
     let (code, refused) = run("jobs add mails --id good --body other");
     assert!(code == Some(1) && refused.contains("other bodies"), "{code:?}: {refused}");
 }
+
+#[tokio::test]
+async fn what_is_no_recurring_job_keeps_none_from_firing() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (firings, recurring) = ("delaybridge:jobs:firings:{mails}", "delaybridge:jobs:recurring:{mails}");
+    // More strays than recurring jobs that a topic may have, a name that is no text, and a definition that means nothing.
+    let strays: Vec<_> = (0..1_500).map(|n| (1, format!("stray-{n}"))).collect();
+    let _: () = redis.zadd_multiple(firings, &strays).await.expect("strays");
+    for name in [&b"\xff\xfe"[..], b"odd"] {
+        let _: () = redis.zadd(firings, name, 0).await.expect("an odd name");
+        let _: () = redis.hset(recurring, name, [&b"\x01"[..], &[255; 40]].concat()).await.expect("an odd definition");
+    }
+    let (mut daemon, _) = start(&server, "", "").await;
+    daemon.expect_log("2 due recurring jobs cannot be read");
+    let run = |words: &[&str]| {
+        let output = cli(daemon.config(), words);
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{words:?}: {text}");
+        text
+    };
+    for name in ["whole", "split"] {
+        run(&["jobs", "recurring", "set", "mails", name, "--cron", "0 3 1 1 *", "--body", name]);
+    }
+    let now: (i64, i64) = redis::cmd("TIME").query_async(&mut redis).await.expect("the time");
+    let _: () = redis.zadd(firings, "whole", now.0 * 1_000 - 2_000).await.expect("make it due");
+    let _: () = redis.zadd(firings, "split", (now.0 * 1_000 - 1_000) as f64 + 0.5).await.expect("make it due");
+    let mut look = redis.clone();
+    eventually("both to fire", SOON, async || match look.zcard::<_, usize>("delaybridge:jobs:due:{mails}").await {
+        Ok(2) => Ok(()),
+        other => Err(format!("{other:?} jobs")),
+    })
+    .await;
+    eventually("the strays to be removed", SOON, async || match look.zcard::<_, usize>(firings).await {
+        Ok(4) => Ok(()),
+        other => Err(format!("{other:?} firings")),
+    })
+    .await;
+    let listed = run(&["jobs", "recurring", "ls", "mails"]);
+    assert!(listed.contains("whole") && listed.contains("split"), "{listed}");
+}

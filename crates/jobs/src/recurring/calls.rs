@@ -41,7 +41,8 @@ enum RecurringSwitch {
 
 /// The selection of a list.
 pub(super) enum RecurringSelection<'a> {
-    Due,
+    /// The due ones, from behind this many.
+    Due(usize),
     After(Option<&'a RecurringName>),
     One(&'a RecurringName),
 }
@@ -50,6 +51,10 @@ pub(super) enum RecurringSelection<'a> {
 pub(super) struct ListedRecurring {
     pub(super) now_ms: i64,
     pub(super) recurring: Vec<RecurringState>,
+    /// Number of rows with a name that no recurring job has.
+    pub(super) nameless: u64,
+    /// Number of rows in the reply.
+    pub(super) rows: usize,
     pub(super) more: bool,
 }
 
@@ -218,25 +223,29 @@ impl JobQueue {
         wanted: RecurringSelection<'_>,
         most: usize,
     ) -> Result<ListedRecurring, JobError> {
-        let (letter, name, with_body) = match wanted {
-            RecurringSelection::Due => ("d", "", false),
-            RecurringSelection::After(name) => ("a", name.map_or("", RecurringName::as_str), false),
-            RecurringSelection::One(name) => ("o", name.as_str(), true),
+        let (letter, place, with_body) = match wanted {
+            RecurringSelection::Due(skipped) => ("d", number(skipped as u64), false),
+            RecurringSelection::After(name) => ("a", text(name.map_or("", RecurringName::as_str)), false),
+            RecurringSelection::One(name) => ("o", text(name.as_str()), true),
         };
-        let args = [text(letter), text(name), number(most as u64)];
+        let args = [text(letter), place, number(most as u64)];
         let reply = self.run_on_all(&self.shared.scripts.recurring_list, topic, &args).await?;
         let mut fields = Fields::of("jobs_recurring_list", reply)?;
         let now_ms = self.observe(&mut fields)?;
         let mut rows = fields.array()?;
-        let mut recurring = Vec::new();
+        let (mut recurring, mut nameless, mut read_rows) = (Vec::new(), 0, 0);
         while !rows.is_empty() {
-            let (name, next_ms, definition) = (rows.text()?, rows.time_ms()?, rows.bytes()?);
+            let (name, next_ms, definition) = (rows.bytes()?, rows.time_ms()?, rows.bytes()?);
             let size = u64::try_from(rows.int()?).unwrap_or(0);
-            // A name of another program is no recurring job, and neither is one that is only in the set.
-            let Ok(name) = name.parse() else { continue };
+            read_rows += 1;
+            // One that is only in the set is no recurring job, and neither is a name of another program.
             if definition.is_empty() {
                 continue;
             }
+            let Some(name) = std::str::from_utf8(&name).ok().and_then(|name| name.parse().ok()) else {
+                nameless += 1;
+                continue;
+            };
             let (definition, paused, revision) = match read(&definition) {
                 Some(read) => (Some(read.recurring), read.paused, read.revision),
                 None => (None, next_ms.is_none(), 0),
@@ -247,12 +256,12 @@ impl JobQueue {
         if let Some(one) = recurring.first_mut().filter(|_| with_body) {
             one.body = Some(fields.bytes()?);
         }
-        Ok(ListedRecurring { now_ms, recurring, more })
+        Ok(ListedRecurring { now_ms, recurring, nameless, rows: read_rows, more })
     }
 
     /// The time of Redis, in ms since 1970.
     async fn redis_ms(&self, topic: &Topic) -> Result<i64, JobError> {
-        Ok(self.list_recurring(topic, RecurringSelection::Due, 0).await?.now_ms)
+        Ok(self.list_recurring(topic, RecurringSelection::Due(0), 0).await?.now_ms)
     }
 }
 

@@ -9,6 +9,9 @@ use crate::name::{RecurringName, Topic};
 use crate::queue::{JobQueue, millis, number, or_empty, text};
 use delaybridge_link::{BadReply, Fields};
 
+/// Maximum number of pages of due firings that are read at once.
+const PAGES: usize = 10;
+
 /// A due firing of a recurring job, and the decision about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFiring {
@@ -51,21 +54,29 @@ impl JobQueue {
     ///
     /// Returns an error of the connection.
     pub async fn due_recurring(&self, topic: &Topic) -> Result<DueRecurring, JobError> {
-        let ListedRecurring { now_ms, recurring, .. } =
-            self.list_recurring(topic, RecurringSelection::Due, MAX_RECURRING).await?;
         let mut due = DueRecurring::default();
-        for state in recurring {
-            // After days without a daemon a plan takes milliseconds, and there may be many.
-            tokio::task::yield_now().await;
-            match (state.definition, state.next_ms) {
-                (Some(definition), Some(due_ms)) => due.firings.push(PlannedFiring {
-                    plan: plan(&definition.schedule, definition.missed, due_ms, now_ms),
-                    name: state.name,
-                    due_ms,
-                    revision: state.revision,
-                    priority: definition.priority,
-                }),
-                _ => due.unreadable += 1,
+        // One page has all that a topic may have. There are more if other programs write there.
+        for page in 0..PAGES {
+            let wanted = RecurringSelection::Due(page * MAX_RECURRING);
+            let ListedRecurring { now_ms, recurring, nameless, rows, .. } =
+                self.list_recurring(topic, wanted, MAX_RECURRING).await?;
+            due.unreadable += nameless;
+            for state in recurring {
+                // After days without a daemon a plan takes milliseconds, and there may be many.
+                tokio::task::yield_now().await;
+                match (state.definition, state.next_ms) {
+                    (Some(definition), Some(due_ms)) => due.firings.push(PlannedFiring {
+                        plan: plan(&definition.schedule, definition.missed, due_ms, now_ms),
+                        name: state.name,
+                        due_ms,
+                        revision: state.revision,
+                        priority: definition.priority,
+                    }),
+                    _ => due.unreadable += 1,
+                }
+            }
+            if rows < MAX_RECURRING {
+                break;
             }
         }
         Ok(due)

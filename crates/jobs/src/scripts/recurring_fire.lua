@@ -21,7 +21,8 @@ if wrong then return wrong end
 
 local name, firing = ARGV[6], tonumber(ARGV[7])
 local next_ms, head = call('ZSCORE', FIRINGS, name), definition(ARGV[6])
-if not next_ms or tonumber(next_ms) ~= firing or firing > now then return {'n', now} end
+-- The daemon reads a score in ms, rounded up, and -inf as the first of them.
+if not next_ms or math.max(math.ceil(tonumber(next_ms)), -2 ^ 63) ~= firing or firing > now then return {'n', now} end
 if not head or head.paused == 1 or head.revision ~= tonumber(ARGV[8]) then return {'n', now} end
 
 local known = call('HMGET', TOPIC, 'max_jobs', 'ttr', 'tries', 'ttl')

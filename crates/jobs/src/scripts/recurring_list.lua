@@ -1,7 +1,7 @@
 -- Returns recurring jobs of a topic. Read-only.
 --
--- ARGV 1 'd' those whose next firing is due, the earliest first; 'a' those after the name 2, in alphabetical order; 'o' that of
---      the name 2, with its body; 2 name or '', 3 maximum number
+-- ARGV 1 'd' those whose next firing is due, the earliest first, without the first 2; 'a' those after the name 2, in alphabetical
+--      order; 'o' that of the name 2, with its body; 2 number, name or '', 3 maximum number
 -- Returns {now, {name, next firing or '', definition or '', size of the body, ...}, 1 if there are more, body or ''}.
 
 --#include types.lua
@@ -12,7 +12,7 @@ if wrong then return wrong end
 
 local most, names, more = tonumber(ARGV[3]), {}, 0
 if ARGV[1] == 'd' then
-  names = call('ZRANGEBYSCORE', FIRINGS, '-inf', ms(now), 'LIMIT', 0, most)
+  names = call('ZRANGEBYSCORE', FIRINGS, '-inf', ms(now), 'LIMIT', ARGV[2], most)
 elseif ARGV[1] == 'o' then
   names = {ARGV[2]}
 else

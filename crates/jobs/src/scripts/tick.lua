@@ -77,6 +77,13 @@ if topic[4] then
   if call('ZCARD', URGENT) == 0 then call('HDEL', TOPIC, 'urgent') end
 end
 
+if topic[3] then
+  -- One script writes a firing and its definition. What has a firing alone is of another program, and would stay due for ever.
+  local due = call('ZRANGEBYSCORE', FIRINGS, '-inf', ms(now), 'LIMIT', 0, 1000)
+  for i = 1, #due do
+    if call('HEXISTS', RECURRING, due[i]) == 0 then call('ZREM', FIRINGS, due[i]) end
+  end
+end
 local firing = topic[3] and call('ZRANGE', FIRINGS, 0, 0, 'WITHSCORES')[2] or ''
 local ready, head = call('ZCOUNT', DUE, '-inf', ms(now)), call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
 return {now, counts, call('ZCARD', DUE) - ready, ready, call('ZCARD', RESERVED), call('ZCARD', DEAD), head[2] or '', more,
