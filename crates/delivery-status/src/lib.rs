@@ -1,17 +1,21 @@
-//! Whether librdkafka may have written a record that it reports as failed; and the headers of a record as bytes.
+//! Whether librdkafka may have written a record that it reports as failed; the headers of a record as bytes; and a commit of offsets
+//! with an answer.
 //!
 //! librdkafka knows this of every record (`rd_kafka_message_status`), and it decides whether a retry may be a duplicate.
 //! The `rdkafka` crate returns the message but not its status, so there is a foreign call here. Its own list of headers panics at a
-//! name that is not UTF-8, which any producer can write, so there is another way to them. Both are in a crate of their own because
-//! delaybridge itself forbids unsafe code.
+//! name that is not UTF-8, which any producer can write, so there is another way to them. Its commit without a wait has no answer. All
+//! are in a crate of their own because delaybridge itself forbids unsafe code.
 
 use std::ffi::CStr;
 use std::ptr;
 
+use rdkafka::TopicPartitionList;
 use rdkafka::bindings::{
-    rd_kafka_header_get_all, rd_kafka_message_headers, rd_kafka_message_status, rd_kafka_msg_status_t,
+    rd_kafka_commit_queue, rd_kafka_header_get_all, rd_kafka_message_headers, rd_kafka_message_status,
+    rd_kafka_msg_status_t, rd_kafka_queue_destroy, rd_kafka_queue_get_consumer,
 };
-use rdkafka::error::IsError;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{IsError, KafkaError, KafkaResult};
 use rdkafka::message::BorrowedMessage;
 
 /// The outcome of a record, as far as the producer knows.
@@ -61,6 +65,28 @@ pub fn header(message: &BorrowedMessage<'_>, wanted: &[u8]) -> Option<Vec<u8>> {
         !fits
     });
     found
+}
+
+/// Commits offsets of a group without waiting. The answer is given to the context's `commit_callback` while the consumer is polled.
+/// `Consumer::commit` with `CommitMode::Async` gives none: librdkafka answers to a callback, and `rdkafka` 0.39 sets none, because it
+/// reads events.
+///
+/// # Errors
+///
+/// The commit was not begun.
+pub fn commit<C: ConsumerContext>(consumer: &BaseConsumer<C>, offsets: &TopicPartitionList) -> KafkaResult<()> {
+    let client = consumer.client().native_ptr();
+    // SAFETY: the client lives as long as `consumer`. Null, or a reference to a queue, which is given back below.
+    let queue = unsafe { rd_kafka_queue_get_consumer(client) };
+    if queue.is_null() {
+        return Err(KafkaError::ClientCreation("a consumer without a queue".to_owned()));
+    }
+    // SAFETY: both pointers are valid during the call, which copies the list and keeps a reference of its own to the queue. Without a
+    // callback the answer is an event in that queue.
+    let error = unsafe { rd_kafka_commit_queue(client, offsets.ptr(), queue, None, ptr::null_mut()) };
+    // SAFETY: the reference of above; the consumer has its own.
+    unsafe { rd_kafka_queue_destroy(queue) };
+    if error.is_error() { Err(KafkaError::ConsumerCommit(error.into())) } else { Ok(()) }
 }
 
 /// Shows each header, until one answers `false`.

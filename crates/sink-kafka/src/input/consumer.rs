@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rdkafka::TopicPartitionList;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::Message;
 use rdkafka::statistics::Statistics;
@@ -264,7 +264,7 @@ fn commit_all(consumer: &BaseConsumer<InputListener>) {
 /// Commits what is not confirmed, unless a commit is under way.
 fn commit(consumer: &BaseConsumer<InputListener>) {
     if let Some(offsets) = consumer.context().unconfirmed.to_send(Instant::now())
-        && let Err(error) = consumer.commit(&offsets, CommitMode::Async)
+        && let Err(error) = delivery_status::commit(consumer, &offsets)
     {
         tracing::debug!(%error, "commit offsets");
     }
@@ -398,6 +398,34 @@ fn client(spec: &KafkaInputSpec, address: &str, events: &InputEvents) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::tests::rig::{PATIENCE, Shared, new_topic, unique};
+
+    #[test]
+    fn the_answer_to_a_commit_arrives() {
+        let kafka = Shared::get();
+        let topic = new_topic(&kafka);
+        let spec = KafkaInputSpec {
+            topics: vec![topic.clone()],
+            group: unique("group"),
+            cluster: Arc::new(crate::client::tests::spec(&kafka.bootstrap())),
+            ..super::super::tests::spec()
+        };
+        let events = delaybridge_testing::input::events();
+        let consumer = client(&Arc::new(spec), "kafka", &events).expect("a consumer");
+        consumer.subscribe(&[&topic]).expect("subscribe");
+        let begun = Instant::now();
+        let poll_until = |what: &str, done: &dyn Fn() -> bool| {
+            while !done() {
+                assert!(begun.elapsed() < PATIENCE, "{what}");
+                commit(&consumer);
+                drop(consumer.poll(SHORT));
+            }
+        };
+        poll_until("no partition", &|| consumer.context().assigned.load(Ordering::Relaxed));
+        let unconfirmed = &consumer.context().unconfirmed;
+        unconfirmed.add((topic.clone(), 0), 0);
+        poll_until("no answer", &|| unconfirmed.is_empty());
+    }
 
     #[test]
     fn only_what_is_done_without_a_gap_is_committed() {

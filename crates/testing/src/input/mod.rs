@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::fake::FakeInputRig;
-use delaybridge_input::{Input, IntakeRules, JobIntake, OnBadDelay};
+use delaybridge_input::{Input, InputEvents, IntakeRules, JobIntake, OnBadDelay};
 use delaybridge_jobs::{JobQueue, JobSettings, SCRIPTS, Topic};
 use delaybridge_link::test_server::TestServer;
 use delaybridge_link::{Link, LinkOptions};
@@ -68,7 +68,7 @@ impl World {
             queue: "late".into(),
             address: Box::new(|_arrival| Ok(())),
         };
-        let intake = Arc::new(JobIntake::new(rules, jobs.clone(), Events::default().input(&"late".into())));
+        let intake = Arc::new(JobIntake::new(rules, jobs.clone(), events()));
         World { server, jobs, intake }
     }
 
@@ -99,6 +99,11 @@ impl RunningInput {
         self.stop.cancel();
         tokio::time::timeout(PATIENCE, self.task).await.expect("the input ends").expect("it does not panic");
     }
+}
+
+/// Returns the events of an input that is not shown.
+pub fn events() -> InputEvents {
+    Events::default().input(&"late".into())
 }
 
 pub async fn a_message_is_settled_when_redis_has_its_job(mut rig: impl InputRig) {
