@@ -10,14 +10,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::claim::differences::{self, ClaimDifferences};
+use crate::claim::stages::{ElementStage, Ending, StageCounts};
 use crate::limits::budget::Room;
 use crate::limits::reserved::RoomReserved;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
-use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_ledger::claims::{ClaimName, Element, Part, Whole, Writer};
 use delaybridge_link::History;
 use delaybridge_spans::Traces;
@@ -92,53 +92,6 @@ struct ClaimState {
     room: RoomReserved,
 }
 
-/// The progress of an element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ElementStage {
-    InHand,
-    /// Confirmed, and not written.
-    Unwritten,
-    /// The verdict is queued or on its way.
-    OnItsWay(Ending),
-    Ended(Ending),
-    Stale,
-}
-
-/// The way in which an element left its claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// Every sink had confirmed it.
-    Confirmed,
-    /// Moved elsewhere: to the retries, the dead letters, a list, the source.
-    Moved,
-}
-
-/// The number of elements at each stage.
-#[derive(Debug, Clone, Copy, Default)]
-struct StageCounts {
-    in_hand: usize,
-    unwritten: usize,
-    on_its_way: usize,
-    stale: usize,
-}
-
-impl StageCounts {
-    fn of(&mut self, stage: ElementStage) -> Option<&mut usize> {
-        match stage {
-            ElementStage::InHand => Some(&mut self.in_hand),
-            ElementStage::Unwritten => Some(&mut self.unwritten),
-            ElementStage::OnItsWay(_) => Some(&mut self.on_its_way),
-            ElementStage::Stale => Some(&mut self.stale),
-            ElementStage::Ended(_) => None,
-        }
-    }
-
-    /// Elements with a verdict that is still to be written, or without one.
-    fn open(&self) -> usize {
-        self.in_hand + self.unwritten + self.on_its_way
-    }
-}
-
 impl ClaimState {
     /// Whether the claim waits for something else than the writing of what is confirmed.
     fn is_waiting(&self) -> bool {
@@ -179,24 +132,6 @@ pub(crate) enum ClaimEnd {
     Empty,
     /// Elements that were dropped as stale are left in it.
     Left,
-}
-
-/// The differences between what is under the name of a claim and what its process believed.
-#[derive(Debug, Default)]
-pub struct ClaimDifferences {
-    /// Elements that every sink has confirmed, and that are there again.
-    pub confirmed: Vec<Element>,
-    /// Elements that were moved elsewhere, and that are there again.
-    pub returned: Vec<Element>,
-    /// The places of elements in hand that are not there.
-    pub missing: Vec<usize>,
-}
-
-/// The key of an element within its claim, whatever header it has: equal payloads of a ready list by their ids.
-type Key = (Bytes, Option<MessageId>);
-
-fn key(element: &Element) -> Key {
-    (element.bytes(), (element.origin() == Origin::Ready).then(|| element.given_id()))
 }
 
 impl std::fmt::Debug for Claim {
@@ -409,45 +344,8 @@ impl Claim {
         let mut state = self.lock();
         // What has gone may come back with the next change.
         state.only_confirmed = false;
-        let mut there: HashMap<Key, Vec<Element>> = HashMap::default();
-        for element in contents {
-            there.entry(key(&element)).or_default().push(element);
-        }
-        let mut open = Vec::new();
-        for (place, element) in self.elements.iter().enumerate() {
-            let known =
-                state.rewritten.iter().rev().find(|(at, _)| *at == place).map_or(element, |(_, element)| element);
-            let same = there.get_mut(&key(known));
-            let exact =
-                same.and_then(|same| Some(same.swap_remove(same.iter().position(|at| at.member == known.member)?)));
-            match (state.stages[place], exact) {
-                (ElementStage::Ended(_), Some(back)) => there.entry(key(&back)).or_default().push(back),
-                (ElementStage::Ended(_), None) | (_, Some(_)) => {}
-                (_, None) => open.push(place),
-            }
-        }
-        let mut differences = ClaimDifferences::default();
-        for place in open {
-            let found = there.get_mut(&key(&self.elements[place])).and_then(Vec::pop);
-            match (found, state.stages[place]) {
-                (Some(mut found), _) => {
-                    found.body = self.elements[place].body.clone();
-                    state.rewritten.push((place, found));
-                }
-                (None, ElementStage::InHand) => differences.missing.push(place),
-                (None, _) => {}
-            }
-        }
-        for (place, element) in self.elements.iter().enumerate() {
-            if state.stages[place] == ElementStage::Ended(Ending::Confirmed)
-                && let Some(mut back) = there.get_mut(&key(element)).and_then(Vec::pop)
-            {
-                back.body = element.body.clone();
-                differences.confirmed.push(back);
-            }
-        }
-        differences.returned = there.into_values().flatten().collect();
-        differences
+        let ClaimState { stages, rewritten, .. } = &mut *state;
+        differences::found(&self.elements, stages, rewritten, contents)
     }
 
     /// Notes that its elements are known to be under its name in this history.

@@ -6,7 +6,8 @@
 //! once. A queue in order leaves it to its claimer, which has to stop what is behind it first
 //! ([`returned`](crate::claim::returned)).
 
-use crate::claim::record::{Claim, ClaimDifferences, takes_neighbours_along};
+use crate::claim::differences::ClaimDifferences;
+use crate::claim::record::{Claim, takes_neighbours_along};
 use crate::leases::Leases;
 use crate::queue::Queue;
 use delaybridge_ledger::claims::{Element, SettleCommand, SettleOp};
