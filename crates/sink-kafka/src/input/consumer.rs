@@ -143,8 +143,11 @@ impl ConsumerContext for InputListener {
 
     fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
         match result {
-            Ok(()) => self.unconfirmed.confirmed(offsets),
-            Err(error) => tracing::debug!(%error, "commit offsets"),
+            Ok(()) => self.unconfirmed.confirmed(offsets, Instant::now()),
+            Err(error) => {
+                self.unconfirmed.refused(Instant::now());
+                tracing::debug!(%error, "commit offsets");
+            }
         }
     }
 }
@@ -266,6 +269,7 @@ fn commit(consumer: &BaseConsumer<InputListener>) {
     if let Some(offsets) = consumer.context().unconfirmed.to_send(Instant::now())
         && let Err(error) = delivery_status::commit(consumer, &offsets)
     {
+        consumer.context().unconfirmed.refused(Instant::now());
         tracing::debug!(%error, "commit offsets");
     }
 }

@@ -12,6 +12,8 @@ use delaybridge_core::clock::Instant;
 
 /// The wait for the answer to a commit before another one is sent: an older offset must not be written behind a newer one.
 const AGAIN: Duration = Duration::from_secs(5);
+/// The wait after a commit that was refused. The group may be without a coordinator, or on the way to a new one.
+const REFUSED: Duration = Duration::from_millis(200);
 
 /// Offsets that were sent, or are to be sent, until the group has confirmed them.
 #[derive(Default)]
@@ -20,8 +22,8 @@ pub(super) struct UnconfirmedOffsets(Mutex<SentOffsets>);
 #[derive(Default)]
 struct SentOffsets {
     offsets: HashMap<Partition, i64>,
-    /// The time of a commit without an answer.
-    open_since: Option<Instant>,
+    /// The earliest time of the next commit, after one that has no answer or was refused.
+    next: Option<Instant>,
 }
 
 impl UnconfirmedOffsets {
@@ -33,10 +35,10 @@ impl UnconfirmedOffsets {
     /// The offsets to commit now, which the caller does. `None` without one, and while a commit is under way.
     pub(super) fn to_send(&self, now: Instant) -> Option<TopicPartitionList> {
         let mut sent = self.0.lock();
-        if sent.offsets.is_empty() || sent.open_since.is_some_and(|since| now.since(since) < AGAIN) {
+        if sent.offsets.is_empty() || sent.next.is_some_and(|next| now < next) {
             return None;
         }
-        sent.open_since = Some(now);
+        sent.next = Some(now.after(AGAIN));
         let mut list = TopicPartitionList::with_capacity(sent.offsets.len());
         for ((topic, partition), offset) in &sent.offsets {
             // A partition that cannot be listed is read again.
@@ -50,13 +52,20 @@ impl UnconfirmedOffsets {
         self.0.lock().offsets.is_empty()
     }
 
+    /// Takes in that a commit was refused as a whole.
+    pub(super) fn refused(&self, now: Instant) {
+        self.0.lock().next = Some(now.after(REFUSED));
+    }
+
     /// Removes offsets that the group has confirmed, beside those that are behind a newer one by now.
-    pub(super) fn confirmed(&self, list: &TopicPartitionList) {
+    pub(super) fn confirmed(&self, list: &TopicPartitionList, now: Instant) {
         let mut sent = self.0.lock();
-        sent.open_since = None;
+        sent.next = None;
         for of in list.elements() {
             let partition = (of.topic().to_owned(), of.partition());
-            if of.error().is_ok() && sent.offsets.get(&partition).is_some_and(|at| of.offset() == Offset::Offset(*at)) {
+            if of.error().is_err() {
+                sent.next = Some(now.after(REFUSED));
+            } else if sent.offsets.get(&partition).is_some_and(|at| of.offset() == Offset::Offset(*at)) {
                 sent.offsets.remove(&partition);
             }
         }
@@ -98,10 +107,13 @@ mod tests {
         assert_eq!(offsets(unconfirmed.to_send(begin)), [(0, 5), (1, 8)]);
         unconfirmed.add(("t".to_owned(), 0), 9);
         assert_eq!(offsets(unconfirmed.to_send(begin.after(AGAIN / 2))), [], "the first commit has no answer");
-        unconfirmed.confirmed(&list(&[(0, 5), (1, 8)]));
+        unconfirmed.confirmed(&list(&[(0, 5), (1, 8)]), begin);
         assert_eq!(offsets(unconfirmed.to_send(begin.after(AGAIN / 2))), [(0, 9)], "the newer one is not confirmed");
         assert_eq!(offsets(unconfirmed.to_send(begin.after(AGAIN))), []);
         assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * AGAIN))), [(0, 9)], "the answer is lost");
+        unconfirmed.refused(begin.after(2 * AGAIN));
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * AGAIN))), []);
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * AGAIN + REFUSED))), [(0, 9)], "a refusal is an answer");
         unconfirmed.revoked(&("t".to_owned(), 0));
         assert!(unconfirmed.is_empty() && unconfirmed.to_send(begin.after(4 * AGAIN)).is_none());
     }
