@@ -1,4 +1,4 @@
-//! The number of allocations for an element and an idle queue, and the cost of traces.
+//! The number of allocations for an element, an idle queue and the metrics of a queue, and the cost of traces.
 //!
 //! A binary of its own, because the counting allocator costs instructions, which `hot_path.rs` would count too. The
 //! limits are in `limits.rs`.
@@ -26,5 +26,6 @@ tools! {
 }
 use brokers::process;
 
+mod series;
 mod traces;
 mod whole_way;

@@ -32,8 +32,9 @@ use crate::limits::{IDLE_QUEUE_BYTES, PerWay, WHOLE_WAY};
 use crate::redis_server::RedisServer;
 use crate::redisson::RedissonQueue;
 
+/// Counts what this process asks for.
 #[global_allocator]
-static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
+pub static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
 
 /// Size of a payload, in bytes.
 const SIZE: usize = 256;
@@ -241,10 +242,10 @@ async fn idle() -> [f64; 2] {
 const SAME: usize = 10;
 
 /// The mark of the figures in the output.
-const FIGURES: &str = "figures:";
+pub const FIGURES: &str = "figures:";
 
 /// The figures that an ignored test of this binary prints, alone in a process of its own.
-fn figures_of(test: &str) -> Vec<f64> {
+pub fn figures_of(test: &str) -> Vec<f64> {
     let own = std::env::current_exe().expect("the path of this binary");
     let done = std::process::Command::new(own)
         .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])

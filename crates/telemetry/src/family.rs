@@ -5,6 +5,10 @@ use prometheus::{CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounterVe
 
 use delaybridge_core::metric::Definition;
 
+/// The help text that the library gets, because it keeps a copy of it in every series: with a thousand queues these were
+/// megabytes. [`Metrics::render`](super::metrics::Metrics::render) shows that of the definition.
+const HELP: &str = "-";
+
 /// A kind of metric family that the catalogue can hold.
 pub(super) trait Family: Collector + Clone + Sized + 'static {
     /// The type of metric in Prometheus's terms.
@@ -20,7 +24,7 @@ macro_rules! family {
         impl Family for $type {
             const KIND: &'static str = $kind;
             fn build(definition: &Definition) -> prometheus::Result<Self> {
-                <$type>::new(Opts::new(definition.name, definition.help), definition.labels)
+                <$type>::new(Opts::new(definition.name, HELP), definition.labels)
             }
             fn remove(&self, values: &[&str]) {
                 // Ignore the error: the series was removed concurrently.
@@ -37,7 +41,7 @@ family!(GaugeVec, "gauge");
 impl Family for HistogramVec {
     const KIND: &'static str = "histogram";
     fn build(definition: &Definition) -> prometheus::Result<Self> {
-        let options = HistogramOpts::new(definition.name, definition.help).buckets(definition.buckets.to_vec());
+        let options = HistogramOpts::new(definition.name, HELP).buckets(definition.buckets.to_vec());
         HistogramVec::new(options, definition.labels)
     }
     fn remove(&self, values: &[&str]) {

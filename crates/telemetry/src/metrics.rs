@@ -29,7 +29,7 @@ use self::shares::{OTHERS, Shares, Together};
 pub use self::sink::{DeliveryMetrics, SinkMetrics};
 pub use self::tally::LastLook;
 pub(super) use self::tally::{Counts, Tally};
-use super::catalogue::{Families, forget};
+use super::catalogue::{CATALOGUE, Families, forget};
 use super::family::Family;
 use super::labels::{ClaimLabel, Fate, OK, ReleaseReason, Stage, Wakeup};
 use delaybridge_core::message::Outcome;
@@ -171,7 +171,16 @@ impl Metrics {
     /// Renders all metrics in the Prometheus text format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         self.0.shares.show();
-        TextEncoder::new().encode_to_string(&self.0.registry.gather())
+        let mut families = self.0.registry.gather();
+        let of_sources = self.0.of_sources.lock();
+        for family in &mut families {
+            // Those of the process have neither, and texts of their own.
+            let of_source = of_sources.get(family.name()).map(|(definition, _)| *definition);
+            if let Some(metric) = of_source.or_else(|| CATALOGUE.iter().find(|metric| metric.name == family.name())) {
+                family.set_help(metric.help.to_owned());
+            }
+        }
+        TextEncoder::new().encode_to_string(&families)
     }
 
     pub(super) fn stalled(&self, queue: &str, waits_for: Stage) {

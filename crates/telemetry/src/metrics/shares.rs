@@ -60,18 +60,65 @@ impl GaugeFamily for GaugeVec {
 /// The family's number in the registry, and the label after the queue.
 type Key = (u64, Option<&'static str>);
 
+/// The value of a queue that has none. No gauge is ever set to it.
+const NONE: f64 = f64::NAN;
+
 /// One gauge of all queues that share the label.
 struct Shared {
     together: Together,
-    values: HashMap<Arc<str>, f64>,
+    /// By the places of the queues, up to the last that ever had one. A map with the queues' names in each gauge takes five times as much.
+    values: Vec<f64>,
     /// Shows the value; `None` removes the series.
     show: Box<dyn Fn(Option<f64>) + Send + Sync>,
 }
 
 impl Shared {
+    fn set(&mut self, place: usize, value: f64) {
+        if self.values.len() <= place {
+            self.values.resize(place + 1, NONE);
+        }
+        self.values[place] = value;
+    }
+
+    fn clear(&mut self, place: usize) {
+        if let Some(value) = self.values.get_mut(place) {
+            *value = NONE;
+        }
+    }
+
     fn show(&self) {
-        let any = !self.values.is_empty();
-        (self.show)(any.then(|| self.together.of(self.values.values().copied())));
+        let mut values = self.values.iter().copied().filter(|value| !value.is_nan()).peekable();
+        let any = values.peek().is_some();
+        (self.show)(any.then(|| self.together.of(values)));
+    }
+}
+
+/// The gauges of the queues that share the label.
+#[derive(Default)]
+struct SharedGauges {
+    /// The place of each queue in the values of every gauge.
+    places: HashMap<Arc<str>, usize>,
+    /// The places of queues that were removed.
+    free: Vec<usize>,
+    gauges: HashMap<Key, Shared>,
+}
+
+impl SharedGauges {
+    /// The place of a queue; one that has none gets a free one.
+    fn place(&mut self, queue: &Arc<str>) -> usize {
+        if let Some(place) = self.places.get(queue) {
+            return *place;
+        }
+        // Each place belongs to a queue or is free.
+        let place = self.free.pop().unwrap_or(self.places.len());
+        self.places.insert(queue.clone(), place);
+        place
+    }
+
+    fn forget(&mut self, queue: &str) {
+        let Some(place) = self.places.remove(queue) else { return };
+        self.gauges.values_mut().for_each(|shared| shared.clear(place));
+        self.free.push(place);
     }
 }
 
@@ -79,7 +126,7 @@ impl Shared {
 #[derive(Default)]
 pub(super) struct Shares {
     own: Mutex<HashSet<Arc<str>>>,
-    gauges: Mutex<HashMap<Key, Shared>>,
+    others: Mutex<SharedGauges>,
 }
 
 impl Shares {
@@ -103,8 +150,9 @@ impl Shares {
         queue: &Arc<str>,
         (together, value): (Together, f64),
     ) {
-        let mut gauges = self.gauges.lock();
-        let shared = gauges.entry(key(family, state)).or_insert_with(|| {
+        let mut others = self.others.lock();
+        let place = others.place(queue);
+        let shared = others.gauges.entry(key(family, state)).or_insert_with(|| {
             let family = family.clone();
             let show = move |value: Option<f64>| {
                 let labels = labels(OTHERS, state);
@@ -113,27 +161,30 @@ impl Shares {
                     None => family.remove(&labels),
                 }
             };
-            Shared { together, values: HashMap::new(), show: Box::new(show) }
+            Shared { together, values: Vec::new(), show: Box::new(show) }
         });
-        shared.values.insert(queue.clone(), value);
+        shared.set(place, value);
     }
 
     /// Removes the value of one of the queues that share the label.
     pub(super) fn clear<F: GaugeFamily>(&self, family: &F, state: Option<&'static str>, queue: &str) {
-        if let Some(shared) = self.gauges.lock().get_mut(&key(family, state)) {
-            shared.values.remove(queue);
+        let mut others = self.others.lock();
+        let Some(place) = others.places.get(queue).copied() else { return };
+        if let Some(shared) = others.gauges.get_mut(&key(family, state)) {
+            shared.clear(place);
         }
     }
 
     /// Removes these queues, so that others may have series of their own instead.
     pub(super) fn forget(&self, queues: &HashSet<&str>) {
         self.own.lock().retain(|queue| !queues.contains(&**queue));
-        self.gauges.lock().values_mut().for_each(|shared| shared.values.retain(|queue, _| !queues.contains(&**queue)));
+        let mut others = self.others.lock();
+        queues.iter().for_each(|queue| others.forget(queue));
     }
 
     /// Shows the gauges of the others.
     pub(super) fn show(&self) {
-        self.gauges.lock().values().for_each(Shared::show);
+        self.others.lock().gauges.values().for_each(Shared::show);
     }
 }
 

@@ -173,15 +173,23 @@ fn of_thousands_of_queues_a_thousand_have_series_and_the_rest_counts_together() 
     let text = metrics.render().unwrap();
     assert!(text.contains(r#"delivered_messages_total{queue="new"} 1"#), "its place is free");
     assert!(!text.contains(r#"queue_held{queue="other queues"} 1"#) && !text.contains("queue-7\""));
+
+    // One that comes instead of those that went has none of their values.
+    metrics.queue(&"newer".into()).sizes(&QueueSizes { messages: [0, 0, 0, 0, 9], ..QueueSizes::default() });
+    let text = metrics.render().unwrap();
+    assert!(text.contains(r#"delaybridge_queue_messages{queue="other queues",state="dead"} 9"#), "{text}");
+    assert!(!text.contains(r#"queue_held{queue="other queues"} 1"#));
 }
 
 #[test]
 fn every_metric_of_the_catalogue_is_exposed_after_use() {
     let metrics = Metrics::new();
     use_everything(&metrics);
-    let exposed = exposed(&metrics);
+    let (exposed, text) = (exposed(&metrics), metrics.render().unwrap());
     for metric in all(&[&TERMS]) {
         assert!(exposed.contains(metric.name), "{} is in the catalogue, but nothing counts it", metric.name);
+        let help = format!("# HELP {} {}", metric.name, metric.help);
+        assert!(text.lines().any(|line| line == help), "{help} is missing");
     }
     assert!(exposed.contains("process_resident_memory_bytes"));
 }
