@@ -13,8 +13,8 @@ use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::fsck::{Check, Found, Held};
 use delaybridge_ledger::{
     Activity, Ahead, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed,
-    Read, Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, glob_literal,
-    large_head, millis, text,
+    Read, Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, large_head,
+    millis, text,
 };
 use delaybridge_link::rights::Grant;
 use delaybridge_link::{Conn, Script};
@@ -175,9 +175,12 @@ impl Search for RedissonSource {
         layout::FIXED
     }
 
+    /// One pattern for both layouts, because each takes a pass over the whole queue: a byte at the beginning is that of the
+    /// layout with a length byte before the id, or that of the layout without. The few others that match have another id.
     fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
-        let id = &glob_literal(&wanted.id.0)[..];
-        vec![[b"\x08", id, b"*"].concat(), [id, b"*"].concat()]
+        let id = wanted.id.0;
+        let either = std::iter::once(8).chain(id).zip(id).map(|(new, old)| [b'[', b'\\', new, b'\\', old, b']']);
+        vec![either.flatten().chain(*b"*").collect()]
     }
 }
 
