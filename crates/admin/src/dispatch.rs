@@ -126,8 +126,9 @@ async fn handle(
         false => {
             let _turn = admin.looks.take(&asker, 1, "answer the request").await?;
             timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
-                Problem::new(ProblemKind::Unavailable, "answer the request: Redis did not answer within 10 s")
-                    .retry_after(Duration::from_secs(1))
+                let message = "answer the request: not done within 10 s: Redis is slow, or this searches a very long queue, which \
+                               the commands without --daemon do to the end";
+                Problem::new(ProblemKind::Unavailable, message).retry_after(Duration::from_secs(1))
             })?
         }
     };
