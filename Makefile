@@ -131,8 +131,8 @@ rpm: deb ## the same files as an rpm package, target/rpm/*.rpm
 rpm-test: rpm ## installs, verifies, upgrades and removes the rpm package below a folder
 	@scripts/release/rpm-test.sh
 
-release: audit ## archives, packages, chart, bill of materials and checksums of a commit, in dist/; TARGETS="arm64 musl" for other systems too
-	@scripts/setup.sh build release
+release: audit ## archives, packages, chart, bills of materials and checksums of a commit, in dist/; TARGETS="arm64 musl" for other systems too
+	@scripts/setup.sh build release $(TARGETS)
 	@TARGETS="$(TARGETS)" scripts/release/gather.sh
 
 sign: ## signs the checksums in dist/; KEY=/path/to/minisign.key, COSIGN_KEY=/path/to/cosign.key, or both

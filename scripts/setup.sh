@@ -23,6 +23,8 @@
 #   test        all of these, valgrind and the lints (the default)
 #   image       what `make image-test` runs; no part of test
 #   release     what packs a release; no part of test
+#   arm64       what builds and packs it for 64-bit ARM; no part of test
+#   musl        what builds a static binary; no part of test
 #   bench       what `make bench` compares the job queue with; no part of test
 set -euo pipefail
 
@@ -71,8 +73,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | servers | kafka | rabbitmq | artemis | nats | rocketmq | aws | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
-  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, artemis, nats, rocketmq, aws, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
+  build | redis | servers | kafka | rabbitmq | artemis | nats | rocketmq | aws | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | arm64 | musl | bench) ;;
+  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, artemis, nats, rocketmq, aws, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release, arm64, musl and bench are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -235,6 +237,15 @@ if [[ $parts == *" release "* ]]; then
   need debootstrap debootstrap
   need systemd-nspawn systemd-container
 fi
+if [[ $parts == *" arm64 "* ]]; then
+  need aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
+  # The dependencies of the package are read from these.
+  [ -e /lib/aarch64-linux-gnu/libm.so.6 ] || missing+=(libc6:arm64)
+  [ -e /lib/aarch64-linux-gnu/libgcc_s.so.1 ] || missing+=(libgcc-s1:arm64)
+fi
+if [[ $parts == *" musl "* ]]; then
+  need musl-gcc musl-tools
+fi
 if [[ $parts == *" bench "* ]]; then
   need beanstalkd beanstalkd
   # Builds the peer that uses asynq.
@@ -269,6 +280,7 @@ install_missing() {
   # Lock::Timeout: a fresh machine updates itself in its first minutes.
   local apt="apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300"
   local install="apt-get update && $apt install -y --no-install-recommends ${missing[*]}"
+  [[ ${missing[*]} != *:arm64* ]] || install="dpkg --add-architecture arm64 && $install"
   if [ "$(id -u)" = 0 ]; then
     as_root=()
   elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
@@ -304,6 +316,13 @@ TEXT
       [ ! -e "/lib/systemd/system/$unit" ] || "${as_root[@]}" systemctl disable --quiet "$unit"
     done
   fi
+}
+
+# Rust's own libraries for another system.
+need_rust_target() { # need_rust_target TRIPLE
+  [ ! -d "$(rustc --print target-libdir --target "$1" 2>/dev/null)" ] || return 0
+  command -v rustup >/dev/null || fail "find Rust's libraries for $1: install Rust by rustup, or add them as your Rust does"
+  rustup target add "$1"
 }
 
 # Jars with all that they need, as Maven resolves it. The cache is outside of target, so that `cargo clean` does not cost a download.
@@ -625,6 +644,8 @@ fi
 if wanted artemis || wanted rocketmq || wanted redisson; then
   javac_is_there || fail "find javac: not beside java; set JAVA_HOME to a JDK, or unset it"
 fi
+[[ $parts != *" arm64 "* ]] || need_rust_target aarch64-unknown-linux-gnu
+[[ $parts != *" musl "* ]] || need_rust_target x86_64-unknown-linux-musl
 ! wanted servers || fetch_servers
 ! wanted kafka || fetch_jars kafka "Kafka" "$kafka_version" 44
 ! wanted artemis || fetch_jars artemis "ActiveMQ Artemis" "$artemis_version" 17

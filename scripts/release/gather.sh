@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gathers a release in dist/: archives, packages for Debian and Fedora, the chart, bills of materials, provenance, checksums. The same
-# commit gives the same files. TARGETS="arm64 musl" adds archives for other systems (build.sh).
+# Gathers a release in dist/: archives, packages for Debian and Fedora, the chart, bills of materials, provenance,
+# checksums. The same commit gives the same files. TARGETS="arm64 musl" adds other systems (build.sh).
 . "$(dirname "$0")/common.sh"
 
 # What is not committed would be in the binary and nowhere else.
@@ -33,13 +33,18 @@ archive() {
 archive "$arch-linux" "$binary" target/deb/stage/THIRD-PARTY-LICENCES.txt
 for target in ${TARGETS:-}; do
   scripts/release/build.sh "$target"
-  licences=target/dist/licences-$target.txt
   # OpenSSL is inside, and its fixes need a new release: it has to be in the notices and in a bill.
-  OPENSSL_INSIDE=1 scripts/release/licences.sh >"$licences"
   case $target in
-    arm64) system=arm64-linux triple=aarch64-unknown-linux-gnu ;;
+    arm64)
+      system=arm64-linux triple=aarch64-unknown-linux-gnu
+      cp "$(scripts/release/deb.sh arm64)" dist/
+      cp "$(scripts/release/rpm.sh arm64)" dist/
+      licences=target/deb-arm64/stage/THIRD-PARTY-LICENCES.txt
+      ;;
     musl)
       system=amd64-linux-musl triple=x86_64-unknown-linux-musl
+      licences=target/dist/licences-musl.txt
+      OPENSSL_INSIDE=1 scripts/release/licences.sh >"$licences"
       printf '\n==== the C library musl\n\n' >>"$licences"
       cat /usr/share/doc/musl-dev/copyright >>"$licences"
       ;;
