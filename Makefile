@@ -131,7 +131,7 @@ rpm: deb ## the same files as an rpm package, target/rpm/*.rpm
 rpm-test: rpm ## installs, verifies, upgrades and removes the rpm package below a folder
 	@scripts/release/rpm-test.sh
 
-release: audit ## archives, packages, chart, bills of materials and checksums of a commit, in dist/; TARGETS="arm64 musl" for other systems too
+release: audit ## archives, packages, image, chart, bills of materials and checksums of a commit, in dist/; TARGETS="arm64 musl" for other systems too
 	@scripts/setup.sh build release $(TARGETS)
 	@TARGETS="$(TARGETS)" scripts/release/gather.sh
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the image with the Dockerfile and runs it as a cluster would: no privileges, read-only root, SIGTERM at the end.
 # Asks no container registry: both base images are made here, of Debian 12's packages and this machine's Rust. What
-# that does not test is in docs/container.md.
+# that does not test is in docs/container.md. `image-test.sh FILE.tar` runs the image of a release (scripts/release/image.py) instead, and
+# builds nothing.
 #
 # Needs root, as mounting file systems does, and some gigabytes in the cache, in the folder `image`: the second run finds
 # the dependencies built there. Delete the folder to begin with the packages of today.
@@ -11,7 +12,7 @@ cd "$(dirname "$0")/.."
 cache=${DELAYBRIDGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/delaybridge}/image
 bases=localhost/delaybridge-bases
 image=localhost/delaybridge:test
-most=40000000 # bytes, unpacked
+most=43200000 # bytes, unpacked
 uid=65532
 
 fail() {
@@ -22,7 +23,7 @@ step() { printf 'image-test: %-28s' "$1"; }
 ok() { echo "$*"; }
 
 [ "$(id -u)" = 0 ] || fail "build an image: this needs root, to mount file systems; run \`sudo env PATH=\"\$PATH\" HOME=\"\$HOME\" make image-test\`"
-command -v rustc >/dev/null || fail "find rustc: not in the PATH of root; run \`sudo env PATH=\"\$PATH\" HOME=\"\$HOME\" make image-test\`"
+[ $# -gt 0 ] || command -v rustc >/dev/null || fail "find rustc: not in the PATH of root; run \`sudo env PATH=\"\$PATH\" HOME=\"\$HOME\" make image-test\`"
 mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9 # one at a time: they share the storage
@@ -72,14 +73,7 @@ make_runtime_base() {
   buildah commit --quiet "$from" "$bases:runtime" >/dev/null
 }
 
-step "base images"
-exists "$bases:rust" || make_rust_base
-exists "$bases:runtime" || make_runtime_base
-ok "Debian 12, $(rustc --version)"
-
 # While it is built, it trusts whom this machine trusts: a proxy on the way to the crates may have a CA of its own.
-step "build"
-began=$SECONDS
 build() { # build OPTION...
   buildah build --isolation chroot --layers \
     --build-arg RUST_IMAGE="$bases:rust" --build-arg BASE_IMAGE="$bases:runtime" --build-arg REVISION=image-test \
@@ -87,12 +81,30 @@ build() { # build OPTION...
     --volume /etc/ssl/certs/ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro "$@" . >>"$cache/build.log" 2>&1 ||
     fail "build the image: see $cache/build.log"
 }
-: >"$cache/build.log"
-# By a name of its own the first stage is kept, and the layers of earlier sources, of a gigabyte each, can go.
-build --target build --tag "$image-build"
-build --tag "$image"
-buildah rmi --prune >/dev/null
-ok "$((SECONDS - began)) s"
+build_image() {
+  step "base images"
+  exists "$bases:rust" || make_rust_base
+  exists "$bases:runtime" || make_runtime_base
+  ok "Debian 12, $(rustc --version)"
+
+  step "build"
+  local began=$SECONDS
+  : >"$cache/build.log"
+  # By a name of its own the first stage is kept, and the layers of earlier sources, of a gigabyte each, can go.
+  build --target build --tag "$image-build"
+  build --tag "$image"
+  buildah rmi --prune >/dev/null
+  ok "$((SECONDS - began)) s"
+}
+
+if [ $# -gt 0 ]; then
+  step "load"
+  name=$(podman load --quiet --input "$1" | sed 's/^Loaded image: //')
+  podman tag "$name" "$image"
+  ok "$name"
+else
+  build_image
+fi
 
 root=$(buildah mount "$(buildah from "$image")")
 step "size"

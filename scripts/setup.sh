@@ -236,10 +236,14 @@ if [[ $parts == *" release "* ]]; then
   # Make and boot the Debian that the package is tried in.
   need debootstrap debootstrap
   need systemd-nspawn systemd-container
+  # The container image has files of these.
+  need python3 python3
+  [ -e /usr/share/zoneinfo/tzdata.zi ] || missing+=(tzdata)
+  [ -e /usr/share/ca-certificates/mozilla ] || missing+=(ca-certificates)
 fi
 if [[ $parts == *" arm64 "* ]]; then
   need aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
-  # The dependencies of the package are read from these.
+  # The container image has files of these, and the dependencies of the package are read from them.
   [ -e /lib/aarch64-linux-gnu/libm.so.6 ] || missing+=(libc6:arm64)
   [ -e /lib/aarch64-linux-gnu/libgcc_s.so.1 ] || missing+=(libgcc-s1:arm64)
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gathers a release in dist/: archives, packages for Debian and Fedora, the chart, bills of materials, provenance,
+# Gathers a release in dist/: archives, packages for Debian and Fedora, the container image, the chart, bills of materials, provenance,
 # checksums. The same commit gives the same files. TARGETS="arm64 musl" adds other systems (build.sh).
 . "$(dirname "$0")/common.sh"
 
@@ -31,6 +31,7 @@ archive() {
   pack target/dist "$name" >"dist/$name.tar.gz"
 }
 archive "$arch-linux" "$binary" target/deb/stage/THIRD-PARTY-LICENCES.txt
+images=("$arch=target/deb/stage")
 for target in ${TARGETS:-}; do
   scripts/release/build.sh "$target"
   # OpenSSL is inside, and its fixes need a new release: it has to be in the notices and in a bill.
@@ -39,6 +40,7 @@ for target in ${TARGETS:-}; do
       system=arm64-linux triple=aarch64-unknown-linux-gnu
       cp "$(scripts/release/deb.sh arm64)" dist/
       cp "$(scripts/release/rpm.sh arm64)" dist/
+      images+=("arm64=target/deb-arm64/stage")
       licences=target/deb-arm64/stage/THIRD-PARTY-LICENCES.txt
       ;;
     musl)
@@ -52,6 +54,7 @@ for target in ${TARGETS:-}; do
   archive $system target/dist/$triple/release/delaybridge "$licences"
   OPENSSL_INSIDE=1 scripts/release/sbom.sh >"dist/delaybridge-$version-$system.cdx.json"
 done
+SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH scripts/release/image.py "dist/delaybridge-$version-image.tar" "${images[@]}" >/dev/null
 # What `helm package` writes, which cannot be told the time.
 pack deploy/helm delaybridge >"dist/delaybridge-chart-$version.tgz"
 
