@@ -34,7 +34,7 @@ archive "$arch-linux" "$binary" target/deb/stage/THIRD-PARTY-LICENCES.txt
 images=("$arch=target/deb/stage")
 for target in ${TARGETS:-}; do
   scripts/release/build.sh "$target"
-  # OpenSSL is inside, and its fixes need a new release: it has to be in the notices and in a bill.
+  # OpenSSL is inside, and its fixes need a new release: it has to be in the notices and in the bills.
   case $target in
     arm64)
       system=arm64-linux triple=aarch64-unknown-linux-gnu
@@ -52,7 +52,9 @@ for target in ${TARGETS:-}; do
       ;;
   esac
   archive $system target/dist/$triple/release/delaybridge "$licences"
-  OPENSSL_INSIDE=1 scripts/release/sbom.sh >"dist/delaybridge-$version-$system.cdx.json"
+  bill=dist/delaybridge-$version-$system
+  OPENSSL_INSIDE=1 scripts/release/sbom.sh >"$bill.cdx.json"
+  scripts/release/spdx.sh "$bill.cdx.json" >"$bill.spdx.json"
 done
 SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH scripts/release/image.py "dist/delaybridge-$version-image.tar" "${images[@]}" >/dev/null
 # What `helm package` writes, which cannot be told the time.
