@@ -21,4 +21,6 @@ if [ -n "${COSIGN_KEY:-}" ]; then
   outside COSIGN_KEY "$COSIGN_KEY"
   # Nothing is sent to a public log: whoever wants the entry leaves the option out.
   cosign sign-blob --yes --tlog-upload=false --key "$COSIGN_KEY" --output-signature dist/SHA256SUMS.sig dist/SHA256SUMS >/dev/null
+  # cosign writes it for its owner alone, and a web server would not read it.
+  chmod 644 dist/SHA256SUMS.sig
 fi
