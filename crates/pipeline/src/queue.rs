@@ -14,6 +14,7 @@ use crate::claim::alarm::Alarm;
 use crate::claim::progress::ClaimProgress;
 use crate::deliver::destinations::DestinationKey;
 use crate::deliver::sink_handle::SinkHandle;
+use crate::deliver::together::Together;
 use crate::limits::adaptive::Adaptive;
 use crate::limits::budget::Budget;
 use crate::limits::circuit::Circuit;
@@ -229,13 +230,15 @@ impl Queue {
         self.audit.as_ref().is_some_and(|trail| trail.spec.records(AuditFate::Delivered))
     }
 
-    /// Whether elements in order may go to their sink together, as far as that keeps the order. Not where several sinks have to
+    /// The degree to which elements in order go to their sink together. Not at all where several sinks have to
     /// confirm each of them, or a record, and not where some are looked for first.
-    pub fn delivers_in_runs(&self) -> bool {
-        let is_by_key = matches!(self.spec.order.as_deref(), Some(Ordered::Key(_)));
-        let takes_runs =
-            matches!(self.routes.as_slice(), [route] if route.handle.takes_runs(is_by_key) && !route.spec.looks());
-        takes_runs && self.exactly_once().is_none() && !self.records_deliveries()
+    pub fn together(&self) -> Together {
+        match self.routes.as_slice() {
+            [route] if !route.spec.looks() && self.exactly_once().is_none() && !self.records_deliveries() => {
+                route.handle.together(matches!(self.spec.order.as_deref(), Some(Ordered::Key(_))))
+            }
+            _ => Together::Never,
+        }
     }
 
     /// The sinks without which no element is delivered, each with the one destination that all elements have there, if it is known.

@@ -43,6 +43,16 @@ pub(super) struct ClaimDelivery {
     _growth: Option<Box<Growth>>,
 }
 
+/// Answers to elements in order.
+pub(super) struct OrderedAnswers {
+    /// The places in the claim of those that are confirmed.
+    pub(super) confirmed: Vec<usize>,
+    /// The others that have left.
+    pub(super) left: Vec<Delivered>,
+    /// Whether no more answers come.
+    pub(super) is_over: bool,
+}
+
 impl ClaimDelivery {
     /// Decodes, routes and hands over what is due of a batch, as far as there is room for what the elements become. The batch says
     /// what the next of them [lacks](ClaimBatch::lack). Returns the delivery, unless nothing is to be waited for.
@@ -182,20 +192,32 @@ impl ClaimDelivery {
         }
     }
 
+    /// Waits for the next answers of elements in order. Dropped meanwhile, everything is released.
+    pub(super) async fn next_answers(&mut self) -> OrderedAnswers {
+        let given_up = !self.wave().await;
+        let confirmed = self.take_answers();
+        let is_over = given_up || self.is_over();
+        if is_over {
+            self.elements.give_up();
+        }
+        OrderedAnswers { confirmed, left: std::mem::take(&mut self.elements.left), is_over }
+    }
+
+    /// Brings what is confirmed to its verdict. A task writes that: the next elements are not to wait for it.
+    pub(super) fn confirm(&self, places: Vec<usize>) {
+        drop(self.elements.settler.confirmed(&self.elements.claim, places));
+    }
+
     /// Waits for the answers to a run, and brings what is confirmed to its verdict. Returns what else has left. Dropped meanwhile,
     /// everything is released.
     pub(super) async fn finish_run(mut self) -> Vec<Delivered> {
+        let mut all = Vec::new();
         loop {
-            let given_up = !self.wave().await;
-            let places = self.take_answers();
-            let is_over = given_up || self.is_over();
+            let OrderedAnswers { confirmed, left, is_over } = self.next_answers().await;
+            self.confirm(confirmed);
+            all.extend(left);
             if is_over {
-                self.elements.give_up();
-            }
-            // Written by a task: the next run is not to wait for that.
-            drop(self.elements.settler.confirmed(&self.elements.claim, places));
-            if is_over {
-                return std::mem::take(&mut self.elements.left);
+                return all;
             }
         }
     }

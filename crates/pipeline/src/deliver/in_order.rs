@@ -3,7 +3,10 @@
 //!
 //! The elements in hand wait in their [`KeyQueues`], in the order of their claims. Consecutive elements of a claim go together in a
 //! [`run`](super::run). On the first failure everything of its key behind it is taken back, and delivered one by one, as far as it
-//! was in the run. A failed element is tried again in its place, under its lease, with its attempts written into the claim; so
+//! was in the run. At a sink where the keys of a run would wait for each other, the first element of each key goes together with
+//! those of other keys, and the next one when that has its verdict.
+//!
+//! A failed element is tried again in its place, under its lease, with its attempts written into the claim; so
 //! nothing overtakes it. What has to go back to Redis takes everything in hand with it: it comes back in due order, and the claimer
 //! waits until all of it is written, so that no later element is claimed in between.
 //!
@@ -24,11 +27,13 @@ use crate::claim::isolation::Isolation;
 use crate::claim::place::ClaimedPlace;
 use crate::claim::record::Claim;
 use crate::deliver::conclude;
+use crate::deliver::delivery::{ClaimDelivery, OrderedAnswers};
 use crate::deliver::elements::Delivered;
 use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey, QueuedElement};
 use crate::deliver::one_by_one;
 use crate::deliver::outbound::{self, ElementView};
 use crate::deliver::run::{self, RunBegun, RunElements};
+use crate::deliver::together::Together;
 use crate::settle::verdict::Verdict;
 use delaybridge_model::Ordered;
 use delaybridge_source::NoPayload;
@@ -168,29 +173,32 @@ struct FailedInRun {
     verdict: Verdict,
 }
 
+/// A run at the sink.
+struct SentRun {
+    delivery: ClaimDelivery,
+    /// The places of its elements in the claim, with their keys.
+    sent: Vec<(usize, usize)>,
+}
+
 impl RunInHand {
     /// Sends the run. What fails of it, and what is behind that with the same key, is delivered one by one, each in its place.
     async fn deliver(self) {
-        let RunInHand { claim, hands, elements } = self;
-        let queue = &claim.queue;
-        let Some(queues) = hands.first().map(|hand| hand.queues().clone()) else { return };
-        let isolation = Isolation::of(&queue.process, false).await;
-        let (count, mut failed) = (elements.len() as u64, Vec::new());
-        if queues.returns_all() || queue.stopping.is_cancelled() {
-            drop(elements);
-        } else if let Some(RunBegun { delivery, sent, behind }) = run::begin(&claim, hands.len(), elements, isolation) {
-            behind.into_iter().rev().for_each(|(key, element)| hands[key].put_back(element));
-            let left = match delivery {
-                Some(delivery) => delivery.finish_run().await,
-                None => Vec::new(),
-            };
-            failed = failures(&queues, &sent, left);
-        } else {
-            // As one by one: it goes back, with all that is behind it.
-            queue.events.stale_drops(count);
-            queues.return_all();
+        let Some(queues) = self.hands.first().map(|hand| hand.queues().clone()) else { return };
+        let isolation = Isolation::of(&queues.context().process, false).await;
+        match queues.together() {
+            Together::Runs => self.in_order(queues, isolation).await,
+            Together::FirstOfKeys | Together::Never => self.of_keys(queues, isolation).await,
         }
-        queue.progress.moves();
+    }
+
+    /// The same, where the sink keeps the order.
+    async fn in_order(self, queues: Arc<KeyQueues>, isolation: Isolation) {
+        let RunInHand { claim, hands, elements } = self;
+        let failed = match begin_run(&claim, &hands, elements, isolation, true) {
+            Some(SentRun { delivery, sent }) => failures(&queues, &sent, delivery.finish_run().await),
+            None => Vec::new(),
+        };
+        queues.context().progress.moves();
         let mut heads: Vec<Option<(ClaimedElement, Verdict)>> = hands.iter().map(|_| None).collect();
         for FailedInRun { key, mut element, verdict, .. } in failed.into_iter().rev() {
             // What is behind a failed one was not sent, or may have been: it says so itself by now.
@@ -206,13 +214,82 @@ impl RunInHand {
                 None => others.push(hand),
             }
         }
-        match queues.is_gathering() {
-            true => work.push(go_on(queues, others)),
-            false => work.extend(start(others)),
+        go_on_with(&queues, others, work);
+    }
+
+    /// The same, where each element has a key of its own. Each key goes on when its element is answered.
+    async fn of_keys(self, queues: Arc<KeyQueues>, isolation: Isolation) {
+        let RunInHand { claim, hands, elements } = self;
+        let run = begin_run(&claim, &hands, elements, isolation, false);
+        let mut hands: Vec<Option<KeyInHand>> = hands.into_iter().map(Some).collect();
+        let Some(SentRun { mut delivery, sent }) = run else {
+            queues.context().progress.moves();
+            return go_on_with(&queues, hands.into_iter().flatten().collect(), Vec::new());
+        };
+        let at_sink: HashMap<usize, usize> = sent.iter().copied().collect();
+        let mut is_at_sink = vec![false; hands.len()];
+        sent.iter().for_each(|(_, key)| is_at_sink[*key] = true);
+        let mut others: Vec<_> = hands
+            .iter_mut()
+            .zip(is_at_sink)
+            .filter(|(_, is_at_sink)| !is_at_sink)
+            .filter_map(|(hand, _)| hand.take())
+            .collect();
+        loop {
+            if !others.is_empty() {
+                go_on_with(&queues, std::mem::take(&mut others), Vec::new());
+            }
+            let OrderedAnswers { confirmed, left, is_over } = delivery.next_answers().await;
+            others.extend(confirmed.iter().filter_map(|place| hands[*at_sink.get(place)?].take()));
+            delivery.confirm(confirmed);
+            let mut work = Vec::new();
+            for FailedInRun { key, mut element, verdict, .. } in failures(&queues, &sent, left) {
+                element.state().leave_shared();
+                work.extend(hands[key].take().map(|hand| by_itself(hand, element, Some(verdict))));
+            }
+            queues.context().progress.moves();
+            if is_over {
+                // Those that were stale go back, with everything that waits.
+                others.extend(hands.into_iter().flatten());
+                return go_on_with(&queues, others, work);
+            }
+            go_on_with(&queues, Vec::new(), work);
         }
-        if !work.is_empty() {
-            queue.spawn("relay", join_all(work).map(drop));
-        }
+    }
+}
+
+/// Begins a run, whose elements of a key are on one line of the sink if it is `in_lines`, and puts back what stays behind. `None` if
+/// nothing of it is at the sink.
+fn begin_run(
+    claim: &Arc<Claim>,
+    hands: &[KeyInHand],
+    elements: RunElements,
+    isolation: Isolation,
+    in_lines: bool,
+) -> Option<SentRun> {
+    let (queues, queue, count) = (hands.first()?.queues(), &claim.queue, elements.len() as u64);
+    if queues.returns_all() || queue.stopping.is_cancelled() {
+        return None;
+    }
+    let Some(RunBegun { delivery, sent, behind }) = run::begin(claim, hands.len(), elements, isolation, in_lines)
+    else {
+        // As one by one: it goes back, with all that is behind it.
+        queue.events.stale_drops(count);
+        queues.return_all();
+        return None;
+    };
+    behind.into_iter().rev().for_each(|(key, element)| hands[key].put_back(element));
+    Some(SentRun { delivery: delivery?, sent })
+}
+
+/// Goes on with these keys, and with this work, in a task of its own.
+fn go_on_with(queues: &Arc<KeyQueues>, hands: Vec<KeyInHand>, mut work: Vec<Work>) {
+    match queues.is_gathering() {
+        true if !hands.is_empty() => work.push(go_on(queues.clone(), hands)),
+        _ => work.extend(start(hands)),
+    }
+    if !work.is_empty() {
+        queues.context().spawn("relay", join_all(work).map(drop));
     }
 }
 

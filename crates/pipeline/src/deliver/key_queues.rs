@@ -15,14 +15,14 @@ use tokio::sync::watch;
 use crate::claim::claimed::ClaimedElement;
 use crate::claim::place::ClaimedPlace;
 use crate::claim::record::Claim;
+use crate::deliver::together::Together;
 use crate::queue::Queue;
 
 /// The elements of one queue that wait for others with their key. Bounded by what is in flight.
 #[derive(Debug)]
 pub struct KeyQueues {
     context: Arc<Queue>,
-    /// Whether consecutive elements of a key may go to their sink together.
-    in_runs: bool,
+    together: Together,
     /// The waiting elements by key, with an entry for each key that has an element at its sinks.
     queues: Mutex<HashMap<u64, VecDeque<QueuedElement>>>,
     flow: watch::Sender<Flow>,
@@ -43,7 +43,7 @@ pub enum QueuedElement {
 pub enum NextOfKey {
     /// An element by itself.
     Alone(ClaimedElement),
-    /// Consecutive elements of one claim.
+    /// Consecutive elements of one claim that go together, with those of other keys too.
     Run(Arc<Claim>, Vec<ClaimedPlace>),
 }
 
@@ -145,13 +145,22 @@ impl QueuedElement {
 impl KeyQueues {
     /// No elements yet.
     pub fn new(context: Arc<Queue>) -> Self {
-        let in_runs = context.delivers_in_runs();
-        KeyQueues { context, in_runs, queues: Mutex::default(), flow: watch::Sender::new(Flow::default()) }
+        let together = context.together();
+        KeyQueues { context, together, queues: Mutex::default(), flow: watch::Sender::new(Flow::default()) }
     }
 
     /// The context of the queue.
     pub fn context(&self) -> &Arc<Queue> {
         &self.context
+    }
+
+    /// The degree to which elements go to their sink together.
+    pub fn together(&self) -> Together {
+        self.together
+    }
+
+    fn goes_in_runs(&self) -> bool {
+        self.together == Together::Runs
     }
 
     /// Whether nothing is in hand.
@@ -227,7 +236,7 @@ impl KeyQueues {
         match self.queues.lock().entry(key) {
             Entry::Occupied(mut waiting) => {
                 let waiting = waiting.get_mut();
-                if !waiting.back().is_some_and(|last| self.in_runs && last.begins_with(&element)) {
+                if !waiting.back().is_some_and(|last| self.goes_in_runs() && last.begins_with(&element)) {
                     element.forget_decoded();
                 }
                 let place = waiting.partition_point(|before| before.due_ms() <= element.due_ms());
@@ -265,10 +274,13 @@ impl KeyQueues {
     fn take(&self, waiting: &mut VecDeque<QueuedElement>) -> Option<NextOfKey> {
         let first = match waiting.pop_front()? {
             QueuedElement::Alone(element) => return Some(NextOfKey::Alone(element)),
-            QueuedElement::Place(place) if !self.in_runs => return place.into_element().map(NextOfKey::Alone),
+            QueuedElement::Place(place) if self.together == Together::Never => {
+                return place.into_element().map(NextOfKey::Alone);
+            }
             QueuedElement::Place(place) => place,
         };
-        let goes_along = waiting.iter().take_while(|next| next.is_place_of(first.claim())).count();
+        let others = waiting.iter().take_while(|next| self.goes_in_runs() && next.is_place_of(first.claim()));
+        let goes_along = others.count();
         let others = waiting.drain(..goes_along).filter_map(|next| match next {
             QueuedElement::Place(place) => Some(place),
             QueuedElement::Alone(_) => None,

@@ -22,4 +22,5 @@ pub mod probes;
 pub mod redact;
 mod run;
 pub mod sink_handle;
+pub mod together;
 pub mod understand;

@@ -1,7 +1,8 @@
-//! A run: consecutive elements of a claim that go to their sink together, because it keeps their order.
+//! A run: elements of a claim that go to their sink together.
 //!
-//! Those of a key go on one line of the sink ([`RunSink::line`](delaybridge_sink::RunSink::line)), so nothing behind one that fails
-//! arrives before that is sent again. What cannot go along stays behind, in its order.
+//! Either the sink keeps their order: those of a key go on one line of it ([`RunSink::line`](delaybridge_sink::RunSink::line)), so
+//! nothing behind one that fails arrives before that is sent again. Or each has a key of its own, and they have no order. What cannot
+//! go along stays behind, in its order.
 
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ struct Making<'a> {
     /// The bytes that came, and those that the messages have beyond them.
     came: u64,
     grew: u64,
+    /// Whether the elements of a key are on one line.
+    in_lines: bool,
     /// The part of each key that is sent so far.
     keys: Vec<KeyRun>,
     /// There is no room for more.
@@ -67,14 +70,22 @@ enum Goes {
 }
 
 /// Makes the messages of these elements of so many keys, and hands over those that can go together. `None` if too little of the
-/// lease is left: the elements are dropped.
-pub(super) fn begin(claim: &Arc<Claim>, keys: usize, elements: RunElements, isolation: Isolation) -> Option<RunBegun> {
+/// lease is left: the elements are dropped. `in_lines`: those of a key have to be on one line of the sink, which keeps their order; else
+/// each has a key of its own.
+pub(super) fn begin(
+    claim: &Arc<Claim>,
+    keys: usize,
+    elements: RunElements,
+    isolation: Isolation,
+    in_lines: bool,
+) -> Option<RunBegun> {
     let (queue, settler) = (&claim.queue, elements.first()?.1.settler().clone());
     let (send_before, now_ms) = (claim.fresh()?, queue.home().now_ms());
     let start = Outgoing::new((claim, &settler), Some(isolation), elements.len(), (now_ms, send_before));
     let mut making = Making {
         claim,
-        start: start.in_run(),
+        in_lines,
+        start: if in_lines { start.in_run() } else { start },
         growth: queue.growth(),
         came: 0,
         grew: 0,
@@ -128,8 +139,17 @@ impl Making<'_> {
     fn goes(&mut self, key: usize, element: &ClaimedPlace, grown: u64) -> Goes {
         let Some(route) = self.claim.queue.routes.first() else { return Goes::Alone };
         // By itself it is sent all the same, or needs no sink.
-        let Some(line) = self.start.destination().and_then(|to| route.handle.line(to)) else { return Goes::Alone };
-        if matches!(self.keys[key], KeyRun::Line(other) if other != line) {
+        let Some(destination) = self.start.destination() else { return Goes::Alone };
+        let line = match self.in_lines {
+            true => match route.handle.line(destination) {
+                Some(line) => KeyRun::Line(line),
+                None => return Goes::Alone,
+            },
+            false => KeyRun::Closed,
+        };
+        if let (KeyRun::Line(other), KeyRun::Line(line)) = (self.keys[key], line)
+            && other != line
+        {
             return Goes::Behind;
         }
         if grown > 0 && !self.growth.take(grown) {
@@ -137,7 +157,7 @@ impl Making<'_> {
             self.is_full = true;
             return Goes::Alone;
         }
-        self.keys[key] = KeyRun::Line(line);
+        self.keys[key] = line;
         self.came += self.claim.elements[element.place()].weight() as u64;
         self.grew += grown;
         Goes::Along

@@ -15,6 +15,7 @@ use crate::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sin
 use crate::deliver::destinations::{Admission, Ask, DestinationKey, DestinationTrouble, SinkDestinations};
 use crate::deliver::look_outages::LookOutages;
 use crate::deliver::redact::{name, redacted};
+use crate::deliver::together::Together;
 use crate::limits::budget::Room;
 use crate::limits::circuit::{Allow, LONGEST_WAIT, OpenReason, Transition};
 use crate::limits::rate::Bucket;
@@ -253,9 +254,13 @@ impl SinkHandle {
         outcome
     }
 
-    /// Whether the sink keeps the order of elements that are sent together.
-    pub fn takes_runs(&self, of_keys: bool) -> bool {
-        self.sink.runs().is_some_and(|runs| !of_keys || runs.joins_keys())
+    /// The degree to which elements in order, by key or all of them, go to the sink together.
+    pub fn together(&self, by_key: bool) -> Together {
+        match self.sink.runs() {
+            None => Together::Never,
+            Some(runs) if by_key && !runs.joins_keys() => Together::FirstOfKeys,
+            Some(_) => Together::Runs,
+        }
     }
 
     /// The line that elements with this destination are on; `None`: one goes at a time. See

@@ -10,6 +10,11 @@ pub(super) fn sink_of_runs() -> Arc<FakeSink> {
     Arc::new(FakeSink::new(Duration::from_secs(20)).in_runs())
 }
 
+/// A sink where the keys of a run would wait for each other.
+pub(super) fn sink_of_keys() -> Arc<FakeSink> {
+    Arc::new(FakeSink::new(Duration::from_secs(20)).of_keys())
+}
+
 fn by_payload() -> Ordered {
     Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())))
 }
@@ -124,4 +129,36 @@ async fn the_elements_of_a_run_are_decoded_once() {
     let _bridge = world.bridge_with(1, &sinks, in_order(&sinks, by_payload()));
     world.until_empty().await;
     assert_eq!((DECODED.get() - before, sink.run_lengths()), (6, vec![6]));
+}
+
+/// The next of each key go together, when the one before it has its verdict.
+#[tokio::test(start_paused = true)]
+async fn the_first_of_each_key_go_together_where_keys_would_wait_for_each_other() {
+    let (world, sink) = (world(), sink_of_keys());
+    sink.otherwise(|_| Step::ConfirmAfter(SECOND));
+    offer_keys(&world, 0, &["a", "b", "c", "a", "b", "c", "a"]);
+    let sinks = [("s", sink.clone())];
+    let _bridge = world.bridge_with(1, &sinks, in_order(&sinks, by_payload()));
+    eventually("the first to be on their way", || sink.attempts().len() == 3).await;
+    assert_eq!(sink.most_at_once(), 3);
+    world.until_empty().await;
+    let tried: Vec<u64> = sink.attempts().iter().map(number).collect();
+    assert_eq!((tried, sink.run_lengths()), (vec![0, 1, 2, 3, 4, 5, 6], vec![]));
+    let late = sink.attempts().iter().map(|message| message.now_ms).collect::<Vec<_>>();
+    assert!(late.windows(4).all(|few| few[3] - few[0] >= 1_000), "each waits for the one before it: {late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_without_an_answer_holds_up_no_other_key_of_its_batch() {
+    let (world, sink) = (world(), sink_of_keys());
+    sink.on_id(id(1), [Step::Hang]);
+    sink.on_id(id(3), [fails(Class::Transient)]);
+    offer_keys(&world, 0, &["a", "b", "c", "a", "b", "c", "a"]);
+    let sinks = [("s", sink.clone())];
+    let _bridge = world.bridge_with(1, &sinks, in_order(&sinks, by_payload()));
+    within(19 * SECOND, "the others to arrive", || sink.taken().len() == 6).await;
+    let of = |key: &'static str| first_taken(&sink, |message| message.body == key);
+    assert_eq!((of("a"), of("b"), of("c")), (vec![0, 3, 6], vec![1], vec![2, 5]));
+    world.until_empty().await;
+    assert_eq!(of("b"), [1, 4]);
 }

@@ -40,6 +40,7 @@ type Decision = Box<dyn FnMut(&Outbound) -> Step + Send>;
 pub struct FakeSink {
     timeout: Duration,
     in_runs: bool,
+    of_keys: bool,
     script: Mutex<FakeScript>,
     stalled: watch::Sender<bool>,
 }
@@ -92,12 +93,23 @@ impl Drop for FakeDelivery<'_> {
 impl FakeSink {
     /// A sink that confirms everything at once.
     pub fn new(timeout: Duration) -> FakeSink {
-        FakeSink { timeout, in_runs: false, script: Mutex::default(), stalled: watch::Sender::new(false) }
+        FakeSink {
+            timeout,
+            in_runs: false,
+            of_keys: false,
+            script: Mutex::default(),
+            stalled: watch::Sender::new(false),
+        }
     }
 
     /// The same sink, where all elements are on one line.
     pub fn in_runs(self) -> FakeSink {
         FakeSink { in_runs: true, ..self }
+    }
+
+    /// The same sink, where the keys of a run would wait for each other.
+    pub fn of_keys(self) -> FakeSink {
+        FakeSink { in_runs: true, of_keys: true, ..self }
     }
 
     /// Sets the reactions to the next deliveries of this element.
@@ -314,6 +326,10 @@ impl Sink for FakeSink {
 impl RunSink for FakeSink {
     fn line(&self, _: &Destination) -> Option<u32> {
         Some(0)
+    }
+
+    fn joins_keys(&self) -> bool {
+        !self.of_keys
     }
 
     fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {

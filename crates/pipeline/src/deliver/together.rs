@@ -1,0 +1,12 @@
+//! How far the elements of a queue in order go to their sink together. A pure decision.
+
+/// The extent to which elements in order go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Together {
+    /// Not at all: each element goes by itself.
+    Never,
+    /// The next one of each key, in one batch.
+    FirstOfKeys,
+    /// All of each key, in runs.
+    Runs,
+}
