@@ -9,7 +9,9 @@ use crate::name::{RecurringName, Topic};
 use crate::queue::{JobQueue, millis, number, or_empty, text};
 use delaybridge_link::{BadReply, Fields};
 
-/// Maximum number of pages of due firings that are read at once.
+/// Number of due firings in a page: with all that a topic may have, it is not full, and no other is asked for.
+const PAGE: usize = MAX_RECURRING + 1;
+/// Maximum number of pages that are read at once.
 const PAGES: usize = 10;
 
 /// A due firing of a recurring job, and the decision about it.
@@ -55,11 +57,11 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn due_recurring(&self, topic: &Topic) -> Result<DueRecurring, JobError> {
         let mut due = DueRecurring::default();
-        // One page has all that a topic may have. There are more if other programs write there.
+        // There is another page if other programs write there.
         for page in 0..PAGES {
-            let wanted = RecurringSelection::Due(page * MAX_RECURRING);
+            let wanted = RecurringSelection::Due(page * PAGE);
             let ListedRecurring { now_ms, recurring, nameless, rows, .. } =
-                self.list_recurring(topic, wanted, MAX_RECURRING).await?;
+                self.list_recurring(topic, wanted, PAGE).await?;
             due.unreadable += nameless;
             for state in recurring {
                 // After days without a daemon a plan takes milliseconds, and there may be many.
@@ -75,7 +77,7 @@ impl JobQueue {
                     _ => due.unreadable += 1,
                 }
             }
-            if rows < MAX_RECURRING {
+            if rows < PAGE {
                 break;
             }
         }
