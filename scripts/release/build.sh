@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the release binary so that the same commit gives the same bytes, for the same compilers and system libraries, in any
-# directory; with a target in the same one, which the OpenSSL inside writes down (docs/releasing.md): target/dist/release/delaybridge for this machine, target/dist/TRIPLE/release/delaybridge with
-# a target:
+# directory; with a target in the same one, which the OpenSSL inside writes down (docs/releasing.md).
+# target/dist/release/delaybridge for this machine, target/dist/TRIPLE/release/delaybridge with a target:
 #   build.sh arm64   for 64-bit ARM with glibc; needs g++-aarch64-linux-gnu
 #   build.sh musl    for amd64 and any distribution, linked statically; needs musl-tools, on amd64
 #
