@@ -168,16 +168,20 @@ impl Metrics {
         tally.and_then(|tally| tally.busy_rate())
     }
 
+    /// The help text of a metric, of a source's own or in the catalogue.
+    fn help(&self, name: &str) -> Option<&'static str> {
+        let of_source = self.0.of_sources.lock().get(name).map(|(definition, _)| definition.help);
+        of_source.or_else(|| CATALOGUE.iter().find(|metric| metric.name == name).map(|metric| metric.help))
+    }
+
     /// Renders all metrics in the Prometheus text format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         self.0.shares.show();
         let mut families = self.0.registry.gather();
-        let of_sources = self.0.of_sources.lock();
         for family in &mut families {
-            // Those of the process have neither, and texts of their own.
-            let of_source = of_sources.get(family.name()).map(|(definition, _)| *definition);
-            if let Some(metric) = of_source.or_else(|| CATALOGUE.iter().find(|metric| metric.name == family.name())) {
-                family.set_help(metric.help.to_owned());
+            // Those of the process have no definition, and texts of their own.
+            if let Some(help) = self.help(family.name()) {
+                family.set_help(help.to_owned());
             }
         }
         TextEncoder::new().encode_to_string(&families)
