@@ -1,4 +1,5 @@
-//! How far the elements of a queue in order go to their sink together. A pure decision.
+//! The extent to which elements of a queue in order go to their sink together. The queue and the sink decide it
+//! ([`Queue::together`](crate::queue::Queue::together)).
 
 /// The extent to which elements in order go together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
