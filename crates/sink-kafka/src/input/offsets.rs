@@ -1,5 +1,6 @@
 //! The offsets that the group has not confirmed yet. A commit that fails is sent again: after a restart, the records behind it
-//! would come once more.
+//! would come once more. One commit is under way at a time. The client keeps those that find no coordinator, and sends them in any
+//! order when there is one, so an older offset could be written behind a newer one.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,8 +11,9 @@ use rdkafka::{Offset, TopicPartitionList};
 use super::record::Partition;
 use delaybridge_core::clock::Instant;
 
-/// The wait for the answer to a commit before another one is sent: an older offset must not be written behind a newer one.
-const AGAIN: Duration = Duration::from_secs(5);
+/// The wait for the answer to a commit that has none. The client answers before: after `session.timeout.ms` (45 s) without a
+/// coordinator, and after `socket.timeout.ms` (60 s) without an answer of it, each of three times.
+const LOST: Duration = Duration::from_secs(300);
 /// The wait after a commit that was refused. The group may be without a coordinator, or on the way to a new one.
 const REFUSED: Duration = Duration::from_millis(200);
 
@@ -22,7 +24,7 @@ pub(super) struct UnconfirmedOffsets(Mutex<SentOffsets>);
 #[derive(Default)]
 struct SentOffsets {
     offsets: HashMap<Partition, i64>,
-    /// The earliest time of the next commit, after one that has no answer or was refused.
+    /// The earliest time of the next commit, while one is under way, or after one that was refused.
     next: Option<Instant>,
 }
 
@@ -38,7 +40,7 @@ impl UnconfirmedOffsets {
         if sent.offsets.is_empty() || sent.next.is_some_and(|next| now < next) {
             return None;
         }
-        sent.next = Some(now.after(AGAIN));
+        sent.next = Some(now.after(LOST));
         let mut list = TopicPartitionList::with_capacity(sent.offsets.len());
         for ((topic, partition), offset) in &sent.offsets {
             // A partition that cannot be listed is read again.
@@ -106,15 +108,15 @@ mod tests {
         unconfirmed.add(("t".to_owned(), 1), 8);
         assert_eq!(offsets(unconfirmed.to_send(begin)), [(0, 5), (1, 8)]);
         unconfirmed.add(("t".to_owned(), 0), 9);
-        assert_eq!(offsets(unconfirmed.to_send(begin.after(AGAIN / 2))), [], "the first commit has no answer");
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(LOST / 2))), [], "the first commit has no answer");
         unconfirmed.confirmed(&list(&[(0, 5), (1, 8)]), begin);
-        assert_eq!(offsets(unconfirmed.to_send(begin.after(AGAIN / 2))), [(0, 9)], "the newer one is not confirmed");
-        assert_eq!(offsets(unconfirmed.to_send(begin.after(AGAIN))), []);
-        assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * AGAIN))), [(0, 9)], "the answer is lost");
-        unconfirmed.refused(begin.after(2 * AGAIN));
-        assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * AGAIN))), []);
-        assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * AGAIN + REFUSED))), [(0, 9)], "a refusal is an answer");
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(LOST / 2))), [(0, 9)], "the newer one is not confirmed");
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(LOST))), []);
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * LOST))), [(0, 9)], "the answer is lost");
+        unconfirmed.refused(begin.after(2 * LOST));
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * LOST))), []);
+        assert_eq!(offsets(unconfirmed.to_send(begin.after(2 * LOST + REFUSED))), [(0, 9)], "a refusal is an answer");
         unconfirmed.revoked(&("t".to_owned(), 0));
-        assert!(unconfirmed.is_empty() && unconfirmed.to_send(begin.after(4 * AGAIN)).is_none());
+        assert!(unconfirmed.is_empty() && unconfirmed.to_send(begin.after(4 * LOST)).is_none());
     }
 }
