@@ -248,6 +248,12 @@ async fn a_job_that_waits_for_a_retry_is_shown_may_be_deleted_and_is_not_added_a
     let mut daemon = Daemon::start(&yaml(&server, "to: [{ sink: out, stream: out }]")).await;
     daemon.expect_log("queue on hold");
     jobs.add(&topic(), vec![job("a", "a"), job("b", "b")]).await.expect("add");
+    // Before that they may be on their way to the stream.
+    eventually("the queue to be held", PATIENCE, async || {
+        let held = daemon.metric("delaybridge_queue_held{queue=\"forward\"}").await;
+        if held == 1.0 { Ok(()) } else { Err(held.to_string()) }
+    })
+    .await;
     let [a, b] = ["a", "b"].map(|local| JobId { topic: topic(), local: id(local) });
     eventually("the jobs to be forwarding", PATIENCE, async || {
         let states = [jobs.get(&a).await.expect("get"), jobs.get(&b).await.expect("get")];
