@@ -156,6 +156,9 @@ pub trait RunSink: Send + Sync {
     /// where that is not certain: such elements are delivered one at a time.
     fn line(&self, destination: &Destination) -> Option<u32>;
 
+    /// Says that runs will come, so that the first one need not wait for what a kind makes for runs alone. Does not wait.
+    fn prepare(&self) {}
+
     /// Whether a run may have elements of several keys, each of which is in order by itself.
     fn joins_keys(&self) -> bool {
         true

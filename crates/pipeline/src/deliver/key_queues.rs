@@ -146,6 +146,9 @@ impl KeyQueues {
     /// No elements yet.
     pub fn new(context: Arc<Queue>) -> Self {
         let together = context.together();
+        if together == Together::Runs {
+            context.routes.iter().for_each(|route| route.handle.prepare_runs());
+        }
         KeyQueues { context, together, queues: Mutex::default(), flow: watch::Sender::new(Flow::default()) }
     }
 

@@ -22,7 +22,7 @@ use crate::limits::rate::Bucket;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_ledger::sink_hash;
-use delaybridge_sink::{Answers, Destination, Lookup, Outbound, Sink, Target};
+use delaybridge_sink::{Answers, Destination, Lookup, Outbound, RunSink, Sink, Target};
 use delaybridge_telemetry::events::SinkEvents;
 use delaybridge_telemetry::labels::LookResult;
 use delaybridge_telemetry::metrics::SinkMetrics;
@@ -261,6 +261,11 @@ impl SinkHandle {
             Some(runs) if by_key && !runs.joins_keys() => Together::FirstOfKeys,
             Some(_) => Together::Runs,
         }
+    }
+
+    /// Says that runs will come.
+    pub(super) fn prepare_runs(&self) {
+        self.sink.runs().into_iter().for_each(RunSink::prepare);
     }
 
     /// The line that elements with this destination are on; `None`: one goes at a time. See

@@ -95,6 +95,10 @@ impl RunSink for LyingSink {
         self.sink.runs()?.line(destination)
     }
 
+    fn prepare(&self) {
+        self.sink.runs().into_iter().for_each(RunSink::prepare);
+    }
+
     fn joins_keys(&self) -> bool {
         self.sink.runs().is_some_and(RunSink::joins_keys)
     }

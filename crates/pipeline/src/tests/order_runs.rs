@@ -40,6 +40,23 @@ async fn the_elements_of_a_claim_go_together_and_the_next_claim_waits_for_them()
     assert_eq!((runs.iter().sum::<usize>(), runs.len() <= 12), (60, true), "{runs:?}");
 }
 
+/// Before there is anything to deliver. What goes in no run needs nothing that is made for runs.
+#[tokio::test(start_paused = true)]
+async fn a_sink_is_prepared_for_runs_if_they_will_come() {
+    for (sink, order, expected) in [
+        (sink_of_runs(), Some(Ordered::Queue), true),
+        (sink_of_runs(), Some(by_payload()), true),
+        (sink_of_keys(), Some(by_payload()), false),
+        (sink_of_runs(), None, false),
+    ] {
+        let (world, sinks) = (world(), [("s", sink.clone())]);
+        let spec = QueueSpec { order: order.map(Box::new), ..in_order(&sinks, Ordered::Queue) };
+        let bridge = world.bridge_with(1, &sinks, spec);
+        bridge.stop(SECOND).await;
+        assert_eq!(sink.is_prepared(), expected);
+    }
+}
+
 /// The one that fails is tried in its place; those behind it were not sent before, and go when it is through.
 #[tokio::test(start_paused = true)]
 async fn what_fails_in_a_run_is_not_overtaken() {

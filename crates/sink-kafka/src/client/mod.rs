@@ -166,6 +166,11 @@ impl RunSink for KafkaSink {
         self.line_of(destination)
     }
 
+    /// Makes the producer: librdkafka gives a new one its id half a second after its start.
+    fn prepare(&self) {
+        self.runs.prepare();
+    }
+
     /// No: keys would wait for each other at a partition without a leader, and fill batches one at a time as well.
     fn joins_keys(&self) -> bool {
         false

@@ -337,16 +337,19 @@ impl Drop for Producer {
     }
 }
 
-/// Does what blocks on a thread of its own, which the end of the runtime does not wait for: a question to a broker that
+/// Begins what blocks, on a thread of its own, which the end of the runtime does not wait for: a question to a broker that
 /// is silent would hold up the end of the process. `None` if there is no thread, or it panicked.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(crate) fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> impl Future<Output = Option<T>> + Send {
     let (done, result) = oneshot::channel();
     let work = move || {
         // No caller waits any more.
         let _sent = done.send(work());
     };
-    std::thread::Builder::new().name("kafka-ask".to_owned()).spawn(work).ok()?;
-    result.await.ok()
+    // Without a thread the sender is gone.
+    drop(std::thread::Builder::new().name("kafka-ask".to_owned()).spawn(work));
+    async { result.await.ok() }
 }
 
 /// The login in use.

@@ -61,12 +61,13 @@ enum Queued {
 }
 
 impl Drop for OpenRun<'_> {
-    /// Ends the producer, unless all that it has is confirmed: it would send the rest whenever a broker is back.
+    /// Ends the producer, unless all that it has is confirmed: it would send the rest whenever a broker is back. The next run has
+    /// another one.
     fn drop(&mut self) {
         if self.confirmed < self.sent {
             self.producer.health().outdated();
         }
-        self.slot.drop_ended();
+        self.slot.replace_ended();
     }
 }
 

@@ -100,11 +100,19 @@ impl Slot {
         made
     }
 
-    /// Drops the producer if it is over, with its threads and connections: the next one may be needed much later.
-    pub(super) fn drop_ended(&self) {
+    /// Begins to make the producer, if there is none.
+    pub(super) fn prepare(&self) {
+        let mut state = self.state();
+        if matches!(&*state, SlotState::Empty) {
+            *state = SlotState::Making(self.make());
+        }
+    }
+
+    /// Begins to make another producer, if the one in use is over.
+    pub(super) fn replace_ended(&self) {
         let mut state = self.state();
         if matches!(&*state, SlotState::Ready(producer) if producer.is_over()) {
-            *state = SlotState::Empty;
+            *state = SlotState::Making(self.make());
         }
     }
 
@@ -116,12 +124,13 @@ impl Slot {
         }
     }
 
-    /// Whether there is no producer.
+    /// Whether another producer is being made.
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        matches!(&*self.state(), SlotState::Empty)
+    pub(super) fn is_making(&self) -> bool {
+        matches!(&*self.state(), SlotState::Making(_))
     }
 
+    /// Begins to make a producer.
     fn make(&self) -> Making {
         let (spec, timeout, purpose, defect) = (self.spec.clone(), self.timeout, self.purpose, self.defect.clone());
         let tokens = self.tokens.clone();

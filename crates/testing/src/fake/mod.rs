@@ -56,6 +56,8 @@ struct FakeScript {
     /// Deliveries under way, and the most of them at a time.
     outstanding: usize,
     most_at_once: usize,
+    /// Whether runs were announced.
+    prepared: bool,
     /// The lengths of the runs.
     runs: Vec<usize>,
     /// The bytes of their bodies, and the most of these at a time.
@@ -183,6 +185,11 @@ impl FakeSink {
     /// The number of probes.
     pub fn probes(&self) -> usize {
         self.script().probes
+    }
+
+    /// Whether it was said that runs will come.
+    pub fn is_prepared(&self) -> bool {
+        self.script().prepared
     }
 
     /// Whether `close` was called.
@@ -326,6 +333,10 @@ impl Sink for FakeSink {
 impl RunSink for FakeSink {
     fn line(&self, _: &Destination) -> Option<u32> {
         Some(0)
+    }
+
+    fn prepare(&self) {
+        self.script().prepared = true;
     }
 
     fn joins_keys(&self) -> bool {
