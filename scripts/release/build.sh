@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Builds the release binary so that the same commit gives the same bytes, for the same compilers and system libraries, in any
-# directory; with a target in the same one, which the OpenSSL inside writes down (docs/releasing.md).
+# Builds the release binary so that the same commit gives the same bytes in any directory, for the same compilers and system libraries.
 # target/dist/release/delaybridge for this machine, target/dist/TRIPLE/release/delaybridge with a target:
 #   build.sh arm64   for 64-bit ARM with glibc; needs g++-aarch64-linux-gnu
 #   build.sh musl    for amd64 and any distribution, linked statically; needs musl-tools, on amd64
@@ -40,13 +39,22 @@ case $cargo_home$PWD in
     exit 1 ;;
 esac
 
-rust=() c=()
+rust=() maps=() c=()
 for map in "$cargo_home=/cargo" "$PWD=/delaybridge"; do
   rust+=("--remap-path-prefix=$map")
-  c+=("-ffile-prefix-map=$map")
+  maps+=("-ffile-prefix-map=$map")
 done
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${rust[*]}")
 export CARGO_ENCODED_RUSTFLAGS
+if [ -n "$triple" ]; then
+  export PREFIX_MAPS="${maps[*]}" COMPILERS
+  COMPILERS=$(dirname "$(command -v "$cc")")
+  mkdir -p "$CARGO_TARGET_DIR/compilers"
+  for name in "$cc" "$cxx"; do ln -sf "$PWD/scripts/release/compiler.sh" "$CARGO_TARGET_DIR/compilers/$name"; done
+  export PATH=$CARGO_TARGET_DIR/compilers:$PATH
+else
+  c=("${maps[@]}")
+fi
 # The C parts parse answers of brokers. Debian's compilers protect nothing by themselves; Rust checks its bounds, and the linker does
 # the rest (scripts/release/hardening.sh).
 c+=(-fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
