@@ -47,6 +47,8 @@ done
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${rust[*]}")
 export CARGO_ENCODED_RUSTFLAGS
 if [ -n "$triple" ]; then
+  # OpenSSL writes down the time of its build: that of the commit.
+  export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
   export PREFIX_MAPS="${maps[*]}" COMPILERS
   COMPILERS=$(dirname "$(command -v "$cc")")
   mkdir -p "$CARGO_TARGET_DIR/compilers"

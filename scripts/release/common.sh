@@ -16,7 +16,8 @@ arch=$(dpkg --print-architecture)
 # The package's maintainer.
 maintainer=$(sed -n 's/^Maintainer: //p' deploy/debian/control)
 # The time that everything generated carries: that of the commit, so that it can be made again. Not exported: the C in the
-# crates holds no date, but would be recompiled with each, in the build of the tests too. dpkg uses the changelog's.
+# crates holds no date, but would be recompiled with each, in the build of the tests too. The OpenSSL of a target holds one, so build.sh
+# exports it there. dpkg uses the changelog's.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
 # Name and version of every crate with code in the binary: no build script, no procedural macro, no test. With OPENSSL_INSIDE also the

@@ -12,5 +12,5 @@ for arg; do
   esac
   args+=("$arg")
 done
-# Words without blanks: build.sh checks the paths.
+# shellcheck disable=SC2086 # words without blanks: build.sh checks the paths
 exec "$COMPILERS/${0##*/}" $PREFIX_MAPS "${args[@]}"
