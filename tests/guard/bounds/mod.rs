@@ -1,6 +1,6 @@
 //! The time for which a script blocks Redis at adverse sizes: the CPU time of the server's main thread. Load on the
 //! machine affects it less than the elapsed time; still, the shortest of several runs counts, and a run fails only
-//! beyond six times the limit. Without the measures against these sizes the cases take 70 to 1,500 ms. The printed
+//! beyond four times the limit. Without the measures against these sizes the cases take 70 to 1,500 ms. The printed
 //! figures are to be compared with the limit.
 //!
 //! Every script has a case, and each case names the file of its script: a test finds files without one.
@@ -28,8 +28,6 @@ use crate::redis_server::RedisServer;
 const RUNS: usize = 5;
 /// The runs of a case that is not within its limit.
 const MOST_RUNS: usize = 30;
-/// What a machine may be slower by: the slowest that was seen took 22.6 ms of 5 for a head of 10 MiB.
-const TOLERANCE: f64 = 6.0;
 const SMALL: usize = 256;
 const MIB: usize = 1 << 20;
 const LEASE: Duration = Duration::from_secs(60);
@@ -153,7 +151,7 @@ async fn each_within_the_limit(script: &str, what: &str, case: impl AsyncFn(&mut
     // The first run loads the script.
     for run in 0..=MOST_RUNS {
         // Other work on the machine makes each run longer, and none shorter.
-        if run > RUNS && shortest <= TOLERANCE * limit {
+        if run > RUNS && shortest <= 4.0 * limit {
             break;
         }
         rig.reset().await;
@@ -166,10 +164,7 @@ async fn each_within_the_limit(script: &str, what: &str, case: impl AsyncFn(&mut
         (shortest, calls) = (shortest.min(took), sent);
     }
     println!("{script}, {what}: {shortest:.2} ms of {limit:.2}");
-    assert!(
-        shortest <= TOLERANCE * limit,
-        "{script}, {what}: {shortest:.2} ms, more than {TOLERANCE} times {limit:.2}"
-    );
+    assert!(shortest <= 4.0 * limit, "{script}, {what}: {shortest:.2} ms, more than four times {limit:.2}");
     calls
 }
 

@@ -13,7 +13,8 @@ local now = clock()
 
 -- What is ahead in sorted sets with scores of which `raw` has the unit, and of which `due` members are due: {absurd}, and where
 -- anything is not due yet {absurd, due within 1 min, 10 min, 1 h, 6 h, 24 h, due time of the last}. The last member may be large
--- and no command tells its score alone, so it is found by counting: to a second, or to a thousandth of the time until then.
+-- and no command tells its score alone, so it is found by counting: to a second, or to a thousandth of the time until then. A count of
+-- none costs nothing, any other compares the members at both ends with themselves: so the search asks near the far end.
 local YEAR, Y2001 = 31536000000, 978307199999
 local function ahead(zsets, raw, due)
   local function sum(from, to)
@@ -23,13 +24,14 @@ local function ahead(zsets, raw, due)
   end
   local function after(time) return sum('(' .. ms(raw(time)), '+inf') end
   local early = due > 0 and sum('-inf', ms(raw(Y2001))) or 0
-  local all = after(now)
-  if all == 0 then return {early} end
-  local found, known, past = {0}, 0, nil
+  local all = -due
+  for i = 1, #zsets do all = all + redis.call('ZCARD', zsets[i]) end
+  if all <= 0 then return {early} end
+  local found, known, past, within = {0}, 0, nil, 0
   for i, time in ipairs({60000, 600000, 3600000, 21600000, 86400000}) do
-    local rest = past and 0 or after(now + time)
-    found[i + 1] = all - rest
-    if rest > 0 then known = time elseif not past then past = time end
+    if not past then within = within + sum('(' .. ms(raw(now + known)), ms(raw(now + time))) end
+    found[i + 1] = within
+    if within < all then known = time elseif not past then past = time end
   end
   local far = past and 0 or after(now + YEAR)
   found[1] = early + far
@@ -39,7 +41,7 @@ local function ahead(zsets, raw, due)
     while far > 0 and past < 2 ^ 52 and after(now + past) > 0 do known, past = past, 2 * past end
   end
   while past - known > 1000 and past - known > past / 1000 do
-    local time = math.floor((known + past) / 2)
+    local time = math.floor(known + (past - known) * 7 / 8)
     if after(now + time) > 0 then known = time else past = time end
   end
   found[7] = now + past
