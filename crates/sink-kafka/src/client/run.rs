@@ -61,13 +61,12 @@ enum Queued {
 }
 
 impl Drop for OpenRun<'_> {
-    /// Ends the producer, unless all that it has is confirmed: it would send the rest whenever a broker is back. The next run has
-    /// another one.
+    /// Ends the producer, unless all that it has is confirmed: it would send the rest whenever a broker is back.
     fn drop(&mut self) {
         if self.confirmed < self.sent {
             self.producer.health().outdated();
         }
-        self.slot.replace_ended();
+        self.slot.drop_ended();
     }
 }
 

@@ -108,11 +108,11 @@ impl Slot {
         }
     }
 
-    /// Begins to make another producer, if the one in use is over.
-    pub(super) fn replace_ended(&self) {
+    /// Drops the producer if it is over, with its threads and connections: the next one may be needed much later.
+    pub(super) fn drop_ended(&self) {
         let mut state = self.state();
         if matches!(&*state, SlotState::Ready(producer) if producer.is_over()) {
-            *state = SlotState::Making(self.make());
+            *state = SlotState::Empty;
         }
     }
 
@@ -124,7 +124,13 @@ impl Slot {
         }
     }
 
-    /// Whether another producer is being made.
+    /// Whether there is no producer.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(&*self.state(), SlotState::Empty)
+    }
+
+    /// Whether a producer is being made.
     #[cfg(test)]
     pub(super) fn is_making(&self) -> bool {
         matches!(&*self.state(), SlotState::Making(_))
