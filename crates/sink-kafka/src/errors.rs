@@ -234,6 +234,17 @@ pub(super) fn is_about_topic(code: Code) -> bool {
     matches!(row(code), Some(CodeRow(_, _, Topic(_), _)))
 }
 
+/// The code of what has happened, where librdkafka gives another one.
+pub(super) fn cause(code: Code, text: &str) -> Code {
+    match code {
+        // A broker that refuses our certificate says so after the handshake, and librdkafka takes it for a disconnect.
+        Code::BrokerTransportFailure if text.contains(":SSL routines:") && text.contains(" alert ") => Code::SSL,
+        // Every end of a connection in the first step of a login is called a refused login.
+        Code::Authentication if text.contains(" mechanism handshake failed: Local: ") => Code::BrokerTransportFailure,
+        code => code,
+    }
+}
+
 /// Whether the code means that no record can be delivered until a person fixes something.
 pub(super) fn needs_a_person(code: Code) -> bool {
     matches!(row(code), Some(CodeRow(_, _, As(TargetPermanent), _)))

@@ -4,12 +4,14 @@
 //! reason is reported once, to the error callback. It is kept here, for the records that have it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::watch;
 
 use crate::errors;
+use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 
 /// A reason for which nothing can be delivered until a person fixes something.
@@ -65,11 +67,21 @@ fn hint(text: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether a login came when none is accepted: less than a second after the one before on its connection
+/// (`KafkaChannel.maybeBeginServerReauthentication`), or at a listener that wants no login.
+fn is_untimely_login(code: Code, text: &str) -> bool {
+    code == Code::Authentication && text.contains("Request not valid in current SASL state")
+}
+
+/// How long untimely logins may last without an answer: a token that runs out is shown in ever shorter intervals, and each
+/// new connection begins that again.
+const UNTIMELY: Duration = Duration::from_secs(30);
+
 /// The state of one producer's connections.
 #[derive(Debug)]
 pub(super) struct ProducerHealth {
     state: Mutex<HealthState>,
-    /// Nothing is noted, so that a confirmed record need not look.
+    /// Nothing is noted since the last answer, so that a confirmed record need not look.
     clean: AtomicBool,
     /// A broker has refused the login, whatever the others do.
     login_refused: AtomicBool,
@@ -85,13 +97,18 @@ struct HealthState {
     all_down: bool,
     /// librdkafka's message about the latest error of a connection.
     last: Option<String>,
+    /// A broker has answered: it accepts the login.
+    admitted: bool,
+    /// The first untimely login since then.
+    untimely: Option<Instant>,
 }
 
 impl ProducerHealth {
     pub(super) fn new() -> ProducerHealth {
         ProducerHealth {
             state: Mutex::default(),
-            clean: AtomicBool::new(true),
+            // The first answer is noted.
+            clean: AtomicBool::new(false),
             login_refused: AtomicBool::new(false),
             finished: watch::Sender::new(false),
         }
@@ -112,14 +129,20 @@ impl ProducerHealth {
 
     /// Takes in what the error callback says.
     pub(super) fn error(&self, code: Code, text: &str) {
-        // A broker that refuses our certificate says so after the handshake, and librdkafka takes it for a disconnect.
-        let alert = code == Code::BrokerTransportFailure && text.contains(":SSL routines:") && text.contains(" alert ");
-        let code = if alert { Code::SSL } else { code };
+        let code = errors::cause(code, text);
+        let mut state = self.state();
+        self.clean.store(false, Ordering::Release);
+        // The token was renewed late: the client connects again, and logs in as it did before.
+        if is_untimely_login(code, text) && state.admitted {
+            let now = Instant::now();
+            if now.since(*state.untimely.get_or_insert(now)) < UNTIMELY {
+                state.last = Some(text.to_owned());
+                return;
+            }
+        }
         if matches!(code, Code::Authentication | Code::SaslAuthenticationFailed) {
             self.login_refused.store(true, Ordering::Release);
         }
-        let mut state = self.state();
-        self.clean.store(false, Ordering::Release);
         match code {
             Code::AllBrokersDown => state.all_down = true,
             _ if errors::needs_a_person(code) => {
@@ -158,7 +181,7 @@ impl ProducerHealth {
     pub(super) fn answered(&self) {
         // Read first: every confirmed record asks, and a write would take the line from the other threads.
         if !self.clean.load(Ordering::Acquire) && !self.clean.swap(true, Ordering::AcqRel) && !self.is_finished() {
-            *self.state() = HealthState::default();
+            *self.state() = HealthState { admitted: true, ..HealthState::default() };
         }
     }
 
@@ -242,6 +265,31 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_untimely_login_is_trouble_where_none_was_ever_accepted_or_when_it_lasts() {
+        const UNTIMELY_LOGIN: &str = "sasl_plaintext://h:1/1: SASL OAUTHBEARER mechanism handshake failed: Broker: Request not \
+            valid in current SASL state: broker's supported mechanisms:  (after 8ms in state AUTH_HANDSHAKE)";
+        let _clock = delaybridge_core::clock::follow_tokio();
+        let health = ProducerHealth::new();
+        health.error(Code::Authentication, UNTIMELY_LOGIN);
+        assert!(health.trouble().is_some() && health.is_login_refused(), "a listener that wants no login");
+
+        let health = ProducerHealth::new();
+        for _ in 0..2 {
+            health.answered();
+            for _ in 0..2 {
+                health.error(Code::Authentication, UNTIMELY_LOGIN);
+                tokio::time::advance(UNTIMELY / 2).await;
+            }
+            health.error(Code::AllBrokersDown, "1/1 brokers are down");
+            assert_eq!(health.trouble(), None);
+            assert!(!health.is_login_refused() && !health.is_finished());
+            assert_eq!(health.last().as_deref(), Some(UNTIMELY_LOGIN));
+        }
+        health.error(Code::Authentication, UNTIMELY_LOGIN);
+        assert!(health.trouble().is_some() && health.is_login_refused() && health.is_finished(), "no answer for long");
+    }
+
     #[test]
     fn one_broker_that_refuses_the_login_is_remembered_while_the_others_answer() {
         let health = ProducerHealth::new();
@@ -260,6 +308,21 @@ mod tests {
             "ssl://h:1: Receive failed: error:0A000412:SSL routines::sslv3 alert bad certificate: SSL alert number 42";
         health.error(Code::BrokerTransportFailure, alert);
         assert_eq!(health.trouble(), Some(ConnectionTrouble { code: Code::SSL, text: alert.to_owned() }));
+    }
+
+    #[test]
+    fn a_connection_that_ends_in_the_first_step_of_a_login_is_no_refused_login() {
+        let health = ProducerHealth::new();
+        let ended = "sasl_plaintext://h:1/1: SASL OAUTHBEARER mechanism handshake failed: Local: Broker transport failure: \
+            broker's supported mechanisms: (n/a) (after 0ms in state DOWN)";
+        health.error(Code::Authentication, ended);
+        health.error(Code::AllBrokersDown, "1/1 brokers are down");
+        assert_eq!(health.trouble(), None);
+        assert!(!health.is_login_refused() && !health.is_finished());
+        assert_eq!(health.last().as_deref(), Some(ended));
+        let refused = ended.replace("Local: Broker transport failure", "Broker: Unsupported SASL mechanism");
+        health.error(Code::Authentication, &refused);
+        assert!(health.is_login_refused() && health.is_finished());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::errors::{failure, of_code};
 use super::may_write::may_write;
 use crate::client::proof::Proof;
 use crate::client::settings::security;
-use crate::{KafkaDestination, KafkaSink};
+use crate::{KafkaDestination, KafkaSink, errors};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_input::InputCheck;
@@ -66,8 +66,11 @@ impl ClientContext for CheckListener {
         self.proof.oauth_token()
     }
 
-    fn error(&self, error: KafkaError, _reason: &str) {
-        self.note(error);
+    fn error(&self, error: KafkaError, reason: &str) {
+        match error.rdkafka_error_code() {
+            Some(code) => self.note(KafkaError::Global(errors::cause(code, reason))),
+            None => self.note(error),
+        }
     }
 
     fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
