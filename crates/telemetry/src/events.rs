@@ -25,7 +25,7 @@ use super::metrics::Metrics;
 use super::status::{LeftOut, Reason, Refusal, Status};
 use super::tail::Tail;
 use delaybridge_core::clock::is_great_skew;
-use delaybridge_core::message::Failure;
+use delaybridge_core::message::{Class, Failure};
 
 /// Minimum interval between two lines of one kind about one queue.
 const QUIET: Duration = Duration::from_secs(10);
@@ -302,7 +302,9 @@ impl Events {
 }
 
 fn reason(failure: &Failure) -> Reason {
-    Reason { code: format!("{} {}", failure.class.as_str(), failure.code), text: failure.to_string() }
+    // Whether the attempt may have arrived is about that attempt: in an outage the answers of both kinds alternate.
+    let class = if failure.class == Class::Ambiguous { Class::Transient } else { failure.class };
+    Reason { code: format!("{} {}", class.as_str(), failure.code), text: failure.to_string() }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod look;
 mod reload;
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +52,17 @@ pub enum SinkState {
     Blocked(Reason),
     /// Down: the breaker is open, or it does not answer to a probe.
     Down(Reason),
+}
+
+/// What is new about the state of a sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SinkNews {
+    /// Nothing.
+    Nothing,
+    /// The reason of the same state.
+    Reason,
+    /// The state.
+    State,
 }
 
 /// The shared status board. Cheap to clone.
@@ -306,25 +318,29 @@ impl Status {
         self.board().held.get(queue).map(|(reason, _)| reason.text.clone())
     }
 
-    /// Sets the state of a sink; returns whether this is news. The first change to up is not.
-    pub(super) fn sink(&self, sink: &Arc<str>, state: SinkState) -> bool {
+    /// Sets the state of a sink. The first change to up is no news.
+    pub(super) fn sink(&self, sink: &Arc<str>, state: SinkState) -> SinkNews {
         let mut board = self.board();
         let (old, since) = board.sinks.entry(sink.clone()).or_insert_with(|| (SinkState::Unknown, Instant::now()));
-        let same = *old == state;
+        let news = match (&*old, &state) {
+            (SinkState::Unknown, SinkState::Up) => SinkNews::Nothing,
+            _ if *old == state => SinkNews::Nothing,
+            _ if discriminant(old) == discriminant(&state) => SinkNews::Reason,
+            _ => SinkNews::State,
+        };
+        if discriminant(old) != discriminant(&state) {
+            *since = Instant::now();
+        }
         let problem = match &state {
             SinkState::Blocked(reason) | SinkState::Down(reason) => Some(reason.text.clone()),
             SinkState::Unknown | SinkState::Up => None,
         };
-        let expected = *old == SinkState::Unknown && state == SinkState::Up;
         // The text of a reason may change each time; a reason lasts as long as its code.
         *old = state;
-        if !same {
-            *since = Instant::now();
-        }
         if let Some(text) = problem {
             board.last_problems.insert(sink.clone(), (text, Instant::now()));
         }
-        !same && !expected
+        news
     }
 
     /// Records how many seconds this machine's clock is ahead of that of a Redis; `None` if it is unknown. Returns

@@ -7,7 +7,7 @@ use delaybridge_core::log::{info, warn};
 
 use super::{QUIET, reason};
 use crate::metrics::SinkMetrics;
-use crate::status::{SinkState, Status};
+use crate::status::{SinkNews, SinkState, Status};
 use crate::throttle::Throttle;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Failure;
@@ -19,13 +19,16 @@ pub struct SinkEvents {
     status: Status,
     /// The rate limit of lines about destinations.
     quiet: Arc<Throttle>,
+    /// The rate limit of lines about another reason of the same state.
+    reasons: Arc<Throttle>,
     /// Whether the sink was replaced or removed; its events are ignored then.
     retired: Arc<AtomicBool>,
 }
 
 impl SinkEvents {
     pub(super) fn new(metrics: SinkMetrics, status: Status) -> Self {
-        SinkEvents { metrics, status, quiet: Arc::new(Throttle::new(QUIET)), retired: Arc::default() }
+        let throttle = || Arc::new(Throttle::new(QUIET));
+        SinkEvents { metrics, status, quiet: throttle(), reasons: throttle(), retired: Arc::default() }
     }
 
     /// The metrics, for counts without a log line.
@@ -58,14 +61,25 @@ impl SinkEvents {
         }
         self.metrics.up(false);
         self.metrics.blocked(false);
-        if self.status.sink(self.metrics.name(), SinkState::Down(reason(failure))) {
+        if let Some(left_out) = self.news(SinkState::Down(reason(failure))) {
             warn!(
                 sink = &**self.metrics.name(),
                 class = failure.class.as_str(),
                 code = failure.code,
                 problem = failure.message,
+                left_out,
                 "{line}"
             );
+        }
+    }
+
+    /// Sets the state; returns the number of lines that were left out before, if there is to be one now. A state is a line, its
+    /// reasons are one in a while: where several fail in turn, none of them is news for long.
+    fn news(&self, state: SinkState) -> Option<u64> {
+        match self.status.sink(self.metrics.name(), state) {
+            SinkNews::Nothing => None,
+            SinkNews::Reason => self.reasons.admit(Instant::now(), 1),
+            SinkNews::State => Some(0),
         }
     }
 
@@ -76,9 +90,9 @@ impl SinkEvents {
         }
         self.metrics.up(true);
         self.metrics.blocked(true);
-        if self.status.sink(self.metrics.name(), SinkState::Blocked(reason(failure))) {
-            let problem = &failure.message;
-            warn!(sink = &**self.metrics.name(), code = failure.code, problem, "sink full; claiming stops for it");
+        if let Some(left_out) = self.news(SinkState::Blocked(reason(failure))) {
+            let (sink, problem) = (&**self.metrics.name(), &failure.message);
+            warn!(sink, code = failure.code, problem, left_out, "sink full; claiming stops for it");
         }
     }
 
@@ -154,7 +168,7 @@ impl SinkEvents {
         }
         self.metrics.up(true);
         self.metrics.blocked(false);
-        if self.status.sink(self.metrics.name(), SinkState::Up) {
+        if self.news(SinkState::Up).is_some() {
             info!(sink = &**self.metrics.name(), "sink up");
         }
     }

@@ -222,6 +222,26 @@ fn a_sink_goes_down_full_and_up_with_a_line_for_each_change() {
     has(&events, r#"delaybridge_sink_blocked{sink="events"} 0"#);
 }
 
+/// Half of the elements of an outage may have arrived, and those in front of it fail with another code.
+#[test]
+fn a_sink_that_is_down_for_several_reasons_in_turn_is_a_line_for_the_state_and_one_in_a_while_for_its_reasons() {
+    let began = delaybridge_core::clock::Instant::now();
+    let (_, lines) = logged(|events| {
+        let sink = events.sink(&"events".into());
+        let failure = |class, code| Failure::new(class, code, "send to topic t: no answer");
+        for _ in 0..100 {
+            sink.down(&failure(Class::Transient, "all_brokers_down"));
+            sink.down(&failure(Class::Ambiguous, "all_brokers_down"));
+        }
+        for _ in 0..100 {
+            sink.down(&failure(Class::Ambiguous, "timeout"));
+            sink.down(&failure(Class::Transient, "all_brokers_down"));
+        }
+    });
+    let most = 2 + began.elapsed().as_secs() as usize;
+    assert!((2..=most).contains(&lines.len()), "{lines:?}");
+}
+
 #[test]
 fn losing_redis_and_finding_it_again_is_two_lines_however_often_it_is_tried() {
     let (events, lines) = logged(|events| {

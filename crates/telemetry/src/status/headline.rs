@@ -111,6 +111,7 @@ fn seconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::SinkNews;
     use crate::status::tests::{reason, running};
 
     #[test]
@@ -135,7 +136,7 @@ mod tests {
              sinks down: 1 of 1 (events for 0s, no broker)",
         );
         check(
-            &|status| assert!(status.sink(&"events".into(), SinkState::Blocked(reason("OOM")))),
+            &|status| assert_eq!(status.sink(&"events".into(), SinkState::Blocked(reason("OOM"))), SinkNews::State),
             "sinks full: 1 of 1 (events for 0s, OOM)",
         );
         assert_eq!(Status::new().headline(), "not connected to Redis yet");

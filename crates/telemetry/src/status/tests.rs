@@ -13,7 +13,7 @@ pub(super) fn running() -> Status {
     let status = Status::new();
     status.add_queues(1);
     status.add_sink(&"events".into());
-    assert!(!status.sink(&"events".into(), SinkState::Up), "up from the start");
+    assert_eq!(status.sink(&"events".into(), SinkState::Up), SinkNews::Nothing, "up from the start");
     status.redis_up(&"default".into());
     status.started();
     status
@@ -30,8 +30,16 @@ fn a_daemon_is_ready_only_if_nothing_is_in_the_way() {
     check("stopping", &|status| status.stopping(), false);
     check("redis", &|status| assert!(status.redis_lost(&"default".into(), "refused".into())), false);
     check("hold", &|status| assert!(status.held(&"orders".into(), Some(reason("WRONGTYPE")))), false);
-    check("down", &|status| assert!(status.sink(&"events".into(), SinkState::Down(reason("x")))), false);
-    check("full", &|status| assert!(status.sink(&"events".into(), SinkState::Blocked(reason("OOM")))), true);
+    check(
+        "down",
+        &|status| assert_eq!(status.sink(&"events".into(), SinkState::Down(reason("x"))), SinkNews::State),
+        false,
+    );
+    check(
+        "full",
+        &|status| assert_eq!(status.sink(&"events".into(), SinkState::Blocked(reason("OOM"))), SinkNews::State),
+        true,
+    );
     check("unknown", &|status| status.add_sink(&"other".into()), false);
     assert!(!Status::new().ready().ok);
 }
@@ -80,7 +88,7 @@ fn the_answer_names_what_is_not_ready_and_why() {
     assert_eq!(body["sinks"]["reasons"]["events"]["reason"], "connection refused");
     assert_eq!((&body["sinks"]["not_up"], &body["sinks"]["up"]), (&json!(1), &json!({})));
     assert!(status.held(&"orders".into(), None));
-    assert!(status.sink(&"events".into(), SinkState::Up));
+    assert_eq!(status.sink(&"events".into(), SinkState::Up), SinkNews::State);
     assert_eq!(status.ready().body["queues"]["reasons"], json!({}));
     assert_eq!(status.ready().body["sinks"]["up"]["events"]["seconds"], 0);
     status.add_sink(&"other".into());
@@ -132,9 +140,9 @@ fn saying_the_same_twice_is_no_news() {
     assert!(status.held(&"orders".into(), Some(reason("a"))));
     assert!(!status.held(&"orders".into(), Some(reason("a"))));
     assert!(status.held(&"orders".into(), Some(reason("b"))));
-    assert!(!status.sink(&"events".into(), SinkState::Up));
-    assert!(status.sink(&"events".into(), SinkState::Down(reason("a"))));
-    assert!(!status.sink(&"events".into(), SinkState::Down(reason("a"))));
+    assert_eq!(status.sink(&"events".into(), SinkState::Up), SinkNews::Nothing);
+    let down = |text: &str| status.sink(&"events".into(), SinkState::Down(reason(text)));
+    assert_eq!((down("a"), down("a"), down("b")), (SinkNews::State, SinkNews::Nothing, SinkNews::Reason));
 }
 
 #[test]
