@@ -239,6 +239,8 @@ pub(super) fn cause(code: Code, text: &str) -> Code {
     match code {
         // A broker that refuses our certificate says so after the handshake, and librdkafka takes it for a disconnect.
         Code::BrokerTransportFailure if text.contains(":SSL routines:") && text.contains(" alert ") => Code::SSL,
+        // Only what librdkafka calls a disconnect is one to it: a network that times out in a handshake is trouble with TLS.
+        Code::SSL if text.contains("SSL handshake failed: SSL transport error: ") => Code::BrokerTransportFailure,
         // Every end of a connection in the first step of a login is called a refused login.
         Code::Authentication if text.contains(" mechanism handshake failed: Local: ") => Code::BrokerTransportFailure,
         code => code,

@@ -311,8 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_ends_in_the_first_step_of_a_login_is_no_refused_login() {
+    fn a_connection_that_ends_in_a_handshake_is_no_refused_login_and_no_trouble_with_certificates() {
         let health = ProducerHealth::new();
+        health.error(Code::SSL, "ssl://h:1/1: SSL handshake failed: SSL transport error: Connection timed out");
         let ended = "sasl_plaintext://h:1/1: SASL OAUTHBEARER mechanism handshake failed: Local: Broker transport failure: \
             broker's supported mechanisms: (n/a) (after 0ms in state DOWN)";
         health.error(Code::Authentication, ended);
