@@ -27,6 +27,7 @@ use super::offsets::UnconfirmedOffsets;
 use super::record::{Partition, RecordPlace, arrival};
 use crate::client::proof::Proof;
 use crate::client::settings::security;
+use crate::errors;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Failure;
 use delaybridge_input::Arrival;
@@ -116,7 +117,7 @@ impl ClientContext for InputListener {
     fn error(&self, error: KafkaError, reason: &str) {
         // The client connects again to a broker that it has lost; only all of them are an outage.
         let is_outage = [Code::AllBrokersDown, Code::Authentication, Code::Fatal].map(Some);
-        if is_outage.contains(&error.rdkafka_error_code()) {
+        if is_outage.contains(&error.rdkafka_error_code().map(|code| errors::cause(code, reason))) {
             self.events.down(&failure(&format!("consume {}: {reason}", self.address), &error));
         }
     }
