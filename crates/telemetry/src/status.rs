@@ -54,7 +54,7 @@ pub enum SinkState {
     Down(Reason),
 }
 
-/// What is new about the state of a sink.
+/// News about the state of a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SinkNews {
     /// Nothing.
@@ -322,15 +322,16 @@ impl Status {
     pub(super) fn sink(&self, sink: &Arc<str>, state: SinkState) -> SinkNews {
         let mut board = self.board();
         let (old, since) = board.sinks.entry(sink.clone()).or_insert_with(|| (SinkState::Unknown, Instant::now()));
-        let news = match (&*old, &state) {
-            (SinkState::Unknown, SinkState::Up) => SinkNews::Nothing,
-            _ if *old == state => SinkNews::Nothing,
-            _ if discriminant(old) == discriminant(&state) => SinkNews::Reason,
-            _ => SinkNews::State,
-        };
-        if discriminant(old) != discriminant(&state) {
+        let changed = discriminant(old) != discriminant(&state);
+        if changed {
             *since = Instant::now();
         }
+        let news = match (&*old, &state) {
+            (SinkState::Unknown, SinkState::Up) => SinkNews::Nothing,
+            (old, new) if old == new => SinkNews::Nothing,
+            _ if changed => SinkNews::State,
+            _ => SinkNews::Reason,
+        };
         let problem = match &state {
             SinkState::Blocked(reason) | SinkState::Down(reason) => Some(reason.text.clone()),
             SinkState::Unknown | SinkState::Up => None,

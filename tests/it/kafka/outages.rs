@@ -28,8 +28,8 @@ async fn a_broker_that_is_paused_dies_and_restarts_loses_nothing() {
     let kafka = start(KafkaOptions::default());
     blocking(|| kafka.create_topic("arrived", 8, &[])).expect("create the topic");
     let bootstrap = kafka.bootstrap();
-    // Shorter than the pause, and longer than a busy machine takes to start the broker: where a record times out while others have
-    // no answer after a lost connection, the client repeats them in a new sequence, and nobody counts those that are there twice.
+    // Shorter than the pause, and longer than a busy machine takes to start the broker. When a record times out, the client repeats
+    // the unanswered ones in a new sequence, and duplicates of those are not announced (docs/guarantees.md).
     let sink = format!("brokers: ['{bootstrap}'], timeout: 15s, topic: arrived");
     let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
     tolerate_stalls(&mut daemon);

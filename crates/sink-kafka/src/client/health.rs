@@ -73,8 +73,8 @@ fn is_untimely_login(code: Code, text: &str) -> bool {
     code == Code::Authentication && text.contains("Request not valid in current SASL state")
 }
 
-/// How long untimely logins may last without an answer: a token that runs out is shown in ever shorter intervals, and each
-/// new connection begins that again.
+/// Longest time of untimely logins without an answer. A client whose token runs out logs in at ever shorter intervals, and begins
+/// again with each new connection.
 const UNTIMELY: Duration = Duration::from_secs(30);
 
 /// The state of one producer's connections.

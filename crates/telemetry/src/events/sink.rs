@@ -73,8 +73,8 @@ impl SinkEvents {
         }
     }
 
-    /// Sets the state; returns the number of lines that were left out before, if there is to be one now. A state is a line, its
-    /// reasons are one in a while: where several fail in turn, none of them is news for long.
+    /// Sets the state; returns the number of lines that were left out before, if a line is due now. A change of the state is
+    /// always logged; another reason of the same state at most every ten seconds, because reasons may alternate.
     fn news(&self, state: SinkState) -> Option<u64> {
         match self.status.sink(self.metrics.name(), state) {
             SinkNews::Nothing => None,
