@@ -11,6 +11,9 @@ use tempfile::TempDir;
 /// Time-out for a page to show something, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Whether a page is there that is not the one which was marked as the old one.
+const NEW: &str = "!document.old && document.readyState === 'complete' && location.href !== 'about:blank'";
+
 /// A browser with one page, which ends on drop.
 pub struct Browser {
     process: Child,
@@ -108,9 +111,26 @@ impl Browser {
 
     /// Opens a page, and waits until it is loaded.
     pub fn open(&mut self, url: &str) {
+        self.eval("document.old = true");
         let answer = self.call("Page.navigate", json!({ "url": url }));
         assert!(answer.get("errorText").is_none(), "{url}: {answer}");
-        self.until("the page", "document.readyState === 'complete' && location.href !== 'about:blank'");
+        self.until("the page", NEW);
+    }
+
+    /// Presses Enter, and waits until another page is there that satisfies the condition. The old page may satisfy it
+    /// too: a queue's address is the beginning of its elements' addresses.
+    pub fn enter(&mut self, what: &str, condition: &str) {
+        self.eval("document.old = true");
+        self.press("Enter");
+        self.until(what, &format!("{NEW} && {condition}"));
+    }
+
+    /// Presses Enter on a skip link, and waits until the focus is behind it. The browser moves it and scrolls after it
+    /// has handled the key: a Tab before that would leave the focus where the page is scrolled away from.
+    pub fn skip(&mut self) {
+        let target = self.eval("document.activeElement.hash");
+        self.press("Enter");
+        self.until("the focus behind the skip link", &format!("'#' + document.activeElement.id === {target}"));
     }
 
     /// Evaluates an expression on the page.

@@ -57,7 +57,7 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     browser.open(&page);
     browser.press("Tab");
     assert_eq!(browser.eval("document.activeElement.innerText"), "Skip to the content");
-    browser.press("Enter");
+    browser.skip();
     for _ in 0..20 {
         browser.press("Tab");
         if browser.eval("document.activeElement.innerText") == "orders" {
@@ -65,15 +65,13 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
         }
     }
     assert_ne!(browser.eval("getComputedStyle(document.activeElement).outlineStyle"), "none");
-    browser.press("Enter");
-    browser.until("the queue", "location.pathname === '/queues/orders' && document.readyState === 'complete'");
+    browser.enter("the queue", "location.pathname === '/queues/orders'");
     assert!(browser.eval("document.querySelectorAll('.bars svg rect').length").as_u64() > Some(0));
     browser.eval("document.querySelector('details.act summary').focus(); 0");
     browser.press("Enter");
     browser.press("Tab");
     browser.write("a <b>deployment</b>");
-    browser.press("Enter");
-    browser.until("the pause", "document.querySelector('.notes')?.innerText.includes('by local: a <b>deployment</b>')");
+    browser.enter("the pause", "document.querySelector('.notes')?.innerText.includes('by local: a <b>deployment</b>')");
 
     // A payload is shown as text, whatever it contains.
     browser.open(&format!("{page}queues/evil/elements"));
