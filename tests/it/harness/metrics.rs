@@ -35,6 +35,16 @@ impl Metrics {
         self.matching(selector).fold(0.0, |sum, series| sum + series.value)
     }
 
+    /// The numbers of elements that a daemon gave up after their leases: those with a verdict, and those dropped unsent.
+    ///
+    /// A verdict may be unknown where it was to be refused. A command that was under way when the daemon was stopped has
+    /// run out of time when the daemon goes on, and its connection is replaced. Verdicts just sent on it get no answer,
+    /// and when they are sent again their elements are gone, which the first sending may have done.
+    pub fn given_up(&self) -> (f64, f64) {
+        let sum = |name: &str| self.sum(&format!("delaybridge_{name}_total"));
+        (sum("stale_acks") + sum("unknown_acks"), sum("stale_drops"))
+    }
+
     /// Whether any series matches.
     pub fn has(&self, selector: &str) -> bool {
         self.matching(selector).next().is_some()
