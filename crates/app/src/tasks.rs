@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use delaybridge_link::SubscriberEvent;
 use delaybridge_model::Mode;
 use delaybridge_ops::OperatorNote;
-use delaybridge_pipeline::claim::{claimers, pollers};
+use delaybridge_pipeline::claim::{claimers, gauges, pollers};
 use delaybridge_pipeline::dead_letters::forwarder;
 use delaybridge_pipeline::leases::keeper;
 use delaybridge_pipeline::modes::{rescue, shadow};
@@ -41,7 +41,7 @@ pub(super) fn start(
     tasks.spawn(named("rescue", rescue::run(registry.clone(), beat("rescue"))));
     tasks.spawn(named("safety poll", pollers::safety_poll(registry.clone(), beat("safety poll"))));
     tasks.spawn(named("unannounced", pollers::unannounced(registry.clone())));
-    tasks.spawn(named("gauges", pollers::gauges(registry.clone())));
+    tasks.spawn(named("gauges", gauges::run(registry.clone())));
     tasks.spawn(named("announcements", listen(registry.clone(), channels, announcements)));
     registry.look_at_all(Wakeup::Due);
 }

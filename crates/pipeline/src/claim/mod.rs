@@ -11,6 +11,7 @@ pub mod claimers;
 pub mod differences;
 pub mod element;
 pub mod expired;
+pub mod gauges;
 pub mod isolation;
 pub mod lost;
 mod outlook;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::claim::{claimers, pollers};
+use crate::claim::{claimers, gauges, pollers};
 use crate::deliver::sink_handle::SinkHandle;
 use crate::leases::keeper;
 use crate::limits::budget::Budget;
@@ -60,7 +60,7 @@ impl Many {
         tasks.spawn(claimers::run(registry.clone(), MINUTE));
         tasks.spawn(keeper::run(registry.clone(), beat("lease keeper")));
         tasks.spawn(pollers::safety_poll(registry.clone(), beat("safety poll")));
-        tasks.spawn(pollers::gauges(registry.clone()));
+        tasks.spawn(gauges::run(registry.clone()));
         registry.look_at_all(Wakeup::Due);
         Many { server, registry, events, tasks, _clock: clock }
     }

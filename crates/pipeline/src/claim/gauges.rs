@@ -1,0 +1,147 @@
+//! The gauges of the queues: read now and then, in turns, and shown.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::outlook::outlook;
+use super::pollers::pause;
+use crate::registry::QueueRegistry;
+use delaybridge_core::clock::{Asked, Skew};
+use delaybridge_ledger::Stats;
+use delaybridge_model::Mode;
+use delaybridge_source::store::Store;
+use delaybridge_telemetry::events::QueueEvents;
+use delaybridge_telemetry::labels::{LateState, MessageState};
+use delaybridge_telemetry::metrics::{QueueAhead, QueueSizes};
+
+/// Time between two readings of the gauges.
+const GAUGES: Duration = Duration::from_secs(5);
+/// Number of queues per reading of the gauges; with more queues each is read less often.
+const GAUGES_BUDGET: usize = 1_000;
+/// Up to so many queues have gauges from the start. Of more, only those that were ever used: each has a dozen series.
+const FEW: usize = 1_000;
+/// Of thousands of queues, those that were empty and have announced nothing are asked about so seldom.
+const EMPTY_EVERY: usize = 4;
+/// Time for which an element is due and unclaimed in a queue that is behind.
+const BEHIND: Duration = Duration::from_secs(1);
+/// Queues that are asked about in one round trip: with thousands of idle ones the trips are what they cost. Not more,
+/// because a claim waits behind them.
+const GAUGES_AT_ONCE: usize = 16;
+
+/// Reads the gauges until the process stops.
+pub async fn run(registry: Arc<QueueRegistry>) {
+    let process = registry.process().clone();
+    let mut wait = Duration::from_millis(500);
+    let mut skew = Skew::default();
+    for turn in 0_usize.. {
+        if pause(&process, wait).await.is_stopping() {
+            return;
+        }
+        wait = GAUGES;
+        let places = registry.places();
+        places.iter().filter_map(|place| registry.events(*place)).for_each(|events| events.sum_up(false));
+        process.events.sum_up(false);
+        if !registry.server().is_up() {
+            places.iter().for_each(|place| clear_gauges(&registry, *place));
+            process.events.clock_skew(registry.server().name(), None);
+            continue;
+        }
+        // Without an answer what was known stays.
+        drop(registry.server().look_at_memory().await);
+        let slices = places.len().div_ceil(GAUGES_BUDGET).max(1);
+        let slice = places.chunks(GAUGES_BUDGET).nth(turn % slices).unwrap_or_default();
+        let skips = |place: &usize| !(turn / slices).is_multiple_of(EMPTY_EVERY) && registry.was_empty(*place);
+        let due: Vec<_> = slice.iter().copied().filter(|place| !skips(place)).collect();
+        for some in due.chunks(GAUGES_AT_ONCE) {
+            let asked = Asked::now();
+            let stores: Vec<_> = some.iter().map(|place| registry.store(*place)).collect();
+            let read = join_all(stores.iter().map(|store| store.stats())).await;
+            let ahead = some.iter().zip(&stores).zip(&read).map(async |((place, store), stats)| match stats {
+                Ok(stats) => outlook(&registry, *place, &**store, stats).await,
+                Err(_) => None,
+            });
+            let outlooks = join_all(ahead).await;
+            let mut last_ms = None;
+            for (((place, store), stats), late) in some.iter().zip(&stores).zip(read).zip(outlooks) {
+                // What cannot be read is the claimer's to report, and not shown as it was.
+                let Ok(stats) = stats else {
+                    clear_gauges(&registry, *place);
+                    continue;
+                };
+                show_gauges(&registry, *place, &**store, &stats, late);
+                if registry.is_gone(*place) {
+                    // Removed meanwhile: what was shown is shown no more.
+                    process.events.queues_removed(&[registry.spec(*place).id.clone()]);
+                }
+                store.home().observe(stats.now_ms);
+                last_ms = Some(stats.now_ms);
+            }
+            if let Some(now_ms) = last_ms {
+                skew.observe(&asked, now_ms);
+            }
+        }
+        process.events.clock_skew(registry.server().name(), skew.seconds());
+    }
+}
+
+fn clear_gauges(registry: &QueueRegistry, place: usize) {
+    if let Some(events) = registry.events(place).filter(|events| events.metrics().has_gauges()) {
+        events.metrics().clear_gauges(registry.store(place).metric_names());
+    }
+}
+
+/// Shows what a look found. Of thousands of queues, those that were never used show nothing.
+fn show_gauges(registry: &QueueRegistry, place: usize, store: &dyn Store, stats: &Stats, lateness: Option<Duration>) {
+    let used = |events: &QueueEvents| events.metrics().has_gauges() || events.metrics().was_used();
+    let shows_nothing = registry.len() > FEW && stats.is_empty() && !registry.events(place).as_ref().is_some_and(used);
+    // What is added without an announcement is found by no other look.
+    registry.set_empty(place, shows_nothing && registry.spec(place).source.announces());
+    if shows_nothing {
+        return;
+    }
+    let (events, spec, at_work) = (registry.events_or_new(place), registry.spec(place), registry.get(place));
+    let metrics = events.metrics();
+    let count = |n: i64| u64::try_from(n).unwrap_or(0);
+    let source = &stats.source;
+    let ready = if spec.source.consumes_ready() { source.ready } else { 0 };
+    let age = |due_ms: Option<i64>| Duration::from_millis(due_ms.and_then(|ms| stats.overdue_ms(ms)).unwrap_or(0));
+    metrics.sizes(&QueueSizes {
+        messages: MessageState::ALL.map(|state| {
+            count(match state {
+                MessageState::Scheduled => source.scheduled - source.due,
+                MessageState::Due => source.due + ready,
+                MessageState::InFlight => stats.in_flight,
+                MessageState::Retry => stats.retry,
+                MessageState::Dead => stats.dead,
+            })
+        }),
+        oldest: LateState::ALL.map(|state| {
+            age(match state {
+                LateState::Due => source.head_ms,
+                LateState::InFlight => at_work.as_ref().and_then(|queue| queue.leases.oldest_due_ms()),
+                LateState::Retry => stats.retry_oldest_ms,
+            })
+        }),
+        next_due_ms: source.head_ms,
+        ahead: QueueAhead {
+            within: source.ahead.within.map(count),
+            absurd: count(source.ahead.absurd),
+            last_due_ms: source.ahead.last_ms,
+            lateness,
+        },
+    });
+    if spec.mode == Mode::Deliver {
+        metrics.busy(source.due > 0 && age(source.head_ms) >= BEHIND);
+    }
+    if let Some(terms) = store.metric_names() {
+        metrics.leftovers(terms, source.leftovers.count, source.leftovers.oldest);
+        events.orphans(terms, count(source.orphans));
+    }
+    let full = store.home().is_nearly_full();
+    if full && source.leftovers.count > 0 || source.leftovers.want_turn(spec.source.leftover_max_age(), source.due > 0)
+    {
+        registry.wake(place, |queue| queue.want_upkeep());
+    }
+}
