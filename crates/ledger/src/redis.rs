@@ -144,12 +144,15 @@ impl Store for RedisStore {
     fn unannounced(&self) -> Option<Unannounced> {
         let source = self.ledger.source();
         let announcements = source.announcements()?;
-        let (read, channel) = (announcements.unannounced()?, announcements.channel().clone());
-        Some(Unannounced { read, channel, presence: self.ledger.keys.presence.clone() })
+        Some(Unannounced { read: announcements.unannounced()?, channel: announcements.channel().clone() })
     }
 
     fn note_others(&self, seen: Option<Duration>, holds: Duration) -> Call<'_, ()> {
         async move { self.ledger.note_others(&self.conn()?, seen, holds).await }.boxed()
+    }
+
+    fn presence(&self) -> Arc<str> {
+        self.ledger.keys.presence.clone()
     }
 
     fn channels(&self) -> Vec<Arc<str>> {

@@ -28,7 +28,7 @@ impl Ledger {
         match activity {
             Activity::Look | Activity::Rescue => grants.push(Grant::plain([TIME, INFO])),
             Activity::Deliver => {
-                grants.push(Grant::plain([TIME, INFO]));
+                grants.push(Grant::plain([TIME, INFO, PUBSUB_NUMSUB]));
                 grants.push(Grant::channels([exact(self.keys.presence.as_bytes())], [SUBSCRIBE, UNSUBSCRIBE]));
                 grants.extend(self.to_use_claims(usage));
                 if usage.forwards {

@@ -49,7 +49,10 @@ pub trait Store: Claims {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Channels that a daemon listens to.
+    /// The channel of the queue that only daemons listen to.
+    fn presence(&self) -> Arc<str>;
+
+    /// Channels that a daemon listens to, that of its presence among them.
     fn channels(&self) -> Vec<Arc<str>>;
 
     /// The meaning of a message on one of these channels; `None` for nothing.
@@ -190,15 +193,13 @@ pub trait Claims: Send + Sync + 'static {
 }
 
 /// A place that other clients fill without an announcement. They are awake while more clients listen to `channel` than
-/// daemons, which listen to `presence` as well.
+/// daemons, which listen to [`Store::presence`] as well.
 #[derive(Debug, Clone)]
 pub struct Unannounced {
     /// The read that says how much there is.
     pub read: Read,
     /// The channel that all listen to.
     pub channel: Arc<str>,
-    /// The channel that only daemons listen to.
-    pub presence: Arc<str>,
 }
 
 /// Some of what is scheduled.

@@ -13,7 +13,7 @@ use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
 use delaybridge_model::Mode;
 use delaybridge_source::Read;
-use delaybridge_source::store::Store;
+use delaybridge_source::store::{Store, Unannounced};
 use delaybridge_telemetry::labels::Wakeup;
 use delaybridge_telemetry::status::Heartbeat;
 
@@ -149,12 +149,17 @@ pub async fn unannounced(registry: Arc<QueueRegistry>) {
 async fn listened_to(registry: &QueueRegistry, watched: &[usize]) -> Option<Vec<(usize, Read)>> {
     let mut beside = Vec::new();
     for some in watched.chunks(POLL_BUDGET) {
-        let at = some.iter().filter_map(|place| Some((*place, registry.store(*place).unannounced()?)));
-        let at: Vec<_> = at.collect();
-        let channels: Vec<_> = at.iter().flat_map(|(_, at)| [at.channel.clone(), at.presence.clone()]).collect();
+        let (mut reads, mut channels) = (Vec::with_capacity(some.len()), Vec::with_capacity(2 * some.len()));
+        for place in some {
+            let store = registry.store(*place);
+            if let Some(Unannounced { read, channel }) = store.unannounced() {
+                reads.push((*place, read));
+                channels.extend([channel, store.presence()]);
+            }
+        }
         let listeners = registry.server().listeners(&channels).await.ok()?;
-        let places = at.into_iter().zip(listeners.chunks_exact(2)).filter(|(_, of)| of[0] > of[1]);
-        beside.extend(places.map(|((place, at), _)| (place, at.read)));
+        let all = reads.into_iter().zip(listeners.chunks_exact(2));
+        beside.extend(all.filter(|(_, of)| of[0] > of[1]).map(|(read, _)| read));
     }
     Some(beside)
 }

@@ -168,6 +168,7 @@ impl Store for LyingStore {
         fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
         fn unannounced(&self) -> Option<Unannounced>;
         fn note_others(&self, seen: Option<Duration>, holds: Duration) -> Call<'a, ()>;
+        fn presence(&self) -> Arc<str>;
         fn channels(&self) -> Vec<Arc<str>>;
         fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement>;
         fn pauses(&self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses>;

@@ -13,6 +13,7 @@ mod drains;
 mod ends;
 mod failovers;
 mod fan_out;
+mod gauges;
 mod growth;
 mod leases;
 mod look;

@@ -47,7 +47,6 @@ impl RedissonSource {
         let k = &self.keys;
         let mut grants = vec![Grant::channels([exact(k.channel.as_bytes())], [SUBSCRIBE, UNSUBSCRIBE])];
         if self.ready {
-            grants.push(Grant::plain([PUBSUB_NUMSUB]));
             grants.push(self.on(&k.ready, [LLEN, LRANGE, LTRIM, MEMORY_USAGE]));
         }
         if !self.delayed {

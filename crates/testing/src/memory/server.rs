@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -46,6 +46,8 @@ pub enum Op {
     Bury,
     /// [`Store::pauses`](super::store::Store::pauses).
     Pauses,
+    /// [`Store::stats`](super::store::Store::stats).
+    Stats,
 }
 
 /// A fault of a call.
@@ -69,6 +71,8 @@ pub(super) struct Inner {
     faults: Mutex<HashMap<Op, VecDeque<Fault>>>,
     calls: Mutex<HashMap<Op, u64>>,
     up: watch::Sender<bool>,
+    /// The number of listeners of every channel.
+    daemons: AtomicI64,
     /// The number of times that it came back.
     returns: AtomicU64,
     /// The number of times that it came back with an older state.
@@ -93,6 +97,7 @@ impl MemoryServer {
             faults: Mutex::default(),
             calls: Mutex::default(),
             up: watch::Sender::new(true),
+            daemons: AtomicI64::new(0),
             returns: AtomicU64::new(0),
             failovers: AtomicU64::new(0),
             replica: Replica::default(),
@@ -121,6 +126,11 @@ impl MemoryServer {
     pub fn set_up(&self, up: bool) {
         self.0.returns.fetch_add(u64::from(up), Ordering::Relaxed);
         self.0.up.send_replace(up);
+    }
+
+    /// Says of every channel that so many daemons listen to it.
+    pub fn set_daemons(&self, daemons: i64) {
+        self.0.daemons.store(daemons, Ordering::Relaxed);
     }
 
     /// The state, as a replica has it that receives nothing from now on.
@@ -263,7 +273,7 @@ impl RedisReads for MemoryServer {
     }
 
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>> {
-        async move { Ok(vec![0; channels.len()]) }.boxed()
+        async move { Ok(vec![self.0.daemons.load(Ordering::Relaxed); channels.len()]) }.boxed()
     }
 
     fn look_at_memory(&self) -> Call<'_, ()> {

@@ -37,7 +37,7 @@ impl Store for MemoryStore {
     }
 
     fn stats(&self) -> Call<'_, Stats> {
-        self.call(None, |queue, now_ms| Stats {
+        self.call(Some(Op::Stats), |queue, now_ms| Stats {
             now_ms,
             in_flight: queue.held().elements as i64,
             in_flight_more: queue.held().more,
@@ -68,6 +68,10 @@ impl Store for MemoryStore {
 
     fn unannounced(&self) -> Option<Unannounced> {
         None
+    }
+
+    fn presence(&self) -> Arc<str> {
+        "presence".into()
     }
 
     fn channels(&self) -> Vec<Arc<str>> {

@@ -317,6 +317,10 @@ impl Store for Wire {
         self.call(self.store.note_others(seen, holds), never)
     }
 
+    fn presence(&self) -> Arc<str> {
+        self.store.presence()
+    }
+
     fn channels(&self) -> Vec<Arc<str>> {
         self.store.channels()
     }

@@ -98,8 +98,18 @@ async fn each_call_can_be_made_to_fail() {
         bytes: 1 << 20,
         largest: 0,
     };
-    let ops =
-        [Op::Claim, Op::TakeOver, Op::Expired, Op::Extend, Op::Contents, Op::Confirm, Op::Settle, Op::Bury, Op::Pauses];
+    let ops = [
+        Op::Claim,
+        Op::TakeOver,
+        Op::Expired,
+        Op::Extend,
+        Op::Contents,
+        Op::Confirm,
+        Op::Settle,
+        Op::Bury,
+        Op::Pauses,
+        Op::Stats,
+    ];
     for op in ops {
         server.fail(op, [Fault::Refused("OOM")]);
         let error = match op {
@@ -112,6 +122,7 @@ async fn each_call_can_be_made_to_fail() {
             Op::Settle => store.settle(&[], None, None).await.map(drop),
             Op::Bury => store.bury(0, &[name(1)]).await.map(drop),
             Op::Pauses => store.pauses(&[]).await.map(drop),
+            Op::Stats => store.stats().await.map(drop),
         };
         assert!(matches!(error, Err(StoreError::Refused { code: "OOM", .. })), "{op:?}: {error:?}");
         assert_eq!(store.claims(), before, "{op:?}");
