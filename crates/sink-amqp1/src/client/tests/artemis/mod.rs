@@ -58,10 +58,15 @@ impl ArtemisServer {
     }
 }
 
+/// Ends what was sent before it: the broker confirms a message before it is in its queue, and keeps the order.
+const END: &str = "the end";
+
 /// A queue on a broker of its own.
 struct ArtemisRig {
     server: ArtemisServer,
     sink: Arc<Amqp1Sink>,
+    /// The number of ends that were sent.
+    ends: usize,
 }
 
 impl ArtemisRig {
@@ -69,9 +74,10 @@ impl ArtemisRig {
         let server = ArtemisServer::start(&["orders"], "").await;
         // The first messages are slow, until the broker's code is compiled.
         patient_sink(server.spec()).deliver(outbound(0, address("orders"), "x")).await.unwrap();
+        assert_eq!(server.stored("orders").await.len(), 1);
         server.does(|artemis| artemis.purge("orders").unwrap()).await;
         let sink = impatient_sink(server.spec());
-        ArtemisRig { server, sink }
+        ArtemisRig { server, sink, ends: 0 }
     }
 }
 
@@ -89,7 +95,18 @@ impl Rig for ArtemisRig {
     }
 
     async fn received(&mut self) -> Vec<Vec<u8>> {
-        self.server.bodies("orders").await
+        patient_sink(self.server.spec()).deliver(outbound(0, address("orders"), END)).await.unwrap();
+        self.ends += 1;
+        let until = Instant::now().after(Duration::from_secs(10));
+        loop {
+            let (ends, bodies): (Vec<_>, Vec<_>) =
+                self.server.bodies("orders").await.into_iter().partition(|body| body == END.as_bytes());
+            if ends.len() >= self.ends {
+                return bodies;
+            }
+            assert!(Instant::now() < until, "{} of {} ends in the queue", ends.len(), self.ends);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     async fn outage(&mut self) {
