@@ -246,8 +246,8 @@ The memory of the metrics and the size of a scrape are bounded, however many que
   fewer queues, all gauges are there.
 - The gauges of 1000 queues are read every 5 seconds. With more queues each is read less often: of 10,000 every 50 seconds. Daemons
   with the same queues share these readings, so that Redis does not pay for each daemon: with 3 daemons each reads the gauges of
-  1000 queues every 15 seconds, and with more daemons at least once a minute. After a start and after an outage of Redis all are
-  read at once.
+  1000 queues every 15 seconds, and with more daemons at least once a minute. After a start, and after Redis was away, a daemon
+  first reads all of them itself.
 - Each queue with series of its own has one histogram of the lateness for each of its sinks.
 
 `delaybridge queues`, `top`, the page of operators and `/readyz` show every queue by its name, also those that share the label. Daemons

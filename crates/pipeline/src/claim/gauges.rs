@@ -20,8 +20,8 @@ use delaybridge_telemetry::metrics::{QueueAhead, QueueSizes};
 const GAUGES: Duration = Duration::from_secs(5);
 /// Number of queues per reading of the gauges, over all daemons; with more queues each is read less often.
 const GAUGES_BUDGET: usize = 1_000;
-/// A queue waits for at most so many readings, a minute, because other daemons read its gauges too.
-const TURNS: usize = 12;
+/// Readings in which a daemon comes to each of its queues, however many other daemons read their gauges too: a minute.
+const TURN: usize = 12;
 /// Up to so many queues have gauges from the start. Of more, only those that were ever used: each has a dozen series.
 const FEW: usize = 1_000;
 /// Of thousands of queues, those that were empty and have announced nothing are asked about so seldom.
@@ -37,10 +37,10 @@ pub async fn run(registry: Arc<QueueRegistry>) {
     let process = registry.process().clone();
     let mut wait = Duration::from_millis(500);
     let mut skew = Skew::default();
-    // Daemons that start together are not to read the same part at once.
-    let first = fastrand::usize(..EMPTY_EVERY * TURNS);
-    // Readings since the server was found, or came back.
-    let mut readings = 0;
+    // Daemons that start together are not to read the same queues at once.
+    let mut next = fastrand::usize(..GAUGES_BUDGET);
+    // Queues that were read since the server was found, or came back.
+    let mut done = 0;
     loop {
         if pause(&process, wait).await.is_stopping() {
             return;
@@ -52,18 +52,19 @@ pub async fn run(registry: Arc<QueueRegistry>) {
         if !registry.server().is_up() {
             places.iter().for_each(|place| clear_gauges(&registry, *place));
             process.events.clock_skew(registry.server().name(), None);
-            readings = 0;
+            done = 0;
             continue;
         }
         // Without an answer what was known stays.
         drop(registry.server().look_at_memory().await);
-        let (alone, shared) = (parts(places.len(), 1), parts(places.len(), daemons(&registry, &places).await));
-        // At first everything is read once.
-        let (turn, parts) = if readings < alone { (readings, alone) } else { (first + readings, shared) };
-        readings += 1;
-        let part = places.chunks(places.len().div_ceil(parts).max(1)).nth(turn % parts).unwrap_or_default();
-        let skips = |place: &usize| !(turn / parts).is_multiple_of(EMPTY_EVERY) && registry.was_empty(*place);
-        let due: Vec<_> = part.iter().copied().filter(|place| !skips(place)).collect();
+        let daemons = daemons(&registry, &places).await;
+        // At first the daemon reads all of them itself.
+        let count = share(places.len(), if done < places.len() { 1 } else { daemons });
+        let round = done / places.len().max(1);
+        let skips = |place: &usize| !round.is_multiple_of(EMPTY_EVERY) && registry.was_empty(*place);
+        let part = places.iter().cycle().skip(next % places.len().max(1)).take(count);
+        let due: Vec<_> = part.copied().filter(|place| !skips(place)).collect();
+        (next, done) = (next + count, done + count);
         for some in due.chunks(GAUGES_AT_ONCE) {
             let asked = Asked::now();
             let stores: Vec<_> = some.iter().map(|place| registry.store(*place)).collect();
@@ -96,14 +97,12 @@ pub async fn run(registry: Arc<QueueRegistry>) {
     }
 }
 
-/// The number of parts in which the gauges of so many queues are read, one at each reading, beside so many daemons with the same
-/// queues. Whichever daemon is asked, its gauges are at most a minute old, unless there are too many queues for one daemon.
-fn parts(queues: usize, daemons: usize) -> usize {
-    let alone = queues.div_ceil(GAUGES_BUDGET).max(1);
-    queues.saturating_mul(daemons).div_ceil(GAUGES_BUDGET).min(TURNS).max(alone)
+/// The number of queues that one of so many daemons with the same queues reads at once.
+fn share(queues: usize, daemons: usize) -> usize {
+    (GAUGES_BUDGET / daemons).max(queues.div_ceil(TURN)).min(GAUGES_BUDGET).min(queues)
 }
 
-/// The number of daemons that work on these queues, by one of them. Without an answer, or without the right to ask, it is one.
+/// The number of daemons that work on these queues, as one of them at random has it: others may have more. Without an answer, or without the right to ask, it is one.
 async fn daemons(registry: &QueueRegistry, places: &[usize]) -> usize {
     let Some(place) = fastrand::choice(places) else { return 1 };
     let listeners = registry.server().listeners(&[registry.store(*place).presence()]).await;
@@ -177,20 +176,20 @@ mod tests {
     #[test]
     fn a_daemon_reads_less_beside_others_but_each_queue_every_minute() {
         for (queues, daemons, expected) in [
-            (0, 1, 1),
+            (0, 1, 0),
             (1, 100, 1),
-            (1_000, 1, 1),
-            (1_001, 1, 2),
-            (500, 2, 1),
-            (500, 3, 2),
-            (1_000, 3, 3),
-            (1_000, 100, 12),
+            (1_000, 1, 1_000),
+            (1_001, 1, 1_000),
+            (500, 2, 500),
+            (500, 3, 333),
+            (1_000, 3, 333),
+            (1_000, 10_000, 84),
             (100, 100, 10),
-            (10_000, 1, 10),
-            (10_000, 3, 12),
-            (50_000, 3, 50),
+            (10_000, 1, 1_000),
+            (10_000, 3, 834),
+            (50_000, 3, 1_000),
         ] {
-            assert_eq!(parts(queues, daemons), expected, "{queues} queues, {daemons} daemons");
+            assert_eq!(share(queues, daemons), expected, "{queues} queues, {daemons} daemons");
         }
     }
 }

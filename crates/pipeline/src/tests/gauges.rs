@@ -44,12 +44,28 @@ async fn many_daemons_share_the_readings_of_the_gauges_and_each_sees_every_queue
     assert!((1.0..=1.2).contains(&some), "{some}");
     assert_eq!(many.shown(), QUEUES);
 
-    // What nobody knows any more is read at once.
+    // After an outage the daemon reads all of them itself.
     many.server.set_up(false);
     tokio::time::sleep(10 * SECOND).await;
     assert_eq!(many.shown(), 0);
     many.server.set_up(true);
     tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(many.shown(), QUEUES);
+    many.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_is_not_passed_over_where_others_have_more_daemons() {
+    let sink = sink();
+    let many = Many::start(QUEUES, &sink, |_| ());
+    many.until_rest().await;
+    many.readings(10 * SECOND).await;
+    (0..QUEUES).for_each(|queue| many.offer_in(queue, 10 * HOUR, 1));
+    // Two readings of a half and a quarter of the queues in turns.
+    for daemons in [5, 10, 5, 10, 5, 10] {
+        many.server.set_daemons(daemons);
+        many.readings(5 * SECOND).await;
+    }
     assert_eq!(many.shown(), QUEUES);
     many.stop().await;
 }
