@@ -189,10 +189,10 @@ impl Broker for Sqs {
     }
 
     fn take(&self, place: &str) -> Result<Vec<Delivery>> {
-        let mut taken = Vec::new();
+        let mut taken = sqs::TakenMessages::default();
         sqs::take(&self.server, place, &mut taken).map_err(|error| anyhow!("take from queue {place}: {error}"))?;
         self.remove(place)?;
-        Ok(taken)
+        Ok(taken.deliveries)
     }
 
     fn remove(&self, place: &str) -> Result<()> {

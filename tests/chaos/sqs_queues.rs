@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::offers::QUEUES;
 use crate::oracle::Delivery;
-use crate::sqs::{credentials, make_queue, take};
+use crate::sqs::{TakenMessages, credentials, make_queue, take};
 use crate::target::{blocking, place};
 use crate::what::Ailment;
 
@@ -45,9 +45,9 @@ impl SqsQueues {
     pub async fn deliveries(self: &Arc<Self>, queue: usize) -> Vec<Delivery> {
         let queues = Arc::clone(self);
         let all = blocking(move || {
-            let mut all = Vec::new();
+            let mut all = TakenMessages::default();
             take(&queues.server, &place(QUEUES[queue]), &mut all).unwrap_or_else(|e| panic!("take from a queue: {e}"));
-            Ok(all)
+            Ok(all.deliveries)
         });
         let mut all = all.await;
         // A standard queue promises no order.

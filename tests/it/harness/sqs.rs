@@ -1,7 +1,9 @@
 //! The messages in a queue of ElasticMQ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write as _;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,6 +12,23 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::oracle::Delivery;
+
+/// The time for which a message that was taken is hidden from others. One whose answer was lost comes again after it.
+const HIDDEN: Duration = Duration::from_secs(30);
+/// The time for which a server is asked again that answers with errors, or not at all. A busy ElasticMQ answers 500 after 21 s,
+/// and has hidden or deleted what it was asked for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The wait before it is asked again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The messages that were taken out of queues, each once.
+#[derive(Default)]
+pub struct TakenMessages {
+    /// What they carry, in the order in which they were taken.
+    pub deliveries: Vec<Delivery>,
+    /// Their identities, which SQS gives each message that is sent.
+    known: HashSet<String>,
+}
 
 /// A shared file of credentials, which ElasticMQ does not look at.
 pub fn credentials() -> NamedTempFile {
@@ -38,25 +57,46 @@ pub fn ask(server: &ElasticMq, action: &str, parameters: &Value) -> Result<Value
 ///
 /// # Errors
 ///
-/// The server is away.
-pub fn take(server: &ElasticMq, name: &str, taken: &mut Vec<Delivery>) -> Result<(), String> {
-    let url = server.queue_url(name);
+/// The server is away for a minute.
+pub fn take(server: &ElasticMq, name: &str, taken: &mut TakenMessages) -> Result<(), String> {
+    let (url, begun) = (server.queue_url(name), Instant::now());
+    // Until then messages may be hidden whose answer was lost.
+    let mut hidden_until: Option<Instant> = None;
     loop {
-        let question = json!({
-            "QueueUrl": url, "MaxNumberOfMessages": 10, "VisibilityTimeout": 600, "WaitTimeSeconds": 0,
-            "MessageAttributeNames": ["All"], "AttributeNames": ["All"],
-        });
-        let answer = ask(server, "ReceiveMessage", &question)?;
-        let messages = answer["Messages"].as_array().cloned().unwrap_or_default();
-        if messages.is_empty() {
-            return Ok(());
+        match take_some(server, &url, taken) {
+            Ok(0) if hidden_until.is_none_or(|until| Instant::now() >= until) => return Ok(()),
+            Ok(0) => thread::sleep(AGAIN),
+            Ok(_) => {}
+            Err(problem) if begun.elapsed() > PATIENCE => return Err(problem),
+            Err(_) => {
+                thread::sleep(AGAIN);
+                hidden_until = Some(Instant::now() + HIDDEN);
+            }
         }
-        let entry = |(place, message): (usize, &Value)| json!({ "Id": place.to_string(), "ReceiptHandle": message["ReceiptHandle"] });
-        let entries: Vec<_> = messages.iter().enumerate().map(entry).collect();
-        taken.extend(messages.iter().map(delivery));
-        // Of a group of FIFO nothing more comes before that.
-        ask(server, "DeleteMessageBatch", &json!({ "QueueUrl": url, "Entries": entries }))?;
     }
+}
+
+/// Takes up to ten messages, and returns their number.
+fn take_some(server: &ElasticMq, url: &str, taken: &mut TakenMessages) -> Result<usize, String> {
+    let question = json!({
+        "QueueUrl": url, "MaxNumberOfMessages": 10, "VisibilityTimeout": HIDDEN.as_secs(), "WaitTimeSeconds": 0,
+        "MessageAttributeNames": ["All"], "AttributeNames": ["All"],
+    });
+    let answer = ask(server, "ReceiveMessage", &question)?;
+    let messages = answer["Messages"].as_array().map_or(&[][..], Vec::as_slice);
+    if messages.is_empty() {
+        return Ok(0);
+    }
+    for message in messages {
+        if taken.known.insert(message["MessageId"].as_str().expect("an identity").to_owned()) {
+            taken.deliveries.push(delivery(message));
+        }
+    }
+    let entry = |(place, message): (usize, &Value)| json!({ "Id": place.to_string(), "ReceiptHandle": message["ReceiptHandle"] });
+    let entries: Vec<_> = messages.iter().enumerate().map(entry).collect();
+    // Of a group of FIFO nothing more comes before that.
+    ask(server, "DeleteMessageBatch", &json!({ "QueueUrl": url, "Entries": entries }))?;
+    Ok(messages.len())
 }
 
 fn delivery(message: &Value) -> Delivery {

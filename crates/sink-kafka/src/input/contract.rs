@@ -1,6 +1,7 @@
 //! The input against a real Kafka: the contract.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -14,6 +15,9 @@ use crate::client::tests::rig::{Alone, PATIENCE, unique};
 use delaybridge_input::{Input, InputConnector};
 use delaybridge_testing::input::{self, InputRig};
 use delaybridge_testing::input_contract_tests;
+
+/// The time between two questions to a broker that is not ready.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A topic with a group and a dead-letter topic, at a broker that no other test uses meanwhile.
 struct KafkaInputRig {
@@ -65,7 +69,15 @@ impl InputRig for KafkaInputRig {
             .expect("a consumer");
         let mut asked = TopicPartitionList::new();
         asked.add_partition(&self.topic, 0);
-        let committed = consumer.committed_offsets(asked, PATIENCE).expect("the offsets");
+        // A broker that has just started is not the coordinator yet.
+        let begun = Instant::now();
+        let committed = loop {
+            match consumer.committed_offsets(asked.clone(), PATIENCE) {
+                Ok(committed) => break committed,
+                Err(error) => assert!(begun.elapsed() < PATIENCE, "read the offsets of {}: {error}", self.group),
+            }
+            tokio::time::sleep(LOOK).await;
+        };
         let next = match committed.find_partition(&self.topic, 0).map(|found| found.offset()) {
             Some(Offset::Offset(offset)) => offset,
             _ => 0,

@@ -5,9 +5,11 @@
 
 mod fake;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +22,13 @@ use delaybridge_telemetry::events::Events;
 
 /// The time that a test waits for anything before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The time between two looks at what a test waits for.
+const LOOK: Duration = Duration::from_millis(50);
 /// Long enough that nothing falls due within a test.
 const HOUR: (&str, &str) = ("x-delay", "3600000");
+
+/// The name of the input, of its queue and of its topic.
+const INPUT: &str = "late";
 
 /// An input with a place that a test can fill, read, break and repair. It has its dead letters.
 pub trait InputRig {
@@ -29,7 +36,8 @@ pub trait InputRig {
     fn input(&self) -> Arc<dyn Input>;
     /// Publishes a message with this identity, and waits until the place has it.
     async fn publish(&mut self, id: &str, headers: &[(&str, &str)], body: &str);
-    /// The number of messages that are still to be taken, asked while no input runs.
+    /// The number of messages that are still to be taken. Asked while no input runs, but by clauses for places that know it
+    /// then too.
     async fn left(&mut self) -> usize;
     /// The number of refused messages so far.
     async fn refused(&mut self) -> usize;
@@ -44,6 +52,9 @@ struct World {
     server: TestServer,
     jobs: JobQueue,
     intake: Arc<JobIntake>,
+    events: Events,
+    /// The identities of the messages that the input has taken, whatever became of them.
+    taken: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// A running input.
@@ -53,7 +64,7 @@ struct RunningInput {
 }
 
 fn topic() -> Topic {
-    "late".parse().expect("a topic")
+    INPUT.parse().expect("a topic")
 }
 
 impl World {
@@ -61,15 +72,21 @@ impl World {
         let server = TestServer::start();
         let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
         let jobs = JobQueue::new(link, JobSettings::default(), &SCRIPTS);
+        let (events, taken) = (Events::default(), Arc::<Mutex<BTreeSet<_>>>::default());
+        let noted = taken.clone();
         let rules = IntakeRules {
             topic: topic(),
             max_delay: Duration::from_secs(86_400),
             on_bad_delay: OnBadDelay::Reject,
-            queue: "late".into(),
-            address: Box::new(|_arrival| Ok(())),
+            queue: INPUT.into(),
+            // Asked of each message before Redis is.
+            address: Box::new(move |arrival| {
+                noted.lock().extend(arrival.id.clone());
+                Ok(())
+            }),
         };
-        let intake = Arc::new(JobIntake::new(rules, jobs.clone(), events()));
-        World { server, jobs, intake }
+        let intake = Arc::new(JobIntake::new(rules, jobs.clone(), events.input(&INPUT.into())));
+        World { server, jobs, intake, events, taken }
     }
 
     fn run(&self, rig: &impl InputRig) -> RunningInput {
@@ -88,8 +105,28 @@ impl World {
                 return;
             }
             assert!(Instant::now() < deadline, "{there:?} of {count} jobs");
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Waits until the input has taken the message with this identity.
+    async fn taken(&self, id: &str) {
+        until(&format!("{id} is not taken"), async || self.taken.lock().contains(id)).await;
+    }
+
+    /// Waits until the input has been told of this many scheduled messages.
+    async fn told(&self, count: u64) {
+        let told = async || self.events.metrics().input(INPUT).scheduled == count;
+        until(&format!("the input has not been told of {count} messages"), told).await;
+    }
+}
+
+/// Waits until something is true; fails with this text if it does not become so.
+async fn until(otherwise: &str, mut is_true: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_true().await {
+        assert!(Instant::now() < deadline, "{otherwise}");
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -103,7 +140,7 @@ impl RunningInput {
 
 /// Returns the events of an input that is not shown.
 pub fn events() -> InputEvents {
-    Events::default().input(&"late".into())
+    Events::default().input(&INPUT.into())
 }
 
 pub async fn a_message_is_settled_when_redis_has_its_job(mut rig: impl InputRig) {
@@ -135,8 +172,10 @@ pub async fn messages_stay_while_redis_is_away(mut rig: impl InputRig) {
         rig.publish(&format!("m-{n}"), &[HOUR], "body").await;
     }
     let running = world.run(&rig);
-    // Long enough for the input to take them: nothing may happen then.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // The others may be behind it.
+    world.taken("m-0").await;
+    // Long enough to settle what may not be settled.
+    tokio::time::sleep(Duration::from_millis(500)).await;
     running.end().await;
     assert_eq!((rig.left().await, rig.refused().await), (3, 0));
     world.server.restart();
@@ -153,11 +192,7 @@ pub async fn a_refused_message_is_given_away_and_its_neighbours_go_on(mut rig: i
     rig.publish("m-3", &[HOUR], "good").await;
     let running = world.run(&rig);
     world.scheduled(2).await;
-    let deadline = Instant::now() + PATIENCE;
-    while rig.refused().await != 1 {
-        assert!(Instant::now() < deadline, "the refused message is not among the dead letters");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("the refused message is not among the dead letters", async || rig.refused().await == 1).await;
     running.end().await;
     assert_eq!(rig.left().await, 0);
 }
@@ -173,7 +208,8 @@ pub async fn each_message_of_a_large_batch_has_its_own_end(mut rig: impl InputRi
     rig.publish("last", &[HOUR], "small").await;
     let running = world.run(&rig);
     world.scheduled(5).await;
-    // What is settled last.
+    until("the refused message is not among the dead letters", async || rig.refused().await == 1).await;
+    // Others that are refused.
     tokio::time::sleep(Duration::from_millis(300)).await;
     running.end().await;
     assert_eq!((rig.left().await, rig.refused().await), (0, 1));
@@ -198,17 +234,15 @@ pub async fn what_is_decided_during_an_outage_is_settled_by_the_stop_after_it(mu
     let mut world = World::new();
     rig.publish("m-1", &[HOUR], "first").await;
     let running = world.run(&rig);
-    world.scheduled(1).await;
+    // Otherwise it is scheduled anew in place of the second one.
+    until("the first message is not settled", async || rig.left().await == 0).await;
     world.server.kill();
     rig.publish("m-2", &[HOUR], "second").await;
-    // Long enough for the input to take it.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.taken("m-2").await;
     rig.outage().await;
     // It starts empty.
     world.server.restart();
-    world.scheduled(1).await;
-    // Long enough for the answer to get to the input.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.told(2).await;
     rig.recover().await;
     running.end().await;
     assert_eq!(rig.left().await, 0);
