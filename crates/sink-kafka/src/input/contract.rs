@@ -1,7 +1,7 @@
 //! The input against a real Kafka: the contract.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -12,6 +12,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use super::tests::spec;
 use super::{IdentityFrom, KafkaInputSpec};
 use crate::client::tests::rig::{Alone, PATIENCE, unique};
+use delaybridge_core::clock::Instant;
 use delaybridge_input::{Input, InputConnector};
 use delaybridge_testing::input::{self, InputRig};
 use delaybridge_testing::input_contract_tests;
