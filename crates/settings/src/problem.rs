@@ -58,13 +58,17 @@ pub struct ConfigErrors {
     pub warnings: Vec<Problem>,
 }
 
+/// Problems that are shown. What is wrong in a generated file is often wrong in each of thousands of queues.
+const SHOWN: usize = 50;
+
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for problem in &self.problems {
+        for problem in self.problems.iter().take(SHOWN) {
             writeln!(f, "{problem}\n")?;
         }
         match self.problems.len() {
             1 => f.write_str("1 problem in the configuration"),
+            count if count > SHOWN => write!(f, "{count} problems in the configuration; the first {SHOWN} are shown"),
             count => write!(f, "{count} problems in the configuration"),
         }
     }

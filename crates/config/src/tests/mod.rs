@@ -226,6 +226,17 @@ queues:
 }
 
 #[test]
+fn of_a_mistake_in_thousands_of_queues_some_are_shown() {
+    let queue = |n| format!("  q{n}: {{ source: {{ zset: {{ key: q{n} }} }}, to: [{{ sink: out }}] }}\n");
+    let queues: String = (0..3_000).map(queue).collect();
+    let text =
+        format!("redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ redis: {{ stream: s }} }} }}\nqueues:\n{queues}");
+    let shown = load(&text).unwrap_err().to_string();
+    assert_eq!(shown.matches("`score` is missing").count(), 50);
+    assert!(shown.ends_with("\n\n3000 problems in the configuration; the first 50 are shown"), "{shown}");
+}
+
+#[test]
 fn what_is_missing_is_named() {
     check_text("http: none\n", &["1:1 : `redis` is missing", "1:1 : `queues` is missing", "1:1 : `sinks` is missing"]);
     check("  url: redis://127.0.0.1:6379/0\n", "", &["1:1 redis: `url` is missing"]);
