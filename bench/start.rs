@@ -10,25 +10,44 @@ use crate::oracle::read_stream;
 use crate::redis_server::RedisServer;
 use crate::redisson::{RedissonQueue, redis_now_ms};
 use crate::report::{Row, quantiles};
+use crate::settings::number;
 
+/// Measured starts with each number of queues.
 const RUNS: usize = 10;
 
-/// Measures the rows of `ROWS=start`.
+/// Measures the rows of `ROWS=start`: with one queue, and with `MANY`, 10,000 unless told.
 pub async fn measure() -> Result<Vec<Row>> {
+    let many = number("MANY", 10_000)?;
+    let row = |queues, took, bar| Row {
+        what: format!("start of the process to first delivery, queues: {queues} ({RUNS} runs)"),
+        found: quantiles(took),
+        bar,
+    };
+    Ok(vec![row(1, of(1).await?, "first claim < 100 ms"), row(many, of(many).await?, "0.5 s")])
+}
+
+/// The times from the start to the delivery of an element that is overdue in one of so many queues, in ms.
+async fn of(queues: usize) -> Result<Vec<i64>> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let queue = RedissonQueue::new("start");
+    let lines: String = (0..queues)
+        .map(|n| {
+            format!(
+                "  q{n}: {{ source: {{ redisson: {{ name: start-{n} }} }}, to: [{{ sink: same, stream: out }}] }}\n"
+            )
+        })
+        .collect();
+    let config = format!("sinks: {{ same: {{ redis: {{}} }} }}\nqueues:\n{lines}");
     let mut took = Vec::new();
-    for _ in 0..RUNS {
+    for run in 0..RUNS {
         let _: () = redis.del("out").await?;
         let now = redis_now_ms(&mut redis).await;
+        // Spread over all of them: they are looked at in their order.
+        let queue = RedissonQueue::new(&format!("start-{}", (2 * run + 1) * queues / (2 * RUNS)));
         queue.offer(&mut redis, now, "due").await;
         // Both times are of Redis's clock.
         let spawned = redis_now_ms(&mut redis).await;
-        let daemon = Daemon::spawn(
-            &server.url(),
-            "sinks: { same: { redis: {} } }\nqueues:\n  q: { source: { redisson: { name: start } }, to: [{ sink: same, stream: out }] }\n",
-        )?;
+        let daemon = Daemon::spawn(&server.url(), &config)?;
         while redis.xlen::<_, usize>("out").await? == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -36,9 +55,5 @@ pub async fn measure() -> Result<Vec<Row>> {
         took.push(arrived - spawned);
         daemon.stop().await;
     }
-    Ok(vec![Row {
-        what: "start of the process to first delivery (10 runs)".to_owned(),
-        found: quantiles(took),
-        bar: "first claim < 100 ms",
-    }])
+    Ok(took)
 }

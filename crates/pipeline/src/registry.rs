@@ -405,6 +405,11 @@ impl QueueRegistry {
         !state.looks.is_empty()
     }
 
+    /// The queues that are to be looked at.
+    pub fn to_look_at(&self) -> Vec<usize> {
+        self.state.lock().looks.iter().copied().collect()
+    }
+
     /// Waits until a queue was woken, or some are to be looked at. Cancel safe.
     pub async fn woken(&self) {
         self.bell.notified().await;

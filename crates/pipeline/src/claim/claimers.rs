@@ -4,10 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Fuse};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::active::ActiveQueue;
-use crate::claim::claimer;
+use crate::claim::{claimer, pollers};
 use crate::registry::QueueRegistry;
 
 /// While all queues are looked at: so many at a time, so often. What is at work at once then stays small, and ten thousand
@@ -27,6 +29,7 @@ pub async fn run(registry: Arc<QueueRegistry>, stuck: Duration) {
         claimers.spawn(claim(place, queue, claimer));
     };
     let (mut looking, mut pause) = (false, Duration::ZERO);
+    let mut overdue: Fuse<BoxFuture<'_, ()>> = Fuse::terminated();
     loop {
         let next_look = async {
             while !registry.server().is_up() {
@@ -47,7 +50,15 @@ pub async fn run(registry: Arc<QueueRegistry>, stuck: Duration) {
                 }
             }
             () = registry.woken() => looking = true,
+            () = &mut overdue => {}
             () = next_look, if looking => {
+                // What is overdue in the last of thousands does not wait for the looks at the others.
+                if pause.is_zero() {
+                    let places = registry.to_look_at();
+                    if places.len() > LOOKS {
+                        overdue = pollers::find_overdue(registry.clone(), places, LOOKS, PACE).boxed().fuse();
+                    }
+                }
                 looking = registry.look_at_some(LOOKS);
                 pause = if looking { PACE } else { Duration::ZERO };
             }
@@ -70,7 +81,7 @@ fn claim(
     queue: Arc<ActiveQueue>,
     claimer: impl Future<Output = ()>,
 ) -> impl Future<Output = EndedClaimer> {
-    futures_util::FutureExt::map(claimer, move |()| {
+    claimer.map(move |()| {
         queue.process.claimers.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         (place, queue)
     })

@@ -1,4 +1,5 @@
-//! What looks at Redis without being asked: the safety poll, the ready lists beside live Redisson clients.
+//! What looks at Redis without being asked: the safety poll, the search for what is overdue after a start or a reconnect, the ready
+//! lists beside live Redisson clients.
 //!
 //! Announcements on a channel are hints and never the truth: a poll finds what they missed. It reads without taking and
 //! wakes a claimer only when it found something.
@@ -66,8 +67,22 @@ pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     }
 }
 
-/// Looks at some queues in one round trip.
-async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) {
+/// Finds those of these queues that are overdue, and wakes them, `most` in this time. A read of thousands takes a fraction of the
+/// claims with which all are looked at.
+pub(super) async fn find_overdue(registry: Arc<QueueRegistry>, mut places: Vec<usize>, most: usize, pace: Duration) {
+    places.retain(|place| registry.spec(*place).mode == Mode::Deliver);
+    for some in places.chunks(most) {
+        let woken = match registry.server().is_up() {
+            true => look(&registry, some, Duration::ZERO).await,
+            // All are looked at again when it is up.
+            false => return,
+        };
+        tokio::time::sleep(pace.mul_f64(woken as f64 / most as f64)).await;
+    }
+}
+
+/// Looks at some queues in one round trip, and wakes those with something due, whose number it returns.
+async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) -> usize {
     let ask = |place: &usize| {
         let (spec, at_work, store) = (registry.spec(*place), registry.get(*place), registry.store(*place));
         let now_ms = store.home().now_ms();
@@ -86,7 +101,7 @@ async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) 
         reads.extend(own);
     }
     let answers = registry.server().read(&reads).await;
-    let mut answers = answers.into_iter().flatten();
+    let (mut answers, mut woken) = (answers.into_iter().flatten(), 0);
     for (place, at_work, now_ms, count) in of_each {
         // What cannot be read (a key of a wrong type) is the claimer's to report; where there is no answer, nothing is known.
         let own = answers.by_ref().take(count);
@@ -98,9 +113,13 @@ async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) 
             (true, Some(queue)) if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
             (true, Some(_)) => {}
             (true, None) => registry.saw_nothing_due(place, now_ms),
-            (false, _) => registry.wake(place, |queue| queue.alarm.ring(Wakeup::Poll)),
+            (false, _) => {
+                registry.wake(place, |queue| queue.alarm.ring(Wakeup::Poll));
+                woken += 1;
+            }
         }
     }
+    woken
 }
 
 /// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to the

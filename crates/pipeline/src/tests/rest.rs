@@ -162,6 +162,25 @@ async fn of_thousands_of_queues_only_those_with_work_are_built_and_none_is_late(
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_overdue_in_the_last_of_thousands_of_queues_does_not_wait_for_the_looks_at_the_others() {
+    let sink = sink();
+    let many = Many::start(3_000, &sink, |_| ());
+    many.offer_in(2_900, Duration::ZERO, 1);
+    let late = lateness_now(&sink, &many).await;
+    assert!(late <= 10, "{late} ms after the start");
+    eventually("all to be looked at", || many.server.calls(Op::Claim) >= 3_000).await;
+    many.until_rest().await;
+    many.server.set_up(false);
+    many.offer_in(2_900, Duration::ZERO, 2);
+    many.registry.look_at_all(Wakeup::Reconnect);
+    tokio::time::sleep(SECOND).await;
+    many.server.set_up(true);
+    let late = lateness_now(&sink, &many).await;
+    assert!(late <= 1_000 + 20, "{late} ms, of which the server was away for 1,000");
+    many.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queue_rests_some_seconds_after_its_last_element_and_its_counters_go_on() {
     let sink = sink();
     let many = Many::one_at_rest(&sink).await;
