@@ -100,10 +100,11 @@ async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) 
         of_each.push((place, at_work, now_ms, own.len()));
         reads.extend(own);
     }
-    let answers = registry.server().read(&reads).await;
-    let (mut answers, mut woken) = (answers.into_iter().flatten(), 0);
+    // Without an answer nothing is known.
+    let Ok(answers) = registry.server().read(&reads).await else { return 0 };
+    let (mut answers, mut woken) = (answers.into_iter(), 0);
     for (place, at_work, now_ms, count) in of_each {
-        // What cannot be read (a key of a wrong type) is the claimer's to report; where there is no answer, nothing is known.
+        // What cannot be read (a key of a wrong type) is the claimer's to report.
         let own = answers.by_ref().take(count);
         let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
         if let Some(queue) = &at_work {

@@ -223,6 +223,18 @@ async fn after_a_reconnect_every_queue_is_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_poll_without_an_answer_is_no_proof_that_nothing_was_due() {
+    let sink = sink();
+    let many = Many::one_at_rest(&sink).await;
+    many.offer_in(0, SECOND, 1);
+    many.server.fail(Op::Read, vec![Fault::RequestLost; 6]);
+    eventually("it to be delivered", || arrived(&sink) == [1]).await;
+    let overdue = many.metric("delaybridge_offered_overdue_seconds_count{queue=\"q0\"}");
+    assert_eq!(overdue, 0.0, "it was offered before it was due, and it is late because of the polls");
+    many.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queue_on_hold_and_one_with_retries_stay_at_work() {
     let sink = sink();
     let many = Many::start(1, &sink, |spec| Arc::make_mut(&mut spec.retry).initial_interval = MINUTE);

@@ -48,6 +48,8 @@ pub enum Op {
     Pauses,
     /// [`Store::stats`](super::store::Store::stats).
     Stats,
+    /// One of the reads of [`RedisReads::read`].
+    Read,
 }
 
 /// A fault of a call.
@@ -264,7 +266,7 @@ impl RedisReads for MemoryServer {
                 };
                 let key = String::from_utf8_lossy(key).into_owned();
                 let (place, name) = key.split_once(':').unwrap_or((&key, ""));
-                let number = self.call(None, name, |queue, _| queue.count(place, until_ms)).await?;
+                let number = self.call(Some(Op::Read), name, |queue, _| queue.count(place, until_ms)).await?;
                 answers.push(Ok(number));
             }
             Ok(answers)

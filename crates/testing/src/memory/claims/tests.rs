@@ -109,6 +109,7 @@ async fn each_call_can_be_made_to_fail() {
         Op::Bury,
         Op::Pauses,
         Op::Stats,
+        Op::Read,
     ];
     for op in ops {
         server.fail(op, [Fault::Refused("OOM")]);
@@ -123,6 +124,7 @@ async fn each_call_can_be_made_to_fail() {
             Op::Bury => store.bury(0, &[name(1)]).await.map(drop),
             Op::Pauses => store.pauses(&[]).await.map(drop),
             Op::Stats => store.stats().await.map(drop),
+            Op::Read => server.read(&store.poll(0, LEASE)).await.map(drop),
         };
         assert!(matches!(error, Err(StoreError::Refused { code: "OOM", .. })), "{op:?}: {error:?}");
         assert_eq!(store.claims(), before, "{op:?}");
