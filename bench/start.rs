@@ -15,7 +15,7 @@ use crate::settings::number;
 /// Measured starts with each number of queues.
 const RUNS: usize = 10;
 
-/// Measures the rows of `ROWS=start`: with one queue, and with `MANY`, 10,000 unless told.
+/// Measures the rows of `ROWS=start`: with one queue, and with `MANY` queues (10,000 by default).
 pub async fn measure() -> Result<Vec<Row>> {
     let many = number("MANY", 10_000)?;
     let row = |queues, took, bar| Row {

@@ -114,10 +114,10 @@ impl World {
         until(&format!("{id} is not taken"), async || self.taken.lock().contains(id)).await;
     }
 
-    /// Waits until the input has been told of this many scheduled messages.
+    /// Waits until the intake has returned the verdicts of this many scheduled messages.
     async fn told(&self, count: u64) {
         let told = async || self.events.metrics().input(INPUT).scheduled == count;
-        until(&format!("the input has not been told of {count} messages"), told).await;
+        until(&format!("the intake has not scheduled {count} messages"), told).await;
     }
 }
 
@@ -234,7 +234,8 @@ pub async fn what_is_decided_during_an_outage_is_settled_by_the_stop_after_it(mu
     let mut world = World::new();
     rig.publish("m-1", &[HOUR], "first").await;
     let running = world.run(&rig);
-    // Otherwise it is scheduled anew in place of the second one.
+    // If Redis died before that, the input would schedule the first message again, and the count below would be met without the
+    // second.
     until("the first message is not settled", async || rig.left().await == 0).await;
     world.server.kill();
     rig.publish("m-2", &[HOUR], "second").await;
