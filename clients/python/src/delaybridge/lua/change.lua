@@ -37,16 +37,17 @@ local function find(due, id)
   local first = redis.call('ZCOUNT', Z, '-inf', '(' .. due)
   local last = first + redis.call('ZCOUNT', Z, due, due)
   for header, prefix in pairs({[17] = '\8' .. id, [16] = id}) do
-    local low, high = first, last
+    local low, high, element = first, last, nil
     while low < high do
       local middle = math.floor((low + high) / 2)
-      if before(at(middle), prefix) then low = middle + 1 else high = middle end
+      local read = at(middle)
+      if before(read, prefix) then low = middle + 1 else high, element = middle, read end
     end
-    while low < last do
-      local element = at(low)
-      if string.sub(element, 1, #prefix) ~= prefix then break end
+    -- The last one read as `high` is at `low` now: the first that does not sort before the prefix.
+    while element and string.sub(element, 1, #prefix) == prefix do
       if has_header(element, header) then return element end
       low = low + 1
+      element = low < last and at(low)
     end
   end
 end
