@@ -10,6 +10,7 @@
 //! - [`carried`]: a broker's message as the body of a job, with its address, headers and properties.
 //! - [`forecast`]: the simulation of what falls due against a rate.
 //! - [`json`]: untrusted JSON, as spans of its text; [`log`]: the macros for log lines.
+//! - [`unordered`]: many futures in one task.
 
 pub mod backoff;
 pub mod carried;
@@ -23,3 +24,4 @@ pub mod message;
 pub mod metric;
 pub mod route;
 pub mod template;
+pub mod unordered;

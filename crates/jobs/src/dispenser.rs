@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-use delaybridge_core::log;
+use delaybridge_core::{log, unordered};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -214,9 +214,9 @@ impl Dispensing {
             // branches are cancel safe. Biased: answers first, so that reserved jobs do not wait.
             tokio::select! {
                 biased;
-                Some(called) = self.calls.next() => self.over(called),
+                Some(called) = unordered::next(&mut self.calls) => self.over(called),
                 Some(jobs) = self.returned.recv() => self.give_back(jobs),
-                Some(()) = self.chores.next() => {}
+                Some(()) = unordered::next(&mut self.chores) => {}
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
                     self.incoming.close();

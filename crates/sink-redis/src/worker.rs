@@ -8,14 +8,15 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::mpsc;
 
 use super::{command, errors, once};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_core::unordered;
 use delaybridge_link::{Conn, ConnectError, LinkError, Place, Redis};
 use delaybridge_sink::Outbound;
 use delaybridge_sink::worker_queue::WorkItem;
@@ -57,7 +58,7 @@ pub(super) async fn run(redis: Redis, mut items: mpsc::Receiver<WorkItem>) {
         // Answers first: they free slots and permits. Both branches are cancel safe.
         tokio::select! {
             biased;
-            Some(number) = under_way.next(), if !under_way.is_empty() => {
+            Some(number) = unordered::next(&mut under_way), if !under_way.is_empty() => {
                 if let Entry::Occupied(mut lane) = lanes.entry(number) {
                     lane.get_mut().under_way -= 1;
                     if lane.get().under_way == 0 && lane.get().waiting.is_empty() {

@@ -31,7 +31,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::FuturesUnordered;
 
 pub use self::answers::{Answered, Answers};
 pub use self::backlog::{Backlog, BacklogMessage};
@@ -43,6 +43,7 @@ pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Identity, Outcome};
+use delaybridge_core::unordered;
 
 /// One element on its way to one sink: decoded and routed, nothing left to decide.
 #[derive(Clone, Debug)]
@@ -185,10 +186,10 @@ pub async fn one_by_one<S: Sink + ?Sized>(sink: &S, batch: Vec<Outbound>, answer
         // a later poll. One by one, because `FuturesUnordered` pauses after two that are ready.
         match tokio::task::unconstrained(&mut delivery).now_or_never() {
             Some(ended) => put(answers, place, ended),
-            None => outstanding.push(delivery.map(move |ended| (place, ended))),
+            None => outstanding.push(async move { (place, delivery.await) }),
         }
     }
-    while let Some((place, ended)) = outstanding.next().await {
+    while let Some((place, ended)) = unordered::next(&mut outstanding).await {
         put(answers, place, ended);
     }
 }

@@ -14,6 +14,7 @@ use super::ledger::{BrokerAnswer, ChannelLedger, MessageVerdict, ReturnedMessage
 use super::message::{Publication, attempt};
 use super::{Ids, SinkContext};
 use crate::errors::{self, ChannelError};
+use delaybridge_core::unordered;
 use delaybridge_sink::Destination;
 use delaybridge_sink::worker_queue::WorkItem;
 
@@ -158,7 +159,7 @@ impl Flight {
     /// Waits for answers and passes them to the waiting callers. Cancel safe.
     pub(super) async fn answered(&mut self) {
         let mut settled = Vec::new();
-        let mut next = self.answers.next().await;
+        let mut next = unordered::next(&mut self.answers).await;
         // All that are there: the caller has more to do after each round.
         while let Some(event) = next {
             self.take(event, &mut settled);

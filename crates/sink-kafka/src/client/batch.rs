@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::{BoxFuture, FutureExt};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
@@ -28,6 +28,7 @@ use super::{KafkaSink, record, slot};
 use crate::errors::{self, DeliveryReport};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_core::unordered;
 use delaybridge_sink::{Answers, Outbound};
 
 /// Bytes copied into the local queue, after which the time is read again: a lease may end meanwhile.
@@ -261,7 +262,7 @@ impl KafkaSink {
                 biased;
                 () = batch.answers.complete() => return,
                 () = batch.reports.failed() => {}
-                Some(()) = work.next(), if !work.is_empty() => {}
+                Some(()) = unordered::next(&mut work), if !work.is_empty() => {}
             }
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,7 @@ use crate::wire::message::ReadyMessage;
 use crate::wire::route::TopicRoute;
 use crate::{NAME, RocketMqDestination, RocketMqSpec, errors};
 use delaybridge_core::message::{About, Failure};
+use delaybridge_core::unordered;
 use delaybridge_sink::reconnect::Intake;
 use delaybridge_sink::together;
 use delaybridge_sink::worker_queue::WorkItem;
@@ -103,7 +104,7 @@ pub(super) async fn run(
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            Some(event) = state.events.next(), if !state.events.is_empty() => if state.happened(event).is_err() {
+            Some(event) = unordered::next(&mut state.events), if !state.events.is_empty() => if state.happened(event).is_err() {
                 return;
             },
             Some(question) = questions.recv() => state.ask(question),
