@@ -5,12 +5,14 @@
 //! verdict; where the queue has a trail, [`audit`] records it first. [`leases`] keeps what is in flight ours meanwhile. Beside the path, [`upkeep`] paces the upkeep of sources,
 //! [`dead_letters`] writes and forwards dead letters, and [`modes`] holds the queues that do not deliver.
 //! [`watch`] notices a queue that none of them moves, [`pause`] knows what a person has paused. [`process`] is what all
-//! queues share, [`queue`] what the tasks of one queue share, [`registry`] which queues are at work, [`retire`] ends one of them.
+//! queues share, [`queue`] what the tasks of one queue share, [`registry`] which queues are at work, [`retire`] ends one of them. A task that waits
+//! for an answer is [`deferred`].
 
 pub mod active;
 pub mod audit;
 pub mod claim;
 pub mod dead_letters;
+mod deferred;
 pub mod deliver;
 #[cfg(debug_assertions)]
 pub mod fault_injection;

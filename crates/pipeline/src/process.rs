@@ -10,6 +10,7 @@ use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::deferred;
 use crate::left::LeftToLeases;
 use crate::limits::budget::Budget;
 use crate::limits::large::Large;
@@ -114,22 +115,32 @@ impl Process {
     /// Starts a delivery or a settlement. One that panics ends the process: it may hold entries that no other task will
     /// settle, and their leases would be kept for ever.
     pub fn spawn(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let process = self.clone();
-        self.tasks.spawn(async move {
-            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-                process.events.task_ended(name, "it panicked");
-                process.failed.cancel();
-            }
-        });
+        self.tasks.spawn(self.clone().contained(name, task));
+    }
+
+    /// As [`spawn`](Process::spawn), for what waits after its first steps: those are done here, and the task starts when it is
+    /// woken.
+    pub fn spawn_deferred(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        deferred::spawn(self.tasks.track_future(self.clone().contained(name, task)));
+    }
+
+    async fn contained(self: Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send) {
+        if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+            self.task_panicked(name);
+        }
     }
 
     /// Does a part of a delivery in the caller's task; a panic in it ends the process as that of a [task](Process::spawn)
     /// does.
     pub fn contain(&self, name: &'static str, work: impl FnOnce()) {
         if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
-            self.events.task_ended(name, "it panicked");
-            self.failed.cancel();
+            self.task_panicked(name);
         }
+    }
+
+    fn task_panicked(&self, name: &str) {
+        self.events.task_ended(name, "it panicked");
+        self.failed.cancel();
     }
 
     /// A claim number that this process has not used.

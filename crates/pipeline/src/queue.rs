@@ -264,6 +264,11 @@ impl Queue {
         self.process.spawn(name, self.tasks.track_future(task));
     }
 
+    /// Begins a task of the queue that then waits, as [`Process::spawn_deferred`] does.
+    pub fn spawn_deferred(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        self.process.spawn_deferred(name, self.tasks.track_future(task));
+    }
+
     /// Redis says that another daemon delivers in order until then.
     pub fn stands_by(&self, until_ms: i64) {
         self.events.stands_by(until_ms.saturating_sub(self.home().now_ms()));

@@ -111,7 +111,7 @@ impl Dispatch {
             return None;
         }
         if let Some(delivery) = ClaimDelivery::begin(&mut batch) {
-            self.queue.spawn("relay", delivery.finish().boxed());
+            self.queue.spawn_deferred("relay", delivery.finish().boxed());
         }
         match batch.lack()? {
             Lack::Room(_) => return Some(batch),
