@@ -35,6 +35,7 @@ pub mod problem;
 pub mod put;
 pub mod rates;
 pub mod reply;
+mod repoll;
 pub mod room;
 mod route;
 pub mod router;

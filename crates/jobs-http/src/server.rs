@@ -21,6 +21,7 @@ use super::handover::Unflushed;
 use super::listener::{Accepted, ApiListener};
 use super::origin::heed_authority;
 use super::places::{Answering, ConnectionSlot, ConnectionSlots};
+use super::repoll::Repoll;
 use super::stream::WatchedStream;
 use super::tls::Certificates;
 use delaybridge_telemetry::events::api::ApiEvents;
@@ -104,7 +105,8 @@ pub async fn serve<S: Served>(listener: ApiListener, api: Arc<S>, certificates: 
             () = api.stopping().cancelled() => break,
             place = places.take(|| api.events().crowded(api.max_connections())) => place,
         };
-        drop(connections.spawn(connection(accepted, Arc::new(place), api.clone(), certificates.clone())));
+        let served = connection(accepted, Arc::new(place), api.clone(), certificates.clone());
+        drop(connections.spawn(Repoll::new(served)));
     }
     drop(listener);
     connections.close();
