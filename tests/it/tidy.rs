@@ -180,6 +180,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("log", &[]),
     // Error codes with cause and cure: the type; each part keeps its own list.
     ("codes", &[]),
+    // Futures of one task: pure, but for wakers.
+    ("unordered", &[]),
     // What templates are filled from: both sides of the wall between route and the sinks know it.
     ("template", &["message", "codes", "carried"]),
     ("route", &["message", "template", "carried"]),

@@ -98,7 +98,10 @@ impl Answers {
         }
         state.left -= 1;
         answer(&mut state.some);
-        if state.left == 0 {
+        let is_complete = state.left == 0;
+        // What wakes may run code of the waiting side: not under the lock.
+        drop(state);
+        if is_complete {
             self.0.complete.notify_one();
         }
     }
