@@ -13,7 +13,7 @@ const MOST: usize = 3;
 
 /// The poll is under way.
 const POLLED: u8 = 0;
-/// It is, and the future was woken meanwhile.
+/// The future was woken during the poll, which is under way.
 const WOKEN: u8 = 1;
 /// The poll is over.
 const LEFT: u8 = 2;
@@ -100,7 +100,7 @@ mod tests {
                 return Poll::Ready(polls);
             }
             cx.waker().wake_by_ref();
-            cx.waker().clone().wake();
+            cx.waker().wake_by_ref();
             Poll::Pending
         }))
     }

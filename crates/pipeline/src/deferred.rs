@@ -28,11 +28,11 @@ struct Deferred<F> {
 enum State<F> {
     /// The first poll is under way.
     Polled,
-    /// It was woken during the first poll.
+    /// A wake-up came during the first poll.
     Woken,
-    /// It waits to be woken. Whatever it waits for holds a waker, and so this.
+    /// The first wake-up has not come. Whatever the future waits for holds a waker, and so this.
     Waiting(Pin<Box<F>>),
-    /// The runtime has it, and polls it at least once from here on.
+    /// The runtime has the future, and polls it at least once from here on.
     Spawned,
 }
 
