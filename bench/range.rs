@@ -40,7 +40,7 @@ pub async fn measure() -> Result<Table> {
     let (depths, size, rounds) = (numbers("DEPTHS", DEPTHS)?, number("SIZE", 256)?, rounds()?);
     let title = format!("Claim, confirm and bury beside a script that moves the range, {size} B, medians of {rounds}");
     let mut table = Table::new(title, COLUMNS);
-    for (order, bar, bytes) in [(Order::Offers, "<= 2x", "<= 50"), (Order::Random, "<= 1.35x", "<= 100")] {
+    for (order, bar, bytes) in [(Order::Offers, "<= 2x", "<= 5"), (Order::Random, "<= 1.35x", "<= 40")] {
         let mut least = None;
         for &depth in &depths {
             said(&format!("range: {depth} pending, {}", order.name()));
