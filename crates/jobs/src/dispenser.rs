@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use delaybridge_core::{log, unordered};
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
@@ -244,7 +243,7 @@ impl Dispensing {
         while let Ok(jobs) = self.returned.try_recv() {
             self.give_back(jobs);
         }
-        while self.chores.next().await.is_some() {}
+        while unordered::next(&mut self.chores).await.is_some() {}
     }
 
     fn admit(&mut self, request: Request) {

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-/// Polls the future here, once, and spawns it on this runtime when it is woken. Panics outside of a runtime.
+/// Polls the future here, once, and spawns it on the current runtime when it is woken. If all that it waits for is dropped
+/// without waking it, it is dropped as well. Panics outside of a runtime.
 pub fn spawn<F: Future<Output = ()> + Send + 'static>(task: F) {
     let deferred = Arc::new(Deferred { runtime: Handle::current(), state: Mutex::new(State::Polled) });
     let mut task = Box::pin(task);
@@ -112,6 +113,22 @@ mod tests {
             tell.send(polls).unwrap();
         });
         assert_eq!(told.await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn it_is_dropped_with_the_last_of_its_wakers() {
+        let (held, dropped) = oneshot::channel::<()>();
+        let wakers = Arc::new(Mutex::new(Vec::new()));
+        let kept = wakers.clone();
+        spawn(poll_fn(move |cx| {
+            let _ = &held;
+            kept.lock().push(cx.waker().clone());
+            Poll::Pending
+        }));
+        let last = std::mem::take(&mut *wakers.lock());
+        assert_eq!(last.len(), 1);
+        drop(last);
+        assert!(dropped.await.is_err(), "it is gone, and no task");
     }
 
     #[tokio::test]

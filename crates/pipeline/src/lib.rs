@@ -1,12 +1,12 @@
 //! The path of an element: claim, deliver, judge, settle.
 //!
 //! The folders are in that order. [`claim`] waits until elements may be due, passes the [`gate`], reserves room in the
-//! [`limits`] and claims; [`deliver`] brings each claim to its sinks; [`settle`] judges the answers and writes the
-//! verdict; where the queue has a trail, [`audit`] records it first. [`leases`] keeps what is in flight ours meanwhile. Beside the path, [`upkeep`] paces the upkeep of sources,
-//! [`dead_letters`] writes and forwards dead letters, and [`modes`] holds the queues that do not deliver.
-//! [`watch`] notices a queue that none of them moves, [`pause`] knows what a person has paused. [`process`] is what all
-//! queues share, [`queue`] what the tasks of one queue share, [`registry`] which queues are at work, [`retire`] ends one of them. A task that waits
-//! for an answer is [`deferred`].
+//! [`limits`] and claims; [`deliver`] brings each claim to its sinks; [`settle`] judges the answers and writes the verdict;
+//! where the queue has a trail, [`audit`] records it first. [`leases`] keeps what is in flight ours meanwhile. Beside the path,
+//! [`upkeep`] paces the upkeep of sources, [`dead_letters`] writes and forwards dead letters, and [`modes`] holds the queues
+//! that do not deliver. [`watch`] notices a queue that none of them moves, [`pause`] knows what a person has paused. [`process`]
+//! is what all queues share, [`queue`] what the tasks of one queue share, [`registry`] which queues are at work, [`retire`] ends
+//! one of them. A task that first waits for an answer is `deferred`.
 
 pub mod active;
 pub mod audit;

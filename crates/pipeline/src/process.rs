@@ -115,19 +115,27 @@ impl Process {
     /// Starts a delivery or a settlement. One that panics ends the process: it may hold entries that no other task will
     /// settle, and their leases would be kept for ever.
     pub fn spawn(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(self.clone().contained(name, task));
+        self.tasks.spawn(self.contained(name, task));
     }
 
     /// As [`spawn`](Process::spawn), for what waits after its first steps: those are done here, and the task starts when it is
     /// woken.
     pub fn spawn_deferred(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        deferred::spawn(self.tasks.track_future(self.clone().contained(name, task)));
+        deferred::spawn(self.tasks.track_future(self.contained(name, task)));
     }
 
-    async fn contained(self: Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send) {
-        if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-            self.task_panicked(name);
-        }
+    /// The task, of which a panic ends the process. Not an async function: that would hold the task several times.
+    fn contained<T: Future<Output = ()>>(
+        self: &Arc<Self>,
+        name: &'static str,
+        task: T,
+    ) -> impl Future<Output = ()> + use<T> {
+        let process = self.clone();
+        AssertUnwindSafe(task).catch_unwind().map(move |ended| {
+            if ended.is_err() {
+                process.task_panicked(name);
+            }
+        })
     }
 
     /// Does a part of a delivery in the caller's task; a panic in it ends the process as that of a [task](Process::spawn)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::FuturesUnordered;
 use lapin::message::BasicReturnMessage;
 use lapin::{Channel, Confirmation};
 use tokio::time::Instant;
@@ -166,7 +166,7 @@ impl Flight {
             if self.ledger.mark() {
                 self.answers.push(std::future::ready(Event::Mark).boxed());
             }
-            next = self.answers.next().now_or_never().flatten();
+            next = unordered::next(&mut self.answers).now_or_never().flatten();
         }
         for (sent, verdict) in settled {
             let PublishedMessage { item, .. } = sent;

@@ -114,10 +114,10 @@ impl World {
         until(&format!("{id} is not taken"), async || self.taken.lock().contains(id)).await;
     }
 
-    /// Waits until the intake has returned the verdicts of this many scheduled messages.
+    /// Waits until the input reports this many scheduled messages.
     async fn told(&self, count: u64) {
         let told = async || self.events.metrics().input(INPUT).scheduled == count;
-        until(&format!("the intake has not scheduled {count} messages"), told).await;
+        until(&format!("the input does not report {count} scheduled messages"), told).await;
     }
 }
 
