@@ -8,7 +8,7 @@ pub struct Hints {
     /// Score of the source's head, if that is known to be large.
     pub large_due: Option<Score>,
     /// Score of a head of the retry zset known to be large.
-    pub(super) large_retry: Option<Score>,
+    pub large_retry: Option<Score>,
     /// Size of the largest element met lately; halves with every claim that meets smaller ones.
     largest: usize,
 }

@@ -282,29 +282,37 @@ impl Claims for RedisStore {
         async move { self.ledger.claims().expired(&self.conn()?, now_ms, most).await }.boxed()
     }
 
-    fn extend<'a>(&'a self, lease: Duration, names: &'a [ClaimName]) -> Call<'a, claims::Extended> {
-        async move { self.ledger.claims().extend(&self.conn()?, lease, names).await }.boxed()
+    fn extend<'a>(&'a self, lease: Duration, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, claims::Extended> {
+        async move { self.ledger.claims().extend(&self.conn()?, lease, not_after_ms, names).await }.boxed()
     }
 
     fn contents(&self, name: ClaimName) -> Call<'_, claims::Contents> {
         async move { self.ledger.contents(&self.conn()?, name).await }.boxed()
     }
 
-    fn recover(&self, name: ClaimName, lease: Duration, may_repeat: bool) -> Call<'_, claims::Contents> {
+    fn recover(
+        &self,
+        name: ClaimName,
+        lease: Duration,
+        not_after_ms: i64,
+        may_repeat: bool,
+    ) -> Call<'_, Option<claims::Contents>> {
         async move {
             let conn = self.conn_for_claims().await?;
             // The claim was made over another connection. A server waits only for what this one has written (Redis 7.2 and newer,
             // Valkey): an end that differs from the one that the caller has just set.
             if self.durable.is_some() {
                 let lease = lease + Duration::from_millis(1);
-                if self.ledger.claims().extend(&conn, lease, &[name]).await?.held != [true] {
+                match self.ledger.claims().extend(&conn, lease, not_after_ms, &[name]).await? {
+                    claims::Extended::Late { .. } => return Ok(None),
+                    claims::Extended::Done { held, .. } if held == [true] => {}
                     // Another daemon has taken it over, or it was settled.
-                    return Ok(claims::Contents::default());
+                    claims::Extended::Done { .. } => return Ok(Some(claims::Contents::default())),
                 }
             }
             let contents = self.ledger.contents(&conn, name).await?;
             self.make_durable(&conn, name, may_repeat, contents.elements.iter().chain(&contents.damaged)).await?;
-            Ok(contents)
+            Ok(Some(contents))
         }
         .boxed()
     }

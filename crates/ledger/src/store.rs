@@ -127,16 +127,28 @@ pub trait Claims: Send + Sync + 'static {
     /// among them this version cannot read.
     fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<claims::ClaimName>, u64)>;
 
-    /// Moves the ends of these leases to a full lease from now; says which were still the caller's. Of a claim with a lost
-    /// reply it says whether it has run, as soon as the time is past its `not_after`.
-    fn extend<'a>(&'a self, lease: Duration, names: &'a [claims::ClaimName]) -> Call<'a, claims::Extended>;
+    /// Moves the ends of these leases to a full lease from now, unless that is after `not_after_ms`; says which were still the
+    /// caller's. Of a claim with a lost reply it says whether it has run, as soon as the time is past its `not_after`.
+    fn extend<'a>(
+        &'a self,
+        lease: Duration,
+        not_after_ms: i64,
+        names: &'a [claims::ClaimName],
+    ) -> Call<'a, claims::Extended>;
 
     /// The contents of a claim.
     fn contents(&self, name: claims::ClaimName) -> Call<'_, claims::Contents>;
 
     /// The contents of a claim of the caller's, to be delivered: durable, as what a claim answers. `may_repeat`: a sink may have it
-    /// already. What goes back, because it is not durable, says so in its header. A durable claim gets a full lease once more.
-    fn recover(&self, name: claims::ClaimName, lease: Duration, may_repeat: bool) -> Call<'_, claims::Contents>;
+    /// already. What goes back, because it is not durable, says so in its header. A durable claim gets a full lease once more;
+    /// after `not_after_ms` it gets none, and the answer is `None`.
+    fn recover(
+        &self,
+        name: claims::ClaimName,
+        lease: Duration,
+        not_after_ms: i64,
+        may_repeat: bool,
+    ) -> Call<'_, Option<claims::Contents>>;
 
     /// Removes whole claims, by their names; one answer for each. Whatever is under such a name goes, also what the caller does
     /// not know of: see [`Whole`](claims::Whole) for when that is right.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_ledger::claims::{
-    Buried, ClaimName, Header, Part, SettleCommand, SettleOp, TakeOverReply, TakeOverRequest,
+    Buried, ClaimName, Extended, Header, Part, SettleCommand, SettleOp, TakeOverReply, TakeOverRequest,
 };
 
 use super::*;
@@ -174,8 +174,8 @@ async fn many_leases_and_many_names() {
         }
         rig.run(&mut add).await;
         reset_counts(rig).await;
-        let extended = rig.queue.claims().extend(&rig.conn, LEASE, &names).await.unwrap();
-        assert!(extended.held.iter().all(|held| *held));
+        let extended = rig.queue.claims().extend(&rig.conn, LEASE, i64::MAX, &names).await.unwrap();
+        assert!(matches!(extended, Extended::Done { held, .. } if held.iter().all(|held| *held)));
         0
     })
     .await;

@@ -63,7 +63,7 @@ pub enum Sent {
     TakeOver(TakeOverRequest),
     Settle(Batch),
     Confirm(Vec<Whole>),
-    Extend(Vec<ClaimName>),
+    Extend(i64, Vec<ClaimName>),
     Bury(i64, Vec<ClaimName>),
     /// A step of the sweep, and the number of failovers before it.
     Sweep(UpkeepRequest, u32),

@@ -67,7 +67,7 @@ async fn a_full_redis_can_be_drained_by_every_call() {
     world.advance(5_000_000).await;
     for _ in 0..2 {
         let name = world.claims(40).await;
-        assert!(world.extend(0, &[name]).await[0]);
+        assert_eq!(world.extend(0, world.now(), &[name]).await, Some(vec![true]));
         let holding = world.seen.holding(&World::text(name));
         let whole = Whole { name, bare: holding.bare.len(), entries: holding.entries.len() };
         assert_eq!(world.confirm(0, &[whole]).await, [Confirmed::Done]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use delaybridge_ledger::claims::{Buried, ClaimName, Confirmed, Header, Part, Whole};
+use delaybridge_ledger::claims::{Buried, ClaimName, Confirmed, Extended, Header, Part, Whole};
 use delaybridge_source::store::{Claims, InFlight};
 
 use super::daemon::Sent;
@@ -95,7 +95,11 @@ impl World<'_> {
         if names.is_empty() {
             return;
         }
-        let held = self.extend(daemon, &names).await;
+        let not_after = self.now() + *self.rng.choice(&[0, 200, 500, 3_000]).expect("some");
+        if self.rng.u8(..10) == 0 {
+            return self.daemons[daemon].in_transit.push(Sent::Extend(not_after, names));
+        }
+        let held = self.extend(daemon, not_after, &names).await.expect("it is in time");
         if self.rng.u8(..8) == 0 {
             return; // the reply is lost
         }
@@ -108,20 +112,31 @@ impl World<'_> {
     }
 
     /// Sends an extension, and checks that only ends of leases move, and that the answers name the claims that are
-    /// lost.
-    pub async fn extend(&mut self, daemon: usize, names: &[ClaimName]) -> Vec<bool> {
+    /// lost. None if it came late, and nothing has moved.
+    pub async fn extend(&mut self, daemon: usize, not_after: i64, names: &[ClaimName]) -> Option<Vec<bool>> {
         let what = format!("extend {} of {daemon}", names.len());
         let mut expected = self.seen.clone();
         let until = self.now() + LEASE_MS;
         let mut end = |name: &ClaimName| expected.leases.get_mut(&Self::text(*name)).map(|end| *end = until).is_some();
         let wanted: Vec<bool> = names.iter().map(&mut end).collect();
         let d = &mut self.daemons[daemon];
-        let extended = d.store.extend(LEASE, names).await.unwrap_or_else(|e| panic!("{what}: {e}"));
-        d.sent.push(Sent::Extend(names.to_vec()));
-        self.note(format!("{what}: {names:?} {:?}", extended.held));
-        assert_eq!((extended.now_ms, &extended.held), (self.now(), &wanted), "{what}");
-        self.settled_as(&what, expected, &[], Treatment::None).await;
-        wanted
+        let extended = d.store.extend(LEASE, not_after, names).await.unwrap_or_else(|e| panic!("{what}: {e}"));
+        d.sent.push(Sent::Extend(not_after, names.to_vec()));
+        self.note(format!("{what}: {names:?} {extended:?}"));
+        let now = self.now();
+        match extended {
+            Extended::Late { now_ms } => {
+                assert!(now_ms == now && now > not_after, "{what}: late");
+                self.unchanged(&what).await;
+                None
+            }
+            Extended::Done { now_ms, held } => {
+                assert!(now_ms == now && now <= not_after, "{what}: ran late");
+                assert_eq!(held, wanted, "{what}");
+                self.settled_as(&what, expected, &[], Treatment::None).await;
+                Some(wanted)
+            }
+        }
     }
 
     /// Removes the leases of claims that the daemon knows, or wrongly believes, to be empty.

@@ -169,7 +169,7 @@ impl Flow {
         let answer = Claims::claim(&self.store, &self.request(2)).await;
         self.tell("claim of one", answer).await;
         let name = self.request(1).name;
-        let answer = Claims::extend(&self.store, LEASE, &[name]).await;
+        let answer = Claims::extend(&self.store, LEASE, NOW_MS, &[name]).await;
         self.tell("extend", answer).await;
         let answer = self.store.contents(name).await;
         let elements = self.tell("contents", answer).await.map(|contents| contents.elements).unwrap_or_default();

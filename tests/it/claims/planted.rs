@@ -201,6 +201,11 @@ const BUGS: &[Bug] = &[
     ),
     ("bury does not wait", 3, &[("bury", "if now <= tonumber(ARGV[1]) then return {'wait', now} end", "")]),
     (
+        "extension runs after not_after",
+        0,
+        &[("extend", "if now > tonumber(ARGV[1]) then return {'late', now} end", "")],
+    ),
+    (
         "extend brings leases back",
         0,
         &[

@@ -128,7 +128,7 @@ impl World<'_> {
             Sent::TakeOver(request) => self.take_over(daemon, request, false).await,
             Sent::Settle(batch) => drop(self.settle(daemon, &batch).await),
             Sent::Confirm(claims) => drop(self.confirm(daemon, &claims).await),
-            Sent::Extend(names) => drop(self.extend(daemon, &names).await),
+            Sent::Extend(not_after, names) => drop(self.extend(daemon, not_after, &names).await),
             Sent::Bury(not_after, names) => drop(self.bury(daemon, not_after, names).await),
             Sent::Sweep(request, failovers) => {
                 let done = request.step.is_some() && failovers == self.failovers && !self.seen.state.is_empty();

@@ -29,7 +29,8 @@ impl World<'_> {
             return;
         }
         let name = self.daemons[daemon].lost.remove(0);
-        let held = self.extend(daemon, &[name]).await;
+        let not_after = self.now();
+        let held = self.extend(daemon, not_after, &[name]).await.expect("it is in time");
         let d = &mut self.daemons[daemon];
         if self.now_us / 1000 <= self.not_after[&name] {
             // It may still run.

@@ -124,7 +124,7 @@ impl Queue {
             "take over" => self.store.take_over(&take_over).await.map(drop),
             "take over one" => self.store.take_over(&TakeOverRequest { most: 1, ..take_over }).await.map(drop),
             "expired" => self.store.expired(NOW_MS, 10).await.map(drop),
-            "extend" => Claims::extend(&self.store, LEASE, &[own]).await.map(drop),
+            "extend" => Claims::extend(&self.store, LEASE, NOW_MS, &[own]).await.map(drop),
             "contents" => self.store.contents(own).await.map(drop),
             "settle" => Claims::settle(&self.store, &verdict(retry), None, None).await.map(drop),
             "bury" => self.store.bury(NOW_MS - 1, &[own]).await.map(drop),

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use delaybridge_core::message::Origin;
 use delaybridge_ledger::Answer;
 use delaybridge_ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Element, Part, SettleCommand, SettleOp, TakeOverReply,
-    TakeOverRequest, Whole, Writer,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Element, Extended, Part, SettleCommand, SettleOp,
+    TakeOverReply, TakeOverRequest, Whole, Writer,
 };
 use delaybridge_link::Side;
 use delaybridge_source::store::InFlight;
@@ -179,8 +179,8 @@ async fn a_claim_is_taken_over_whole_or_in_part_once_its_lease_is_over() {
     assert!(matches!(early, TakeOverReply::Nothing { .. }), "{early:?}");
     // An extension moves the end.
     rig.advance(LEASE / 2).await;
-    let extended = rig.claims().extend(&rig.conn, LEASE, &[name(1), name(7)]).await.unwrap();
-    assert_eq!((extended.held, extended.now_ms), (vec![true, false], rig.now_ms));
+    let extended = rig.claims().extend(&rig.conn, LEASE, rig.now_ms, &[name(1), name(7)]).await.unwrap();
+    assert!(matches!(extended, Extended::Done { now_ms, held } if (now_ms, &held[..]) == (rig.now_ms, &[true, false])));
     rig.advance(LEASE / 2).await;
     assert_eq!(rig.claims().expired(&rig.conn, rig.now_ms, 8).await.unwrap(), (vec![], 0));
     rig.advance(LEASE / 2).await;

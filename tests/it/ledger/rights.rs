@@ -126,7 +126,7 @@ async fn verdicts(rig: &mut Rig, pushes: Option<(&str, Side)>) {
 /// Takeovers of a claim with elements and entries: in parts, then the rest; then the end of both.
 async fn takeovers(rig: &mut Rig) {
     let old = ClaimName::new(A, 30);
-    rig.claims().extend(&rig.conn, LEASE, &[old]).await.unwrap();
+    rig.claims().extend(&rig.conn, LEASE, i64::MAX, &[old]).await.unwrap();
     rig.advance(LEASE).await;
     rig.claims().expired(&rig.conn, rig.now_ms, 8).await.unwrap();
     for (number, most) in [(1, 2), (2, 500)] {

@@ -150,30 +150,37 @@ impl ClaimScripts<'_> {
         Ok((names, unknown))
     }
 
-    /// Moves the ends of these leases to a full lease from now; says which were still the caller's.
+    /// Moves the ends of these leases to a full lease from now, unless that is after `not_after_ms`; says which were still the
+    /// caller's.
     ///
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn extend(&self, conn: &Conn, lease: Duration, names: &[ClaimName]) -> Result<Extended, StoreError> {
-        let mut extended = Extended { now_ms: i64::MAX, held: Vec::with_capacity(names.len()) };
+    pub async fn extend(
+        &self,
+        conn: &Conn,
+        lease: Duration,
+        not_after_ms: i64,
+        names: &[ClaimName],
+    ) -> Result<Extended, StoreError> {
+        // The earliest time: all leases run at least so long from then on.
+        let (mut earliest_ms, mut held) = (i64::MAX, Vec::with_capacity(names.len()));
         // At least one call, which tells the time.
         for names in names.chunks(NAMES).chain(names.is_empty().then_some(names)) {
-            let args: Vec<_> = std::iter::once(text(millis(lease))).chain(names.iter().map(text)).collect();
+            let args = [text(not_after_ms), text(millis(lease))].into_iter().chain(names.iter().map(text));
+            let args: Vec<_> = args.collect();
             let keys = vec![self.keys.leases.clone()];
             let (script, keys) = self.fenced(&self.scripts.extend, &self.scripts.in_order.extend, keys);
             let answer = conn.script(script, &keys, &args).await?;
-            let mut fields = Fields::of("claims_extend", answer)?;
-            // The earliest: all leases run at least so long from then on.
-            extended.now_ms = extended.now_ms.min(fields.int()?);
-            let held = reply::letters("claims_extend", &fields.bytes()?, names.len(), |letter| match letter {
-                b'y' => Some(true),
-                b'n' => Some(false),
-                _ => None,
-            })?;
-            extended.held.extend(held);
+            match reply::extended(answer, names.len())? {
+                Extended::Late { now_ms } => return Ok(Extended::Late { now_ms }),
+                Extended::Done { now_ms, held: answers } => {
+                    earliest_ms = earliest_ms.min(now_ms);
+                    held.extend(answers);
+                }
+            }
         }
-        Ok(extended)
+        Ok(Extended::Done { now_ms: earliest_ms, held })
     }
 
     /// The contents of a claim.

@@ -169,11 +169,19 @@ pub enum TakeOverReply {
 
 /// The answer to an extension of leases.
 #[derive(Debug)]
-pub struct Extended {
-    /// Redis time in ms.
-    pub now_ms: i64,
-    /// For each name, whether it was still the caller's.
-    pub held: Vec<bool>,
+pub enum Extended {
+    /// It ran after its `not_after` and did nothing; of many names, perhaps with the last ones only.
+    Late {
+        /// Redis time in ms.
+        now_ms: i64,
+    },
+    /// The leases are extended.
+    Done {
+        /// Redis time in ms.
+        now_ms: i64,
+        /// For each name, whether it was still the caller's.
+        held: Vec<bool>,
+    },
 }
 
 /// The contents of a claim.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::Value;
 
-use super::{ClaimName, ClaimReply, Claimed, Contents, Element, TakeOverReply};
+use super::{ClaimName, ClaimReply, Claimed, Contents, Element, Extended, TakeOverReply};
 use crate::args::millis;
 use crate::hints::{Hints, large_head};
 use crate::source::Source;
@@ -106,6 +106,24 @@ pub(super) fn names(found: &[Bytes]) -> (Vec<ClaimName>, u64) {
     let known: Vec<ClaimName> = found.iter().filter_map(|name| std::str::from_utf8(name).ok()?.parse().ok()).collect();
     let others = found.len() - known.len();
     (known, others as u64)
+}
+
+/// The answer to an extension of so many leases.
+pub(super) fn extended(answer: Value, names: usize) -> Result<Extended, BadReply> {
+    const SCRIPT: &str = "claims_extend";
+    let mut fields = Fields::of(SCRIPT, answer)?;
+    let (what, now_ms) = (fields.text()?, fields.int()?);
+    match what.as_str() {
+        "late" => return Ok(Extended::Late { now_ms }),
+        "ok" => {}
+        _ => return Err(BadReply { script: SCRIPT, expected: "ok or late" }),
+    }
+    let held = letters(SCRIPT, &fields.bytes()?, names, |letter| match letter {
+        b'y' => Some(true),
+        b'n' => Some(false),
+        _ => None,
+    })?;
+    Ok(Extended::Done { now_ms, held })
 }
 
 /// One answer for each letter.

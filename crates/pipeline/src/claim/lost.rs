@@ -10,6 +10,7 @@ use crate::claim::batch::ClaimBatch;
 use crate::claim::isolation::Isolation;
 use crate::claim::record::ClaimContents;
 use crate::leases::Forgotten;
+use crate::leases::extension::ExtendingCall;
 use crate::limits::budget::Room;
 use crate::limits::reserved::RoomReserved;
 use crate::queue::Queue;
@@ -107,12 +108,13 @@ impl Lost {
                 means = means(queue, self.name) => Some(means),
             };
         }
-        let (sent, history) = (Instant::now(), queue.home().history());
-        let extended = match queue.store.extend(queue.spec.lease, &[self.name]).await {
-            Ok(extended) => extended,
+        let history = queue.home().history();
+        let extended = match queue.leases.extend(&[self.name]).await {
+            Ok(Some(extension)) => extension,
+            Ok(None) => return Looked::Again,
             Err(problem) => return unanswered(problem),
         };
-        queue.home().observe(extended.now_ms);
+        let sent = extended.sent;
         let held = extended.held.first() == Some(&true);
         // A clock that says much less than when the claim was sent is another one, after a failover. Should the claim run
         // after all, it is met again when its lease is over.
@@ -131,8 +133,11 @@ impl Lost {
         if !held {
             return Looked::Found;
         }
-        match queue.store.recover(self.name, queue.spec.lease, self.may_repeat).await {
-            Ok(contents) => self.take_up(queue, contents, sent.after(queue.spec.lease), history),
+        let call = ExtendingCall::begin(&queue.leases);
+        let answer = queue.store.recover(self.name, queue.spec.lease, call.not_after_ms, self.may_repeat).await;
+        match call.end(answer) {
+            Ok(Some(contents)) => self.take_up(queue, contents, sent.after(queue.spec.lease), history),
+            Ok(None) => return Looked::Again,
             Err(problem) => return unanswered(problem),
         }
         process.events.metrics().script("recover").took(sent.elapsed());

@@ -77,16 +77,22 @@ impl Claims for LyingStore {
             .boxed()
     }
 
-    fn extend<'a>(&'a self, lease: Duration, names: &'a [ClaimName]) -> Call<'a, Extended> {
-        async move { self.store.extend(lease, &self.names(names)).await }.boxed()
+    fn extend<'a>(&'a self, lease: Duration, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, Extended> {
+        async move { self.store.extend(lease, not_after_ms, &self.names(names)).await }.boxed()
     }
 
     fn contents(&self, name: ClaimName) -> Call<'_, Contents> {
         self.store.contents(self.name(name))
     }
 
-    fn recover(&self, name: ClaimName, lease: Duration, may_repeat: bool) -> Call<'_, Contents> {
-        self.store.recover(self.name(name), lease, may_repeat)
+    fn recover(
+        &self,
+        name: ClaimName,
+        lease: Duration,
+        not_after_ms: i64,
+        may_repeat: bool,
+    ) -> Call<'_, Option<Contents>> {
+        self.store.recover(self.name(name), lease, not_after_ms, may_repeat)
     }
 
     fn confirm<'a>(&'a self, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {

@@ -71,20 +71,20 @@ pub async fn extend_all(leases: &Leases, left: Duration) -> bool {
         return true;
     }
     let names: Vec<_> = due.iter().map(|claim| claim.name).collect();
-    let sent = Instant::now();
-    let extended = match queue.store.extend(lease, &names).await {
-        Ok(extended) => extended,
+    let extension = match leases.extend(&names).await {
+        Ok(Some(extension)) => extension,
+        // The next round asks again.
+        Ok(None) => return false,
         // The next round asks again. With a slot on the move the answer may be another one for each key.
         Err(problem) if problem.passes() => return false,
         // A key of a wrong type, a missing right: the claimer's to report.
         Err(_) => return true,
     };
-    queue.process.events.metrics().script("extend").took(sent.elapsed());
-    queue.home().observe(extended.now_ms);
+    queue.process.events.metrics().script("extend").took(extension.sent.elapsed());
     let mut lost = 0;
-    for (claim, held) in due.iter().zip(extended.held) {
+    for (claim, held) in due.iter().zip(extension.held) {
         match held {
-            true => claim.extended(sent.after(lease)),
+            true => claim.extended(extension.sent.after(lease)),
             false => lost += claim.set_lost() as u64,
         }
     }

@@ -2,10 +2,12 @@
 //!
 //! Knows no Redis. The keeper asks it what to extend and what to bury, the claimer asks it what is here already.
 
+pub mod extension;
 pub mod keeper;
 pub mod reconcile;
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,6 +23,7 @@ use crate::settle::recent;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::ClaimName;
 use delaybridge_link::History;
+use extension::Unanswered;
 
 /// The claims of one queue.
 #[derive(Debug)]
@@ -45,6 +48,8 @@ struct LeaseState {
     left: BTreeMap<u64, History>,
     /// The history in which all claims that are held are known to be what they were.
     known_in: Option<History>,
+    /// Extensions without an answer.
+    unanswered: Unanswered,
     /// Whether no queue of this process asks any more for what is forgotten here.
     is_over: bool,
 }
@@ -178,7 +183,7 @@ impl Leases {
 
     /// Lets go of what is held: its leases run out. How many elements that are.
     pub fn forget(&self) -> usize {
-        let held = self.with(|state| std::mem::take(&mut state.held));
+        let held = self.with(|state| take(&mut state.held));
         let open = held.values().filter(|claim| claim.open() > 0 && !claim.is_lost());
         self.leave(open.map(|claim| Forgotten {
             name: claim.name,
@@ -193,7 +198,7 @@ impl Leases {
         self.with(|state| {
             state.forgotten.extend(claims);
             if state.is_over {
-                self.left_to_leases(state.forgotten.drain(..));
+                self.left_to_leases(state.forgotten.drain(..), &state.unanswered);
             }
         });
     }
@@ -201,17 +206,19 @@ impl Leases {
     /// Takes over what is remembered of claims that have ended, or were let go of. In order, the queue that follows is another owner,
     /// which waits for the leases of the one before.
     pub fn inherit(&self, before: &Leases) {
-        let (mut ended, forgotten, mut left) = before.with(|state| {
-            (std::mem::take(&mut state.ended), std::mem::take(&mut state.forgotten), std::mem::take(&mut state.left))
+        let (mut ended, forgotten, mut left, mut unanswered) = before.with(|state| {
+            let LeaseState { ended, forgotten, left, unanswered, .. } = state;
+            (take(ended), take(forgotten), take(left), take(unanswered))
         });
         let owner = self.queue.store.owner();
         let (mut own, others): (Vec<_>, Vec<_>) = forgotten.into_iter().partition(|claim| claim.name.owner == owner);
-        before.left_to_leases(others);
+        before.left_to_leases(others, &unanswered);
         before.give_up();
         self.with(|state| {
             state.ended.append(&mut ended);
             state.forgotten.append(&mut own);
             state.left.append(&mut left);
+            state.unanswered.append(&mut unanswered);
         });
     }
 
@@ -219,21 +226,23 @@ impl Leases {
     pub fn give_up(&self) {
         self.with(|state| {
             state.is_over = true;
-            self.left_to_leases(state.forgotten.drain(..));
+            self.left_to_leases(state.forgotten.drain(..), &state.unanswered);
         });
     }
 
-    fn left_to_leases(&self, claims: impl IntoIterator<Item = Forgotten>) {
+    /// A lease begins with its claim, or with an extension: as long as one of these may run, at its end.
+    fn left_to_leases(&self, claims: impl IntoIterator<Item = Forgotten>, unanswered: &Unanswered) {
         let now_ms = self.queue.home().now_ms();
         for claim in claims {
-            let runs_ms = claim.not_after_ms.saturating_sub(now_ms).try_into().unwrap_or(0);
-            self.queue.process.left.add(self.queue.spec.lease.saturating_add(Duration::from_millis(runs_ms)));
+            let begins_ms = claim.not_after_ms.max(unanswered.until_ms());
+            let begins_in = Duration::from_millis(begins_ms.saturating_sub(now_ms).try_into().unwrap_or(0));
+            self.queue.process.left.add(self.queue.spec.lease.saturating_add(begins_in));
         }
     }
 
     /// Takes out the claims that the queue before this one let go of.
     pub fn take_forgotten(&self) -> Vec<Forgotten> {
-        self.with(|state| std::mem::take(&mut state.forgotten))
+        self.with(|state| take(&mut state.forgotten))
     }
 
     /// The number of claims that the queue before this one let go of, and that this one has not begun to look for.

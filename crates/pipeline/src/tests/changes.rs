@@ -9,6 +9,7 @@ use crate::leases::Forgotten;
 use crate::retire;
 use crate::tests::world::Trouble;
 use delaybridge_ledger::claims::ClaimName;
+use delaybridge_ledger::store::Claims;
 use delaybridge_model::Ordered;
 use delaybridge_testing::memory::{Fault, Op};
 
@@ -150,6 +151,31 @@ async fn what_no_queue_looks_for_is_left_over_until_its_lease_ends() {
         assert_eq!((left.count(), sink.taken().len()), (0, if is_removed { 0 } else { 10 }));
         many.stop().await;
     }
+}
+
+/// An extension is on its way when a queue ends, and runs in time for its sender: the lease begins when it runs.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_counts_until_an_extension_without_an_answer_cannot_keep_it_any_more() {
+    let (world, sink) = (World::new(), Arc::new(FakeSink::new(HOUR)));
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    sink.stall(true);
+    let timeout = bridge.queue.home().call_timeout();
+    bridge.wire.hold_up_an_extension(timeout.mul_f64(0.9));
+    bridge.offer(0..10);
+    eventually("them to be at the sink", || sink.attempts().len() == 10).await;
+    within(LEASE, "an extension", || !bridge.wire.is_to_hold_up()).await;
+    bridge.wire.connect(false);
+    assert_eq!(retire::drain(&bridge.queue, SECOND / 100).await, 10);
+    bridge.queue.leases.give_up();
+    let (left, began) = (&bridge.process.left, Instant::now());
+    while began.elapsed() < LEASE + timeout.mul_f64(0.8) {
+        assert!(left.count() > 0, "after {:?}", began.elapsed());
+        tokio::time::sleep(SECOND / 10).await;
+    }
+    let expired = async || world.store.expired(world.server.now_ms(), 100).await.unwrap().0.len();
+    assert_eq!(expired().await, 0, "the extension has run");
+    tokio::time::sleep(timeout / 2).await;
+    assert_eq!((left.count(), expired().await > 0), (0, true));
 }
 
 /// While Redis is away nothing can be written: what is in flight is left to its leases, and found by the queue that follows.

@@ -72,6 +72,44 @@ async fn a_process_that_cannot_reach_the_server_loses_its_leases_and_touches_not
     assert_eq!(first.metric(DELIVERED), 0.0);
 }
 
+/// Its sender has given up, and is gone. The lease ends as if it had not been sent.
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_was_held_up_keeps_nothing_from_others() {
+    let (world, silent, well) = (World::new(), Arc::new(FakeSink::new(HOUR)), sink());
+    let first = world.bridge(1, &[("s", silent.clone())]);
+    silent.stall(true);
+    first.wire.hold_up_an_extension(25 * SECOND);
+    first.offer(0..10);
+    eventually("the sink to be asked", || silent.attempts().len() == 10).await;
+    let asked = Instant::now();
+    within(LEASE, "an extension", || !first.wire.is_to_hold_up()).await;
+    first.wire.cut();
+    let _second = world.bridge(2, &[("s", well.clone())]);
+    within(LEASE + SECOND, "another process to deliver", || well.taken().len() == 10).await;
+    assert!(asked.elapsed() < LEASE + 2 * SECOND, "{:?}", asked.elapsed());
+}
+
+/// After a failover to a server whose clock is ahead, each extension is late until one has told the time.
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_is_late_by_a_wrong_clock_is_sent_again_at_once() {
+    use crate::leases::keeper;
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    let bridge = world.without_keeper(1, &sinks, spec(&sinks));
+    sink.stall(true);
+    bridge.offer(0..10);
+    eventually("the sink to be asked", || sink.attempts().len() == 10).await;
+    tokio::time::sleep(SECOND).await;
+    bridge.queue.home().observe(world.server.now_ms() - 60_000);
+    let extensions = world.server.calls(Op::Extend);
+    assert!(keeper::extend_all(&bridge.queue.leases, LEASE).await);
+    assert_eq!(world.server.calls(Op::Extend) - extensions, 2);
+    let due = bridge.queue.leases.due(delaybridge_core::clock::Instant::now(), LEASE);
+    assert!(due.is_empty(), "{due:?} are not extended");
+    sink.stall(false);
+    bridge.metric_is(DELIVERED, 10.0).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn verdicts_whose_reply_is_lost_are_sent_again_and_count_once() {
     let (world, sink) = (World::new(), sink());

@@ -77,6 +77,11 @@ impl MemoryServer {
 }
 
 impl MemoryStore {
+    /// Whether a claim waits until the replica has it.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.server.0.replica.awaited.load(Ordering::Relaxed)
+    }
+
     /// Waits until the replica has a claim of these elements. If it does not get it in time, they go back, uncounted.
     /// `epoch` is that of the connection that the claim ran on.
     pub(super) async fn make_durable(
@@ -87,7 +92,7 @@ impl MemoryStore {
         elements: impl Iterator<Item = &Element> + Clone,
     ) -> Result<(), StoreError> {
         let any = elements.clone().next().is_some();
-        if !any || !self.server.0.replica.awaited.load(Ordering::Relaxed) {
+        if !any || !self.is_awaited() {
             return Ok(());
         }
         let late = !self.server.is_replicated();

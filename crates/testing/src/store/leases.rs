@@ -47,21 +47,47 @@ pub async fn an_extended_lease_lasts_from_then_on(mut rig: impl Rig) {
     offer(&mut rig, [1]).await;
     take_one(&rig, A, 1).await;
     rig.advance(LEASE / 2).await;
-    let extended = store.extend(LEASE, &[]).await.expect("the server extends");
-    assert_eq!((extended.now_ms, extended.held), (rig.now_ms(), vec![]));
+    let nothing = store.extend(LEASE, rig.now_ms(), &[]).await.expect("the server extends");
+    assert!(matches!(nothing, Extended::Done { now_ms, held } if now_ms == rig.now_ms() && held.is_empty()));
     // Sent again: the end moves twice.
     for wait in [0, 7] {
         rig.advance(ms(wait)).await;
         let names = [name(A, 9), name(A, 1), name(B, 1)];
-        let extended = store.extend(LEASE, &names).await.expect("the server extends");
-        assert_eq!(extended.held, [false, true, false], "an answer for each, in their order");
+        let held = extend(&store, LEASE, &names).await;
+        assert_eq!(held, [false, true, false], "an answer for each, in their order");
         let places = rig.places().await;
         assert_eq!(places.leases, [(rig.now_ms() + 10_000, name(A, 1).to_string())], "no name is added");
     }
     rig.advance(LEASE * 2).await;
-    let extended = store.extend(LEASE, &[name(A, 1)]).await.expect("the server extends");
-    assert_eq!(extended.held, [true], "over, but no process took it");
+    assert_eq!(extend(&store, LEASE, &[name(A, 1)]).await, [true], "over, but no process took it");
     assert_eq!(claim(&rig, &request(B, 1)).await.expired, []);
+}
+
+/// What its sender has left to a lease since is free when that lease is over.
+pub async fn an_extension_that_was_held_up_does_nothing(mut rig: impl Rig) {
+    for store in [rig.store(A), rig.store_in_order(A)] {
+        offer(&mut rig, [1]).await;
+        let claim = ClaimRequest { most: 1, ..request(A, 1) };
+        assert!(matches!(store.claim(&claim).await.expect("the server claims"), ClaimReply::Claimed(_)));
+        let not_after_ms = rig.now_ms() + 1_000;
+        rig.advance(ms(1_000)).await;
+        let in_time = store.extend(LEASE, not_after_ms, &[claim.name]).await.expect("the server extends");
+        assert!(matches!(in_time, Extended::Done { held, .. } if held == [true]));
+        let before = rig.places().await;
+        rig.advance(ms(1)).await;
+        for names in [&[claim.name][..], &[name(A, 9)], &[]] {
+            let late = store.extend(LEASE, not_after_ms, names).await.expect("the server answers");
+            assert!(matches!(late, Extended::Late { now_ms } if now_ms == rig.now_ms()), "{late:?}");
+        }
+        assert_eq!(rig.places().await, before);
+        let recovered = store.recover(claim.name, LEASE, rig.now_ms(), true).await.expect("the server reads");
+        let [element] = &recovered.expect("in time").elements[..] else { panic!("one element") };
+        let confirm = Mine { name: claim.name, place: 1, element: element.clone() }.verdict(SettleOp::Confirm);
+        let settled = store.settle(&[confirm], None, None).await.expect("the server settles");
+        assert_eq!(settled.answers, [Answer::Done]);
+        let not_after_ms = rig.now_ms() - 1;
+        store.bury(not_after_ms, &[claim.name]).await.expect("the server answers");
+    }
 }
 
 pub async fn a_late_verdict_counts_while_no_process_took_over(mut rig: impl Rig) {

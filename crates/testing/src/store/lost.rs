@@ -5,7 +5,7 @@ use super::*;
 /// The steps of a process with a lost reply once the claim can run no more: it extends the lease, and reads what is there.
 async fn find(rig: &impl Rig, name: ClaimName) -> Option<Vec<Element>> {
     let store = rig.store(name.owner[0]);
-    let held = store.extend(LEASE, &[name]).await.expect("the server extends").held;
+    let held = extend(&store, LEASE, &[name]).await;
     let contents = store.contents(name).await.expect("the server reads");
     assert_eq!(contents.unknown, 0);
     assert!(held[0] || contents.elements.is_empty(), "{contents:?}");

@@ -30,8 +30,8 @@ use bytes::Bytes;
 
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::claims::{
-    ClaimName, ClaimReply, ClaimRequest, Claimed, Element, Header, Part, SettleCommand, SettleOp, TakeOverReply,
-    TakeOverRequest, Writer,
+    ClaimName, ClaimReply, ClaimRequest, Claimed, Element, Extended, Header, Part, SettleCommand, SettleOp,
+    TakeOverReply, TakeOverRequest, Writer,
 };
 use delaybridge_ledger::store::{RedisReads, Store};
 use delaybridge_ledger::{Answer, DeadLetter, Hints};
@@ -292,6 +292,14 @@ pub async fn take_one(rig: &impl Rig, owner: u8, number: u64) -> Mine {
     mine.remove(0)
 }
 
+/// Extends leases, at any time; whether each was still the caller's.
+pub async fn extend(store: &Arc<dyn Store>, lease: Duration, names: &[ClaimName]) -> Vec<bool> {
+    match store.extend(lease, i64::MAX, names).await.expect("the server extends") {
+        Extended::Done { held, .. } => held,
+        late @ Extended::Late { .. } => panic!("{late:?}"),
+    }
+}
+
 /// The takeover of a whole claim.
 pub fn takeover(old: ClaimName, owner: u8, number: u64) -> TakeOverRequest {
     TakeOverRequest {
@@ -376,6 +384,7 @@ macro_rules! store_contract_tests {
             leases::a_claim_shows_the_names_of_some_expired_claims,
             leases::names_of_expired_claims_are_read_in_the_order_of_their_ends,
             leases::an_extended_lease_lasts_from_then_on,
+            leases::an_extension_that_was_held_up_does_nothing,
             leases::a_late_verdict_counts_while_no_process_took_over,
             leases::what_a_claim_without_a_lease_holds_is_not_replaced,
             leases::elements_in_flight_are_counted_over_all_processes,

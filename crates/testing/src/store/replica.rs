@@ -94,7 +94,7 @@ async fn reconnected(rig: &mut impl Served) {
     let store = rig.store(A);
     // A call on a connection that is gone ends with an error, and shows that it is gone.
     eventually("the daemon to connect again", async || {
-        store.expired(0, 1).await.is_ok() && store.recover(name(A, 0), LEASE, false).await.is_ok()
+        store.expired(0, 1).await.is_ok() && store.recover(name(A, 0), LEASE, i64::MAX, false).await.is_ok()
     })
     .await;
 }
@@ -229,7 +229,7 @@ pub async fn a_claim_that_is_found_by_its_name_waits_for_the_replica<R: Served>(
     reconnected(&mut rig).await;
     // A server without room takes what makes room.
     servers.all()[0].command(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    let found = rig.store(A).recover(name(A, 2), LEASE, true).await;
+    let found = rig.store(A).recover(name(A, 2), LEASE, i64::MAX, true).await;
     servers.all()[0].command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     replica.thaw();
     match found {
@@ -240,8 +240,8 @@ pub async fn a_claim_that_is_found_by_its_name_waits_for_the_replica<R: Served>(
     assert!(held.bare.is_empty() && held.entries.is_empty(), "it has gone back: {places:?}");
     rig.on().sync().await;
     rig.advance(LEASE).await;
-    let found = rig.store(A).recover(name(A, 2), LEASE, true).await;
-    assert!(matches!(found, Ok(ref contents) if contents.elements.is_empty()), "{found:?}");
+    let found = rig.store(A).recover(name(A, 2), LEASE, i64::MAX, true).await;
+    assert!(matches!(found, Ok(Some(ref contents)) if contents.elements.is_empty()), "{found:?}");
 }
 
 /// Walks of these seeds, on a rig of its own each.

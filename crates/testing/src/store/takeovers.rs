@@ -170,7 +170,7 @@ pub async fn who_lost_a_claim_can_do_nothing_to_it(mut rig: impl Rig) {
         }
     }
     let store = rig.store(A);
-    assert_eq!(store.extend(LEASE * 2, &[name(A, 2)]).await.expect("the server extends").held, [false]);
+    assert_eq!(extend(&store, LEASE * 2, &[name(A, 2)]).await, [false]);
     assert!(store.contents(name(A, 2)).await.expect("the server reads").elements.is_empty());
     let whole = [Whole { name: name(A, 2), bare: 3, entries: 2 }];
     assert_eq!(store.confirm(&whole).await.expect("the server answers"), [Confirmed::Gone]);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::*;
 use delaybridge_ledger::StoreError;
-use delaybridge_ledger::claims::{Buried, Whole};
+use delaybridge_ledger::claims::{Buried, Extended, Whole};
 
 /// The description of a step.
 pub(super) type Step = Result<String, StoreError>;
@@ -261,13 +261,16 @@ impl Walk {
 
     async fn extend(&mut self, rig: &impl Rig) -> Step {
         let names: Vec<_> = self.rng.choose_multiple(&self.names, 3).into_iter().map(|(name, _)| *name).collect();
-        let extended = rig.store(A).extend(LEASE, &names).await?;
-        for (name, held) in names.iter().zip(&extended.held) {
+        let not_after_ms = self.not_after_ms(rig);
+        let Extended::Done { held, .. } = rig.store(A).extend(LEASE, not_after_ms, &names).await? else {
+            return Ok("a late extension".to_owned());
+        };
+        for (name, held) in names.iter().zip(&held) {
             if let Some(belief) = self.beliefs.get_mut(name) {
                 belief.end_ms = if *held { rig.now_ms() + LEASE.as_millis() as i64 } else { 0 };
             }
         }
-        Ok(format!("extend {:?}", extended.held))
+        Ok(format!("extend {held:?}"))
     }
 
     async fn take_over(&mut self, rig: &impl Rig) -> Step {

@@ -67,6 +67,8 @@ struct State {
     frozen: bool,
     draw: fastrand::Rng,
     claims: Vec<Instant>,
+    /// The time by which the next extension of leases comes late.
+    hold_up: Option<Duration>,
     /// Elements whose bodies do not come with their next claim.
     unread: Vec<Bytes>,
 }
@@ -75,7 +77,14 @@ impl Wire {
     /// A connection without trouble.
     pub fn new(server: MemoryServer, store: MemoryStore, seed: u64) -> Self {
         let draw = fastrand::Rng::with_seed(seed);
-        let state = State { trouble: Trouble::default(), frozen: false, draw, claims: Vec::new(), unread: Vec::new() };
+        let state = State {
+            trouble: Trouble::default(),
+            frozen: false,
+            draw,
+            claims: Vec::new(),
+            hold_up: None,
+            unread: Vec::new(),
+        };
         let clock = Arc::new(RedisClock::new());
         // A calendar that is right; the machine's has nothing to do with this server.
         clock.observe(server.now_ms());
@@ -100,6 +109,16 @@ impl Wire {
         if !frozen {
             self.connect(true);
         }
+    }
+
+    /// The next extension of leases is held up on its way, and runs so much later.
+    pub fn hold_up_an_extension(&self, by: Duration) {
+        self.state.lock().hold_up = Some(by);
+    }
+
+    /// Whether an extension is still to be held up.
+    pub fn is_to_hold_up(&self) -> bool {
+        self.state.lock().hold_up.is_some()
     }
 
     /// Whether this process reaches the server.
@@ -233,19 +252,34 @@ impl Claims for Wire {
         self.call(self.store.expired(now_ms, most), never)
     }
 
-    fn extend<'a>(&'a self, lease: Duration, names: &'a [ClaimName]) -> Call<'a, Extended> {
-        self.call(self.store.extend(lease, names), move || {
+    fn extend<'a>(&'a self, lease: Duration, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, Extended> {
+        let late = move || {
             let (store, names) = (self.store.clone(), names.to_vec());
-            async move { drop(store.extend(lease, &names).await) }.boxed()
-        })
+            async move { drop(store.extend(lease, not_after_ms, &names).await) }.boxed()
+        };
+        if let Some(by) = self.state.lock().hold_up.take() {
+            let late = late();
+            tokio::spawn(async move {
+                pause(by).await;
+                late.await;
+            });
+            return self.gives_up().boxed();
+        }
+        self.call(self.store.extend(lease, not_after_ms, names), late)
     }
 
     fn contents(&self, name: ClaimName) -> Call<'_, Contents> {
         self.call(self.store.contents(name), never)
     }
 
-    fn recover(&self, name: ClaimName, lease: Duration, may_repeat: bool) -> Call<'_, Contents> {
-        self.call(self.store.recover(name, lease, may_repeat), never)
+    fn recover(
+        &self,
+        name: ClaimName,
+        lease: Duration,
+        not_after_ms: i64,
+        may_repeat: bool,
+    ) -> Call<'_, Option<Contents>> {
+        self.call(self.store.recover(name, lease, not_after_ms, may_repeat), never)
     }
 
     fn confirm<'a>(&'a self, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {

@@ -90,7 +90,7 @@ async fn one_right(rig: &mut PoolRig, link: &Link, test: &str, what: &str) -> bo
             let settled: Result<Settled, _> = store.settle(&[mine.verdict(step)], None, Some(1_000)).await;
             errors.extend(words(&settled));
         }
-        errors.extend(words(&store.extend(ms(1_000), &[name(A, number)]).await));
+        errors.extend(words(&store.extend(ms(1_000), i64::MAX, &[name(A, number)]).await));
     }
     let lost = errors.iter().find(|error| !error.contains("NOPERM"));
     assert_eq!(lost, None, "{what}: another answer than that a right is missing");

@@ -43,12 +43,15 @@ impl Queue {
         self.leases.score(&text(name)).is_some() || self.claims.contains_key(&name)
     }
 
-    pub(super) fn extend(&mut self, lease: Duration, names: &[ClaimName], now_ms: i64) -> Extended {
+    pub(super) fn extend(&mut self, lease: Duration, not_after_ms: i64, names: &[ClaimName], now_ms: i64) -> Extended {
+        if now_ms > not_after_ms {
+            return Extended::Late { now_ms };
+        }
         let until_ms = now_ms.saturating_add(millis(lease));
         if let Some(name) = names.first()
             && (self.fence.is_held_by_other(*name) || self.fence.own(*name, now_ms, until_ms).is_err())
         {
-            return Extended { now_ms, held: vec![false; names.len()] };
+            return Extended::Done { now_ms, held: vec![false; names.len()] };
         }
         let extend = |name: &ClaimName| {
             let held = self.leases.score(&text(*name)).is_some();
@@ -57,7 +60,7 @@ impl Queue {
             }
             held
         };
-        Extended { now_ms, held: names.iter().map(extend).collect() }
+        Extended::Done { now_ms, held: names.iter().map(extend).collect() }
     }
 
     pub(super) fn confirm(&mut self, whole: &Whole) -> Confirmed {
@@ -136,20 +139,34 @@ impl Claims for MemoryStore {
         self.call(Some(Op::Expired), move |queue, _| queue.expired(now_ms, most))
     }
 
-    fn extend<'a>(&'a self, lease: Duration, names: &'a [ClaimName]) -> Call<'a, Extended> {
-        self.call(Some(Op::Extend), move |queue, now_ms| queue.extend(lease, names, now_ms))
+    fn extend<'a>(&'a self, lease: Duration, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, Extended> {
+        self.call(Some(Op::Extend), move |queue, now_ms| queue.extend(lease, not_after_ms, names, now_ms))
     }
 
     fn contents(&self, name: ClaimName) -> Call<'_, Contents> {
         self.call(Some(Op::Contents), move |queue, _| queue.contents(name))
     }
 
-    fn recover(&self, name: ClaimName, _lease: Duration, may_repeat: bool) -> Call<'_, Contents> {
+    fn recover(
+        &self,
+        name: ClaimName,
+        lease: Duration,
+        not_after_ms: i64,
+        may_repeat: bool,
+    ) -> Call<'_, Option<Contents>> {
         async move {
             let epoch = self.server.epoch();
+            if self.is_awaited() {
+                let extend = |queue: &mut Queue, now_ms| queue.extend(lease, not_after_ms, &[name], now_ms);
+                match self.call(Some(Op::Extend), extend).await? {
+                    Extended::Late { .. } => return Ok(None),
+                    Extended::Done { held, .. } if held == [true] => {}
+                    Extended::Done { .. } => return Ok(Some(Contents::default())),
+                }
+            }
             let contents = self.call(Some(Op::Contents), |queue, _| queue.contents(name)).await?;
             self.make_durable(epoch, name, may_repeat, contents.elements.iter().chain(&contents.damaged)).await?;
-            Ok(contents)
+            Ok(Some(contents))
         }
         .boxed()
     }

@@ -117,7 +117,7 @@ async fn each_call_can_be_made_to_fail() {
             Op::Claim => store.claim(&request(3)).await.map(drop),
             Op::TakeOver => store.take_over(&take_over).await.map(drop),
             Op::Expired => store.expired(i64::MAX, 10).await.map(drop),
-            Op::Extend => store.extend(LEASE, &[name(1)]).await.map(drop),
+            Op::Extend => store.extend(LEASE, i64::MAX, &[name(1)]).await.map(drop),
             Op::Contents => store.contents(name(1)).await.map(drop),
             Op::Confirm => store.confirm(&whole).await.map(drop),
             Op::Settle => store.settle(&[], None, None).await.map(drop),
