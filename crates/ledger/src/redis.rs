@@ -338,8 +338,8 @@ impl Claims for RedisStore {
         self.ledger.owner
     }
 
-    fn leave_order(&self) -> Call<'_, bool> {
-        async move { self.ledger.claims().leave_order(&self.conn()?, self.ledger.owner).await }.boxed()
+    fn leave_order(&self, until_ms: i64) -> Call<'_, bool> {
+        async move { self.ledger.claims().leave_order(&self.conn()?, self.ledger.owner, until_ms).await }.boxed()
     }
 
     fn in_flight(&self) -> Call<'_, InFlight> {

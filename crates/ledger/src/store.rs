@@ -127,8 +127,8 @@ pub trait Claims: Send + Sync + 'static {
     /// among them this version cannot read.
     fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<claims::ClaimName>, u64)>;
 
-    /// Moves the ends of these leases to a full lease from now, unless that is after `not_after_ms`; says which were still the
-    /// caller's. Of a claim with a lost reply it says whether it has run, as soon as the time is past its `not_after`.
+    /// Moves the ends of these leases, at most [`EXTENDED`](claims::EXTENDED), to a full lease from now, unless that is after
+    /// `not_after_ms`; says which were still the caller's. Of a claim with a lost reply it says whether it has run, as soon as the time is past its `not_after`.
     fn extend<'a>(
         &'a self,
         lease: Duration,
@@ -170,8 +170,9 @@ pub trait Claims: Send + Sync + 'static {
     /// Whose claims these are: a part of their names.
     fn owner(&self) -> [u8; 8];
 
-    /// Gives back the right to deliver in order, for a process with nothing in flight; nothing for other queues.
-    fn leave_order(&self) -> Call<'_, bool> {
+    /// Gives back the right to deliver in order, for a process with nothing in flight; nothing for other queues. Not if it ends
+    /// later than `until_ms`: the process has claimed since.
+    fn leave_order(&self, _until_ms: i64) -> Call<'_, bool> {
         Box::pin(std::future::ready(Ok(false)))
     }
 

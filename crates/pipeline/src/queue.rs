@@ -26,6 +26,7 @@ use crate::settle::recent::RecentDeliveries;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::About;
 use delaybridge_ledger::Hints;
+use delaybridge_ledger::millis;
 use delaybridge_link::Side;
 use delaybridge_model::{AuditFate, AuditSpec, MaxInFlight, Ordered, QueueSpec, RouteSpec};
 use delaybridge_sink::Destination;
@@ -126,6 +127,8 @@ pub struct Queue {
     hints: Mutex<Hints>,
     /// Ghosts want a turn of the sweep.
     upkeep_wanted: AtomicBool,
+    /// The latest Redis time in ms at which a lease of the queue, and so the order, was renewed.
+    renewed_ms: AtomicI64,
     /// The cluster moves the queue's slot.
     pub(super) slot_migrating: AtomicBool,
     /// The latest time by Redis's clock at which nothing was seen to be due: an element that appears with an earlier due
@@ -192,6 +195,7 @@ impl Queue {
             rate: spec.max_rate.as_deref().map(|rate| Mutex::new(Bucket::new(*rate, Instant::now()))),
             hints: Mutex::default(),
             upkeep_wanted: false.into(),
+            renewed_ms: i64::MIN.into(),
             slot_migrating: false.into(),
             nothing_due_ms: i64::MIN.into(),
             settled: AtomicU64::new(0),
@@ -205,6 +209,17 @@ impl Queue {
     /// The server that holds the queue.
     pub fn home(&self) -> &dyn QueueServer {
         self.store.home()
+    }
+
+    /// Notes the Redis time at which a claim or an extension has run.
+    pub fn renewed(&self, now_ms: i64) {
+        self.home().observe(now_ms);
+        self.renewed_ms.fetch_max(now_ms, Ordering::Relaxed);
+    }
+
+    /// The Redis time in ms at which the order ends, if nothing renews it from here on.
+    pub fn order_ends_ms(&self) -> i64 {
+        self.home().now_ms().max(self.renewed_ms.load(Ordering::Relaxed)).saturating_add(millis(self.spec.lease))
     }
 
     /// Room for what elements grow by, of which nothing is taken yet.

@@ -58,13 +58,14 @@ impl ClaimScripts<'_> {
         (in_order, keys)
     }
 
-    /// Gives the order back, for a process with nothing in flight.
+    /// Gives the order back, for a process with nothing in flight; not if it ends later than `until_ms`, because the process has
+    /// claimed since.
     ///
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn leave_order(&self, conn: &Conn, owner: [u8; 8]) -> Result<bool, StoreError> {
-        let args = [text(format_args!("{:016x}", u64::from_be_bytes(owner)))];
+    pub async fn leave_order(&self, conn: &Conn, owner: [u8; 8], until_ms: i64) -> Result<bool, StoreError> {
+        let args = [text(format_args!("{:016x}", u64::from_be_bytes(owner))), text(until_ms)];
         let answer = conn.script(&self.scripts.in_order.leave, std::slice::from_ref(&self.keys.state), &args).await?;
         Ok(truth("claims_leave", answer)?)
     }
@@ -150,8 +151,8 @@ impl ClaimScripts<'_> {
         Ok((names, unknown))
     }
 
-    /// Moves the ends of these leases to a full lease from now, unless that is after `not_after_ms`; says which were still the
-    /// caller's.
+    /// Moves the ends of these leases, at most [`EXTENDED`](super::EXTENDED), to a full lease from now, unless that is after
+    /// `not_after_ms`; says which were still the caller's.
     ///
     /// # Errors
     ///
@@ -163,24 +164,11 @@ impl ClaimScripts<'_> {
         not_after_ms: i64,
         names: &[ClaimName],
     ) -> Result<Extended, StoreError> {
-        // The earliest time: all leases run at least so long from then on.
-        let (mut earliest_ms, mut held) = (i64::MAX, Vec::with_capacity(names.len()));
-        // At least one call, which tells the time.
-        for names in names.chunks(NAMES).chain(names.is_empty().then_some(names)) {
-            let args = [text(not_after_ms), text(millis(lease))].into_iter().chain(names.iter().map(text));
-            let args: Vec<_> = args.collect();
-            let keys = vec![self.keys.leases.clone()];
-            let (script, keys) = self.fenced(&self.scripts.extend, &self.scripts.in_order.extend, keys);
-            let answer = conn.script(script, &keys, &args).await?;
-            match reply::extended(answer, names.len())? {
-                Extended::Late { now_ms } => return Ok(Extended::Late { now_ms }),
-                Extended::Done { now_ms, held: answers } => {
-                    earliest_ms = earliest_ms.min(now_ms);
-                    held.extend(answers);
-                }
-            }
-        }
-        Ok(Extended::Done { now_ms: earliest_ms, held })
+        let args: Vec<_> =
+            [text(not_after_ms), text(millis(lease))].into_iter().chain(names.iter().map(text)).collect();
+        let keys = vec![self.keys.leases.clone()];
+        let (script, keys) = self.fenced(&self.scripts.extend, &self.scripts.in_order.extend, keys);
+        Ok(reply::extended(conn.script(script, &keys, &args).await?, names.len())?)
     }
 
     /// The contents of a claim.

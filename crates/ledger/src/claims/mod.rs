@@ -167,10 +167,13 @@ pub enum TakeOverReply {
     },
 }
 
+/// The most leases that one extension takes: a script looks up each in 1 us.
+pub const EXTENDED: usize = 2_000;
+
 /// The answer to an extension of leases.
 #[derive(Debug)]
 pub enum Extended {
-    /// It ran after its `not_after` and did nothing; of many names, perhaps with the last ones only.
+    /// It ran after its `not_after` and did nothing.
     Late {
         /// Redis time in ms.
         now_ms: i64,

@@ -229,7 +229,7 @@ impl Claimer {
         match queue.process.stopping.is_cancelled() {
             true => drop(queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed)),
             // The queue is changed: the one that follows goes on looking.
-            false => queue.leases.leave(self.lost.iter().map(Lost::forget)),
+            false => queue.leases.leave(self.lost.iter().map(|lost| lost.forget(&queue))),
         }
         if let Some(order) = &self.order
             && self.lost.is_empty()

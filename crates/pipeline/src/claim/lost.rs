@@ -10,12 +10,12 @@ use crate::claim::batch::ClaimBatch;
 use crate::claim::isolation::Isolation;
 use crate::claim::record::ClaimContents;
 use crate::leases::Forgotten;
-use crate::leases::extension::ExtendingCall;
+use crate::leases::extension::ExtensionCall;
 use crate::limits::budget::Room;
 use crate::limits::reserved::RoomReserved;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
-use delaybridge_ledger::claims::{ClaimName, Contents};
+use delaybridge_ledger::claims::{ClaimName, Contents, Extended};
 use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_link::History;
 use delaybridge_source::StoreError;
@@ -33,6 +33,8 @@ pub struct Lost {
     /// The room and the guard that the claim was made with. None for one that turned up again: it gets them when its turn comes, and holds
     /// nothing until then.
     means: Option<(RoomReserved, Isolation)>,
+    /// The lease that a queue before this one may have given it.
+    lease: Duration,
     /// Whether its elements may have been delivered before.
     may_repeat: bool,
 }
@@ -59,26 +61,41 @@ impl Lost {
         isolation: Isolation,
     ) -> Self {
         let over_at = patience_over.after(SLACK);
-        Lost { name, not_after_ms, over_at, means: Some((room, isolation)), may_repeat: name.expiries > 0 }
+        Lost {
+            name,
+            not_after_ms,
+            over_at,
+            means: Some((room, isolation)),
+            lease: Duration::ZERO,
+            may_repeat: name.expiries > 0,
+        }
     }
 
     /// A claim of ours that is not here, with a lease that was over at this Redis time. `left`: what is in it was left there,
     /// and not sent.
     pub fn stray(name: ClaimName, seen_ms: i64, left: bool) -> Self {
-        Lost { name, not_after_ms: seen_ms.saturating_sub(1), over_at: Instant::now(), means: None, may_repeat: !left }
+        Lost {
+            name,
+            not_after_ms: seen_ms.saturating_sub(1),
+            over_at: Instant::now(),
+            means: None,
+            lease: Duration::ZERO,
+            may_repeat: !left,
+        }
     }
 
     /// A claim that the queue before this one, in the same process, has left.
     pub fn forgotten(claim: Forgotten, now_ms: i64) -> Self {
-        let Forgotten { name, not_after_ms, may_repeat } = claim;
+        let Forgotten { name, not_after_ms, lease, may_repeat } = claim;
         let runs_ms = not_after_ms.saturating_sub(now_ms).try_into().unwrap_or(0);
         let over_at = Instant::now().after(Duration::from_millis(runs_ms)).after(SLACK);
-        Lost { name, not_after_ms, over_at, means: None, may_repeat }
+        Lost { name, not_after_ms, over_at, means: None, lease, may_repeat }
     }
 
     /// The claim as the queue that follows is to know it.
-    pub fn forget(&self) -> Forgotten {
-        Forgotten { name: self.name, not_after_ms: self.not_after_ms, may_repeat: self.may_repeat }
+    pub fn forget(&self, queue: &Queue) -> Forgotten {
+        let Lost { name, not_after_ms, may_repeat, .. } = *self;
+        Forgotten { name, not_after_ms, lease: self.lease.max(queue.spec.lease), may_repeat }
     }
 
     /// The name of the claim.
@@ -109,19 +126,19 @@ impl Lost {
             };
         }
         let history = queue.home().history();
-        let extended = match queue.leases.extend(&[self.name]).await {
-            Ok(Some(extension)) => extension,
-            Ok(None) => return Looked::Again,
+        let call = ExtensionCall::begin(&queue.leases);
+        let sent = call.sent;
+        let (now_ms, held) = match call.extend(&[self.name]).await {
+            Ok(Extended::Done { now_ms, held }) => (now_ms, held == [true]),
+            Ok(Extended::Late { .. }) => return Looked::Again,
             Err(problem) => return unanswered(problem),
         };
-        let sent = extended.sent;
-        let held = extended.held.first() == Some(&true);
         // A clock that says much less than when the claim was sent is another one, after a failover. Should the claim run
         // after all, it is met again when its lease is over.
         let left = self.over_at.since(Instant::now());
-        if extended.now_ms <= self.not_after_ms && !left.is_zero() {
+        if now_ms <= self.not_after_ms && !left.is_zero() {
             // It may still run. If it has run, its lease is extended, which does no harm.
-            let wait = Duration::from_millis(self.not_after_ms.saturating_sub(extended.now_ms).unsigned_abs() + 1);
+            let wait = Duration::from_millis(self.not_after_ms.saturating_sub(now_ms).unsigned_abs() + 1);
             let wait = wait.min(left);
             // Order does not matter: either way the claim is looked for again, or the process ends.
             tokio::select! {
@@ -133,9 +150,7 @@ impl Lost {
         if !held {
             return Looked::Found;
         }
-        let call = ExtendingCall::begin(&queue.leases);
-        let answer = queue.store.recover(self.name, queue.spec.lease, call.not_after_ms, self.may_repeat).await;
-        match call.end(answer) {
+        match ExtensionCall::begin(&queue.leases).recover(self.name, self.may_repeat).await {
             Ok(Some(contents)) => self.take_up(queue, contents, sent.after(queue.spec.lease), history),
             Ok(None) => return Looked::Again,
             Err(problem) => return unanswered(problem),

@@ -52,8 +52,11 @@ impl ClaimCall {
 
     /// The claim as it is to be looked for by its name. Nothing of it was delivered under that.
     pub fn forget(&self) -> Forgotten {
-        let name = self.name();
-        Forgotten { name, not_after_ms: self.not_after_ms(), may_repeat: name.expiries > 0 }
+        let (name, lease) = match self {
+            ClaimCall::Claim(request) => (request.name, request.lease),
+            ClaimCall::TakeOver(request) => (request.new, request.lease),
+        };
+        Forgotten { name, not_after_ms: self.not_after_ms(), lease, may_repeat: name.expiries > 0 }
     }
 
     /// Redis time in ms after which it does nothing.

@@ -157,7 +157,7 @@ impl Claims for LyingStore {
 
     forward! {
         fn expired(&self, now_ms: i64, most: usize) -> Call<'a, (Vec<ClaimName>, u64)>;
-        fn leave_order(&self) -> Call<'a, bool>;
+        fn leave_order(&self, until_ms: i64) -> Call<'a, bool>;
         fn in_flight(&self) -> Call<'a, InFlight>;
         fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, NoPayload>);
         fn has_met_bodies(&self) -> bool;

@@ -1,102 +1,105 @@
-//! Extensions of leases, each with a Redis time after which it does nothing. One that is held up on its way would give a full
+//! Calls that extend leases, each with a Redis time after which it does nothing. One that is held up on its way would give a full
 //! lease to what has been left to its lease since.
 
+use super::Leases;
 use delaybridge_core::clock::Instant;
-use delaybridge_ledger::claims::{ClaimName, Extended};
+use delaybridge_ledger::claims::{ClaimName, Contents, Extended};
+use delaybridge_ledger::millis;
 use delaybridge_source::StoreError;
 
-use super::Leases;
+/// Calls that extend leases and have no answer.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Unanswered(Vec<Latest>);
 
-/// Leases that were extended.
-#[derive(Debug)]
-pub struct Extension {
-    /// The time of its sending: the new leases last at least so long from here.
-    pub sent: Instant,
-    /// Redis time in ms.
-    pub now_ms: i64,
-    /// For each name, whether it was still this process's.
-    pub held: Vec<bool>,
+/// How late such a call still has an effect, in Redis ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Latest {
+    not_after_ms: i64,
+    /// The end of a lease that begins then.
+    lease_ends_ms: i64,
 }
 
-/// The Redis times in ms until which calls without an answer may still extend a lease.
-#[derive(Debug, Default)]
-pub(super) struct Unanswered(Vec<i64>);
-
 impl Unanswered {
-    /// Adds a call; those that can no longer run at this Redis time are dropped.
-    fn begin(&mut self, not_after_ms: i64, now_ms: i64) {
-        self.0.retain(|until_ms| *until_ms >= now_ms);
-        self.0.push(not_after_ms);
+    fn begin(&mut self, call: Latest, now_ms: i64) {
+        self.0.retain(|call| call.not_after_ms >= now_ms);
+        self.0.push(call);
     }
 
-    /// Removes a call that has its answer.
-    fn end(&mut self, not_after_ms: i64) {
-        if let Some(at) = self.0.iter().position(|until_ms| *until_ms == not_after_ms) {
+    fn end(&mut self, call: Latest) {
+        if let Some(at) = self.0.iter().position(|other| *other == call) {
             self.0.swap_remove(at);
         }
     }
 
-    /// Adds those of the queue before.
-    pub(super) fn append(&mut self, others: &mut Unanswered) {
-        self.0.append(&mut others.0);
+    /// Adds those of the queue before. They stay there as well: what that queue leaves from now on is counted there.
+    pub(super) fn extend(&mut self, others: Unanswered) {
+        self.0.extend(others.0);
     }
 
-    /// The time until which the last of them may run.
-    pub(super) fn until_ms(&self) -> i64 {
-        self.0.iter().copied().max().unwrap_or(i64::MIN)
+    /// The latest end of a lease that one of them may still give.
+    pub(super) fn ends_ms(&self) -> i64 {
+        self.0.iter().map(|call| call.lease_ends_ms).max().unwrap_or(i64::MIN)
     }
 }
 
-/// A call that extends leases; one that is dropped without an answer may still run.
+/// A call that extends leases. Dropped without an answer, it may still run.
 #[derive(Debug)]
-pub struct ExtendingCall<'a> {
+pub struct ExtensionCall<'a> {
     leases: &'a Leases,
-    /// The time of its sending.
+    latest: Latest,
+    /// The time from which the new leases are counted: that of sending.
     pub sent: Instant,
-    /// Redis time in ms after which it does nothing: its sender does not wait any longer than that.
-    pub not_after_ms: i64,
 }
 
-impl<'a> ExtendingCall<'a> {
-    /// A call that is sent now.
+impl<'a> ExtensionCall<'a> {
+    /// A call that is sent at once. What is left to its lease from here on is counted as long as the call may extend it: so the names
+    /// that it is sent for are read after this.
     pub fn begin(leases: &'a Leases) -> Self {
-        let home = leases.queue.home();
+        let (home, lease) = (leases.queue.home(), leases.queue.spec.lease);
         let now_ms = home.now_ms();
-        let not_after_ms = now_ms.saturating_add(home.call_timeout().as_millis().try_into().unwrap_or(i64::MAX));
-        leases.state.lock().unanswered.begin(not_after_ms, now_ms);
-        ExtendingCall { leases, sent: Instant::now(), not_after_ms }
+        let not_after_ms = now_ms.saturating_add(millis(home.call_timeout()));
+        let latest = Latest { not_after_ms, lease_ends_ms: not_after_ms.saturating_add(millis(lease)) };
+        leases.state.lock().unanswered.begin(latest, now_ms);
+        ExtensionCall { leases, latest, sent: Instant::now() }
     }
 
-    /// Ends with this answer.
-    pub fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if !matches!(answer, Err(StoreError::Unknown { .. })) {
-            self.leases.state.lock().unanswered.end(self.not_after_ms);
-        }
-        answer
-    }
-}
-
-impl Leases {
-    /// Extends these leases. `None` if it came late twice: the server is slower than its callers wait, or its clock is another
-    /// one at each call. After one such answer the clock is known.
+    /// Extends these leases.
     ///
     /// # Errors
     ///
-    /// After any error it may be sent again.
-    pub async fn extend(&self, names: &[ClaimName]) -> Result<Option<Extension>, StoreError> {
-        let queue = &self.queue;
-        for _ in 0..2 {
-            let call = ExtendingCall::begin(self);
-            let sent = call.sent;
-            let answer = queue.store.extend(queue.spec.lease, call.not_after_ms, names).await;
-            match call.end(answer)? {
-                Extended::Late { now_ms } => queue.home().observe(now_ms),
-                Extended::Done { now_ms, held } => {
-                    queue.home().observe(now_ms);
-                    return Ok(Some(Extension { sent, now_ms, held }));
-                }
-            }
+    /// After any error it may be sent again, as another call.
+    pub async fn extend(self, names: &[ClaimName]) -> Result<Extended, StoreError> {
+        let queue = &self.leases.queue;
+        let answer = queue.store.extend(queue.spec.lease, self.latest.not_after_ms, names).await;
+        if let Ok(Extended::Late { now_ms }) = answer {
+            queue.home().observe(now_ms);
         }
-        Ok(None)
+        if let Ok(Extended::Done { now_ms, .. }) = answer {
+            queue.renewed(now_ms);
+        }
+        self.end(answer)
+    }
+
+    /// The contents of this claim, which gets a full lease once more if it is durable. `None` if the call came late.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again, as another call.
+    pub async fn recover(self, name: ClaimName, may_repeat: bool) -> Result<Option<Contents>, StoreError> {
+        let queue = &self.leases.queue;
+        let answer = queue.store.recover(name, queue.spec.lease, self.latest.not_after_ms, may_repeat).await;
+        self.end(answer)
+    }
+
+    /// Ends it before it is sent.
+    pub fn withdraw(self) {
+        self.leases.state.lock().unanswered.end(self.latest);
+    }
+
+    fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if !matches!(answer, Err(StoreError::Unknown { .. })) {
+            self.withdraw();
+        }
+        answer
     }
 }

@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
+use crate::claim::record::Claim;
 use crate::leases::Leases;
+use crate::leases::extension::ExtensionCall;
 use crate::leases::reconcile::reconcile;
 use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::BATCH_ENTRIES;
-use delaybridge_ledger::claims::Buried;
+use delaybridge_ledger::claims::{Buried, EXTENDED, Extended};
 use delaybridge_telemetry::status::Heartbeat;
 
 /// Queues that are extended at the same time.
@@ -57,39 +59,54 @@ pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
 }
 
 /// Extends every lease of the queue that has less than half of its time left. False if they are to be extended again before
-/// anything else is claimed: there was no answer, or a slot is on the move.
+/// anything else is claimed: there was no answer, it came late, or a slot is on the move.
 pub async fn extend(leases: &Leases) -> bool {
     extend_all(leases, leases.queue().spec.lease / 2).await
 }
 
 /// The same of every lease that has less than `left` of its time left.
 pub async fn extend_all(leases: &Leases, left: Duration) -> bool {
-    let queue = leases.queue();
-    let lease = queue.spec.lease;
-    let due = leases.due(Instant::now(), left);
-    if due.is_empty() {
-        return true;
-    }
-    let names: Vec<_> = due.iter().map(|claim| claim.name).collect();
-    let extension = match leases.extend(&names).await {
-        Ok(Some(extension)) => extension,
-        // The next round asks again.
-        Ok(None) => return false,
-        // The next round asks again. With a slot on the move the answer may be another one for each key.
-        Err(problem) if problem.passes() => return false,
-        // A key of a wrong type, a missing right: the claimer's to report.
-        Err(_) => return true,
-    };
-    queue.process.events.metrics().script("extend").took(extension.sent.elapsed());
-    let mut lost = 0;
-    for (claim, held) in due.iter().zip(extension.held) {
-        match held {
-            true => claim.extended(extension.sent.after(lease)),
-            false => lost += claim.set_lost() as u64,
+    for claims in leases.due(Instant::now(), left).chunks(EXTENDED) {
+        if !extend_some(leases, claims).await {
+            return false;
         }
     }
-    queue.events.leases_lost(lost);
     true
+}
+
+/// The same of these claims. After an answer that it came late, the clock of Redis is known: it is sent again once.
+async fn extend_some(leases: &Leases, claims: &[Arc<Claim>]) -> bool {
+    let queue = leases.queue();
+    for _ in 0..2 {
+        let call = ExtensionCall::begin(leases);
+        let sent = call.sent;
+        // What was let go of since is not extended.
+        let claims: Vec<_> = claims.iter().filter(|claim| leases.contains(claim.name)).collect();
+        let names: Vec<_> = claims.iter().map(|claim| claim.name).collect();
+        if names.is_empty() {
+            call.withdraw();
+            return true;
+        }
+        let held = match call.extend(&names).await {
+            Ok(Extended::Done { held, .. }) => held,
+            Ok(Extended::Late { .. }) => continue,
+            // The next round asks again. With a slot on the move the answer may be another one for each key.
+            Err(problem) if problem.passes() => return false,
+            // A key of a wrong type, a missing right: the claimer's to report.
+            Err(_) => return true,
+        };
+        queue.process.events.metrics().script("extend").took(sent.elapsed());
+        let mut lost = 0;
+        for (claim, held) in claims.into_iter().zip(held) {
+            match held {
+                true => claim.extended(sent.after(queue.spec.lease)),
+                false => lost += claim.set_lost() as u64,
+            }
+        }
+        queue.events.leases_lost(lost);
+        return true;
+    }
+    false
 }
 
 /// Removes the names of ended claims.

@@ -1,6 +1,6 @@
 //! The claims of one queue that this process holds, and the names of those that have ended.
 //!
-//! Knows no Redis. The keeper asks it what to extend and what to bury, the claimer asks it what is here already.
+//! This file knows no Redis. The keeper asks it what to extend and what to bury, the claimer asks it what is here already.
 
 pub mod extension;
 pub mod keeper;
@@ -22,6 +22,7 @@ use crate::queue::Queue;
 use crate::settle::recent;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::ClaimName;
+use delaybridge_ledger::millis;
 use delaybridge_link::History;
 use extension::Unanswered;
 
@@ -61,6 +62,8 @@ pub struct Forgotten {
     pub name: ClaimName,
     /// The Redis time in ms after which it cannot run any more.
     pub not_after_ms: i64,
+    /// The longest lease that it may have been given.
+    pub lease: Duration,
     /// Whether its elements may have been sent.
     pub may_repeat: bool,
 }
@@ -188,6 +191,7 @@ impl Leases {
         self.leave(open.map(|claim| Forgotten {
             name: claim.name,
             not_after_ms: claim.not_after_ms,
+            lease: self.queue.spec.lease,
             may_repeat: true,
         }));
         held.values().map(|claim| claim.open()).sum()
@@ -206,9 +210,9 @@ impl Leases {
     /// Takes over what is remembered of claims that have ended, or were let go of. In order, the queue that follows is another owner,
     /// which waits for the leases of the one before.
     pub fn inherit(&self, before: &Leases) {
-        let (mut ended, forgotten, mut left, mut unanswered) = before.with(|state| {
+        let (mut ended, forgotten, mut left, unanswered) = before.with(|state| {
             let LeaseState { ended, forgotten, left, unanswered, .. } = state;
-            (take(ended), take(forgotten), take(left), take(unanswered))
+            (take(ended), take(forgotten), take(left), unanswered.clone())
         });
         let owner = self.queue.store.owner();
         let (mut own, others): (Vec<_>, Vec<_>) = forgotten.into_iter().partition(|claim| claim.name.owner == owner);
@@ -218,7 +222,7 @@ impl Leases {
             state.ended.append(&mut ended);
             state.forgotten.append(&mut own);
             state.left.append(&mut left);
-            state.unanswered.append(&mut unanswered);
+            state.unanswered.extend(unanswered);
         });
     }
 
@@ -230,13 +234,14 @@ impl Leases {
         });
     }
 
-    /// A lease begins with its claim, or with an extension: as long as one of these may run, at its end.
+    /// Counts these claims until their leases are over at the latest: a lease may begin as late as the claim, or an extension without
+    /// an answer, can still run.
     fn left_to_leases(&self, claims: impl IntoIterator<Item = Forgotten>, unanswered: &Unanswered) {
         let now_ms = self.queue.home().now_ms();
         for claim in claims {
-            let begins_ms = claim.not_after_ms.max(unanswered.until_ms());
-            let begins_in = Duration::from_millis(begins_ms.saturating_sub(now_ms).try_into().unwrap_or(0));
-            self.queue.process.left.add(self.queue.spec.lease.saturating_add(begins_in));
+            let own_ms = claim.not_after_ms.max(now_ms).saturating_add(millis(claim.lease));
+            let remaining = own_ms.max(unanswered.ends_ms()).saturating_sub(now_ms);
+            self.queue.process.left.add(Duration::from_millis(remaining.try_into().unwrap_or(0)));
         }
     }
 

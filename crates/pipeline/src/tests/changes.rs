@@ -143,7 +143,12 @@ async fn what_no_queue_looks_for_is_left_over_until_its_lease_ends() {
         }
         let claims = left.count();
         assert!(claims > 0, "a stop says that something is left");
-        queue.leases.leave([Forgotten { name: ClaimName::new([7; 8], 7), not_after_ms: 0, may_repeat: false }]);
+        queue.leases.leave([Forgotten {
+            name: ClaimName::new([7; 8], 7),
+            not_after_ms: 0,
+            lease: LEASE,
+            may_repeat: false,
+        }]);
         assert_eq!((queue.leases.forgotten(), left.count()), (0, claims + 1), "what comes late is left as well");
         many.server.set_up(true);
         sink.stall(false);
@@ -156,6 +161,13 @@ async fn what_no_queue_looks_for_is_left_over_until_its_lease_ends() {
 /// An extension is on its way when a queue ends, and runs in time for its sender: the lease begins when it runs.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_counts_until_an_extension_without_an_answer_cannot_keep_it_any_more() {
+    for is_inherited in [false, true] {
+        left_beside_an_extension(is_inherited).await;
+    }
+}
+
+/// `is_inherited`: by a queue that does not look for it, because its process has another owner.
+async fn left_beside_an_extension(is_inherited: bool) {
     let (world, sink) = (World::new(), Arc::new(FakeSink::new(HOUR)));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     sink.stall(true);
@@ -166,7 +178,10 @@ async fn what_is_left_counts_until_an_extension_without_an_answer_cannot_keep_it
     within(LEASE, "an extension", || !bridge.wire.is_to_hold_up()).await;
     bridge.wire.connect(false);
     assert_eq!(retire::drain(&bridge.queue, SECOND / 100).await, 10);
-    bridge.queue.leases.give_up();
+    match is_inherited {
+        true => world.idle_queue().leases.inherit(&bridge.queue.leases),
+        false => bridge.queue.leases.give_up(),
+    }
     let (left, began) = (&bridge.process.left, Instant::now());
     while began.elapsed() < LEASE + timeout.mul_f64(0.8) {
         assert!(left.count() > 0, "after {:?}", began.elapsed());
@@ -176,6 +191,20 @@ async fn what_is_left_counts_until_an_extension_without_an_answer_cannot_keep_it
     assert_eq!(expired().await, 0, "the extension has run");
     tokio::time::sleep(timeout / 2).await;
     assert_eq!((left.count(), expired().await > 0), (0, true));
+}
+
+/// The queue that counts what is left may have a shorter lease than the one that claimed it.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_counts_for_the_lease_that_it_was_given() {
+    let world = World::new();
+    let queue = world.idle_queue();
+    queue.leases.give_up();
+    let name = ClaimName::new([7; 8], 7);
+    queue.leases.leave([Forgotten { name, not_after_ms: 0, lease: 3 * LEASE, may_repeat: false }]);
+    tokio::time::sleep(3 * LEASE - SECOND).await;
+    assert_eq!(queue.process.left.count(), 1);
+    tokio::time::sleep(2 * SECOND).await;
+    assert_eq!(queue.process.left.count(), 0);
 }
 
 /// While Redis is away nothing can be written: what is in flight is left to its leases, and found by the queue that follows.

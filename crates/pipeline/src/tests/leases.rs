@@ -89,6 +89,39 @@ async fn an_extension_that_was_held_up_keeps_nothing_from_others() {
     assert!(asked.elapsed() < LEASE + 2 * SECOND, "{:?}", asked.elapsed());
 }
 
+/// Redis looks up only so many names at once. One call that comes late does not take the answers of the others.
+#[tokio::test(start_paused = true)]
+async fn thousands_of_leases_are_extended_with_several_calls() {
+    use crate::claim::record::ClaimContents;
+    use crate::leases::keeper;
+    use crate::limits::reserved::RoomReserved;
+    use delaybridge_ledger::claims::{ClaimName, EXTENDED};
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    let bridge = world.without_keeper(1, &sinks, spec(&sinks));
+    let (queue, now) = (&bridge.queue, delaybridge_core::clock::Instant::now());
+    for number in 0..EXTENDED as u64 + 500 {
+        let name = ClaimName::new([1; 8], 1_000 + number);
+        world.store.add_lease(&name.to_string(), world.server.now_ms() + 10_000);
+        let contents = ClaimContents {
+            name,
+            not_after_ms: 0,
+            may_repeat: false,
+            elements: Vec::new(),
+            complete: true,
+            deadline: now.after(10 * SECOND),
+            history: None,
+        };
+        let _claim = queue.leases.take_up(contents, RoomReserved::none(&queue.budget, &queue.process.budget));
+    }
+    let due = || queue.leases.due(now, LEASE / 2).len();
+    world.server.fail(Op::Extend, [Fault::ReplyLost]);
+    assert!(!keeper::extend(&queue.leases).await);
+    assert_eq!((world.server.calls(Op::Extend), due()), (1, EXTENDED + 500), "no answer, no extension");
+    assert!(keeper::extend(&queue.leases).await);
+    assert_eq!((world.server.calls(Op::Extend), due()), (3, 0));
+}
+
 /// After a failover to a server whose clock is ahead, each extension is late until one has told the time.
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_is_late_by_a_wrong_clock_is_sent_again_at_once() {

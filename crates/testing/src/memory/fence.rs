@@ -26,15 +26,15 @@ impl Fence {
         Ok(())
     }
 
-    /// Whether another process has had the order since this claim was made.
-    pub(super) fn is_held_by_other(&self, name: ClaimName) -> bool {
-        self.on && self.holder.is_some_and(|(owner, _)| owner != name.owner)
+    /// Whether another process has had the order since this claim was made, or its owner has given it back.
+    pub(super) fn is_gone(&self, name: ClaimName) -> bool {
+        self.on && self.holder.is_some_and(|(owner, ends_ms)| owner != name.owner || ends_ms == 0)
     }
 
-    /// Gives the order back.
-    pub(super) fn leave(&mut self, owner: [u8; 8]) -> bool {
+    /// Gives the order back, unless it ends later than that.
+    pub(super) fn leave(&mut self, owner: [u8; 8], latest_ms: i64) -> bool {
         match &mut self.holder {
-            Some((holder, until_ms)) if *holder == owner => *until_ms = 0,
+            Some((holder, until_ms)) if *holder == owner && *until_ms <= latest_ms => *until_ms = 0,
             _ => return false,
         }
         true

@@ -56,9 +56,13 @@ pub async fn one_process_delivers_in_order(mut rig: impl Rig) {
     assert_eq!(claimed(&b, &request(B, 9)).await.elements.len(), 2);
 
     // Given back, it is free at once.
-    assert!(b.leave_order().await.expect("an answer"));
-    claimed(&a, &two(A, 5)).await;
-    assert!(!b.leave_order().await.expect("an answer"), "it is another one's");
+    let ends_ms = rig.now_ms() + millis(LEASE);
+    assert!(!b.leave_order(ends_ms - 1).await.expect("an answer"), "it has claimed since");
+    standby(&a, &two(A, 5)).await;
+    assert!(b.leave_order(ends_ms).await.expect("an answer"));
+    assert_eq!(extend(&b, LEASE, &[name(B, 9)]).await, [false], "an extension from before does not take it again");
+    claimed(&a, &two(A, 6)).await;
+    assert!(!b.leave_order(ends_ms).await.expect("an answer"), "it is another one's");
 }
 
 pub async fn names_that_cannot_be_read_stop_nothing_and_hide_nothing(mut rig: impl Rig) {

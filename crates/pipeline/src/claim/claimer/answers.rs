@@ -137,7 +137,7 @@ impl Claimer {
 
     /// Redis has run a claim or a takeover.
     fn answered(&mut self, now_ms: i64, patience: Duration) {
-        self.queue.home().observe(now_ms);
+        self.queue.renewed(now_ms);
         let refused_before = self.pace.ran(patience);
         let migrated = self.queue.slot_migrating.swap(false, Ordering::Relaxed);
         if refused_before || migrated {

@@ -85,6 +85,6 @@ pub(super) async fn leave_order(queue: &ActiveQueue, returned: &ReturnedClaims) 
     // Another daemon would not wait for the claims that a failover has brought back, also during the wait above.
     if !queue.give_up.is_cancelled() && !returned.are_unknown(queue) {
         // Without an answer it ends by itself.
-        drop(queue.store.leave_order().await);
+        drop(queue.store.leave_order(queue.order_ends_ms()).await);
     }
 }

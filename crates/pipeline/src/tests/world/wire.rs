@@ -308,8 +308,11 @@ impl Claims for Wire {
         })
     }
 
-    fn leave_order(&self) -> Call<'_, bool> {
-        self.call(self.store.leave_order(), never)
+    fn leave_order(&self, until_ms: i64) -> Call<'_, bool> {
+        self.call(self.store.leave_order(until_ms), move || {
+            let store = self.store.clone();
+            async move { drop(store.leave_order(until_ms).await) }.boxed()
+        })
     }
 
     fn owner(&self) -> [u8; 8] {

@@ -49,7 +49,7 @@ impl Queue {
         }
         let until_ms = now_ms.saturating_add(millis(lease));
         if let Some(name) = names.first()
-            && (self.fence.is_held_by_other(*name) || self.fence.own(*name, now_ms, until_ms).is_err())
+            && (self.fence.is_gone(*name) || self.fence.own(*name, now_ms, until_ms).is_err())
         {
             return Extended::Done { now_ms, held: vec![false; names.len()] };
         }
@@ -192,8 +192,8 @@ impl Claims for MemoryStore {
         self.owner
     }
 
-    fn leave_order(&self) -> Call<'_, bool> {
-        self.call(None, |queue, _| queue.fence.leave(self.owner))
+    fn leave_order(&self, until_ms: i64) -> Call<'_, bool> {
+        self.call(None, move |queue, _| queue.fence.leave(self.owner, until_ms))
     }
 
     fn in_flight(&self) -> Call<'_, InFlight> {
