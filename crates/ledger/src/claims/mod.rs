@@ -173,7 +173,7 @@ pub const EXTENDED: usize = 2_000;
 /// The answer to an extension of leases.
 #[derive(Debug)]
 pub enum Extended {
-    /// It ran after its `not_after` and did nothing.
+    /// The script ran after its `not_after` and did nothing.
     Late {
         /// Redis time in ms.
         now_ms: i64,

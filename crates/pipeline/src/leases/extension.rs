@@ -11,7 +11,7 @@ use delaybridge_source::StoreError;
 #[derive(Debug, Default, Clone)]
 pub(super) struct Unanswered(Vec<Latest>);
 
-/// How late such a call still has an effect, in Redis ms.
+/// The times in Redis ms until which such a call has an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Latest {
     not_after_ms: i64,

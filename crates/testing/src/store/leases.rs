@@ -63,7 +63,7 @@ pub async fn an_extended_lease_lasts_from_then_on(mut rig: impl Rig) {
     assert_eq!(claim(&rig, &request(B, 1)).await.expired, []);
 }
 
-/// What its sender has left to a lease since is free when that lease is over.
+/// The sender may have left the claim to its lease since: it is free when that lease is over.
 pub async fn an_extension_that_was_held_up_does_nothing(mut rig: impl Rig) {
     for store in [rig.store(A), rig.store_in_order(A)] {
         offer(&mut rig, [1]).await;
