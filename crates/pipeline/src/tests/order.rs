@@ -2,7 +2,7 @@
 
 use super::*;
 use delaybridge_core::template::Template;
-use delaybridge_ledger::claims::{ClaimName, ClaimRequest, TakeOverReply, TakeOverRequest};
+use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Extended, TakeOverReply, TakeOverRequest};
 use delaybridge_model::Ordered;
 use delaybridge_source::store::Claims;
 use delaybridge_testing::memory::element;
@@ -332,6 +332,31 @@ async fn a_process_that_stops_hands_the_order_over_at_once() {
     eventually("the rest", || sink.taken().len() == 20).await;
     assert!(started.elapsed() < 5 * SECOND, "it waited for a lease: {:?}", started.elapsed());
     assert!(first_taken(&sink, |_| true).is_sorted());
+}
+
+/// The keeper sends an extension while the last element is settled, and the clock is a little behind.
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_runs_before_the_leave_of_the_order_does_not_keep_it() {
+    let (world, sink) = (world(), sink());
+    let sinks = [("s", sink.clone())];
+    offer_keys(&world, 0, &["a"; 10]);
+    let first = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    eventually("all of it", || sink.taken().len() == 10).await;
+    let (queue, store) = (first.queue.clone(), world.server.store("q", [1; 8]));
+    first.wire.before_leave(async move {
+        tokio::time::sleep(SECOND / 10).await;
+        let names = [ClaimName::new([1; 8], 1)];
+        let Extended::Done { now_ms, .. } = store.extend(LEASE, i64::MAX, &names).await.unwrap() else {
+            panic!("late")
+        };
+        queue.renewed(now_ms);
+    });
+    assert!(first.stop(10 * SECOND).await);
+    let stopped = Instant::now();
+    offer_keys(&world, 10, &["a"; 10]);
+    let _second = world.bridge_with(2, &sinks, in_order(&sinks, Ordered::Queue));
+    eventually("the rest", || sink.taken().len() == 20).await;
+    assert!(stopped.elapsed() < 5 * SECOND, "it waited for a lease: {:?}", stopped.elapsed());
 }
 
 /// Its last element is with a sink when a replica takes over, which has claims that have gone back since.

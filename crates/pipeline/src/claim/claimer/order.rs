@@ -82,9 +82,15 @@ pub(super) async fn leave_order(queue: &ActiveQueue, returned: &ReturnedClaims) 
             () = queue.rests() => {}
         }
     }
-    // Another daemon would not wait for the claims that a failover has brought back, also during the wait above.
-    if !queue.give_up.is_cancelled() && !returned.are_unknown(queue) {
-        // Without an answer it ends by itself.
-        drop(queue.store.leave_order(queue.order_ends_ms()).await);
+    for _ in 0..2 {
+        // Another daemon would not wait for the claims that a failover has brought back, also during the wait above.
+        if queue.give_up.is_cancelled() || returned.are_unknown(queue) {
+            return;
+        }
+        // Refused, it may have come behind an extension that was on its way: that one has its answer now. Without an answer the order
+        // ends by itself.
+        if !matches!(queue.store.leave_order(queue.order_ends_ms()).await, Ok(false)) {
+            return;
+        }
     }
 }

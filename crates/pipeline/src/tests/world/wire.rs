@@ -69,6 +69,8 @@ struct State {
     claims: Vec<Instant>,
     /// The time by which the next extension of leases comes late.
     hold_up: Option<Duration>,
+    /// The event between the sending of the next leave of an order and its run.
+    before_leave: Option<BoxFuture<'static, ()>>,
     /// Elements whose bodies do not come with their next claim.
     unread: Vec<Bytes>,
 }
@@ -83,6 +85,7 @@ impl Wire {
             draw,
             claims: Vec::new(),
             hold_up: None,
+            before_leave: None,
             unread: Vec::new(),
         };
         let clock = Arc::new(RedisClock::new());
@@ -114,6 +117,11 @@ impl Wire {
     /// The next extension of leases is held up on its way, and runs so much later.
     pub fn hold_up_an_extension(&self, by: Duration) {
         self.state.lock().hold_up = Some(by);
+    }
+
+    /// This happens between the sending of the next leave of an order and its run.
+    pub fn before_leave(&self, event: impl Future<Output = ()> + Send + 'static) {
+        self.state.lock().before_leave = Some(event.boxed());
     }
 
     /// Whether an extension is still to be held up.
@@ -309,10 +317,15 @@ impl Claims for Wire {
     }
 
     fn leave_order(&self, until_ms: i64) -> Call<'_, bool> {
-        self.call(self.store.leave_order(until_ms), move || {
+        let event = self.state.lock().before_leave.take();
+        let call = self.call(self.store.leave_order(until_ms), move || {
             let store = self.store.clone();
             async move { drop(store.leave_order(until_ms).await) }.boxed()
-        })
+        });
+        match event {
+            Some(event) => event.then(|()| call).boxed(),
+            None => call,
+        }
     }
 
     fn owner(&self) -> [u8; 8] {
