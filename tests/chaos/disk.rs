@@ -122,7 +122,9 @@ impl Disk {
             sleep(LOOK).await;
         }
         self.clear();
-        if ended || server.running().exit_status().is_some() {
+        // It may have met the error and not have exited yet: an answer to a write shows that it goes on.
+        ended = ended || !takes_a_write(server).await;
+        if ended {
             server.kill();
             server.boot().await.unwrap_or_else(|log| panic!("start a Redis again that ended on a full disk: {log}"));
         }
@@ -152,6 +154,13 @@ impl Disk {
         sync(&mut redis, "always").await;
         u64::from(refused)
     }
+}
+
+/// Whether a write on a new connection is answered.
+async fn takes_a_write(server: &RedisServer) -> bool {
+    let client = redis::Client::open(server.url()).expect("the address of a test server");
+    let Ok(mut redis) = client.get_multiplexed_async_connection().await else { return false };
+    redis::cmd("SET").arg("chaos:disk").arg(1).arg("PX").arg(1).exec_async(&mut redis).await.is_ok()
 }
 
 /// Starts a process that sees a new file system at this path; the error is the reason.
