@@ -71,7 +71,7 @@ async fn an_answer_that_nobody_reads_goes_back() {
 
 #[tokio::test]
 async fn a_stop_ends_long_polls_with_an_empty_answer() {
-    // A port that nobody else gets once it is free again.
+    // No other test gets this port.
     let port = free_port();
     let world = World::with(|spec| spec.listen.set_port(port), JobSettings::default()).await;
     let mut waiting = world.client().await;
@@ -83,5 +83,5 @@ async fn a_stop_ends_long_polls_with_an_empty_answer() {
     tokio::time::timeout(Duration::from_secs(10), world.served).await.expect("the server ends").unwrap();
     tokio::time::timeout(Duration::from_secs(10), world.dispensing).await.expect("the dispenser ends").unwrap();
     // Not at once: a process that another test starts has copies of all sockets until it runs its program.
-    eventually("nobody listens", async || tokio::net::TcpStream::connect(world.address).await.is_err()).await;
+    eventually("the port to be closed", async || tokio::net::TcpStream::connect(world.address).await.is_err()).await;
 }

@@ -122,7 +122,7 @@ async fn thousands_of_leases_are_extended_with_several_calls() {
     assert_eq!((world.server.calls(Op::Extend), due()), (3, 0));
 }
 
-/// After a failover to a server whose clock is ahead, each extension is late until one has told the time.
+/// After a failover to a server whose clock is ahead, the first extension is late. Its answer corrects the clock.
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_is_late_by_a_wrong_clock_is_sent_again_at_once() {
     use crate::leases::keeper;
