@@ -20,8 +20,6 @@ const MAX_EXPIRIES: u32 = 10;
 const MEMORY: u64 = 400 << 20;
 /// Maximum number of commands per second of an idle daemon.
 const IDLE_COMMANDS: f64 = 60.0;
-/// The same with topics: once a second it looks at each of three topics, with twenty commands.
-const IDLE_COMMANDS_OF_JOBS: f64 = 80.0;
 
 /// Number of faults from which on a run must show duplicates, takeovers and dead letters.
 const LONG: usize = 60;
@@ -417,8 +415,7 @@ fn bounded(evidence: &Evidence, found: &mut Found) {
         &fat.map(|life| (life.number, life.resident)).collect::<Vec<_>>(),
     );
     let each = evidence.idle_commands / evidence.plan.settings.daemons as f64;
-    let line = if evidence.plan.settings.profile.delivers() { IDLE_COMMANDS } else { IDLE_COMMANDS_OF_JOBS };
-    if each > line {
+    if each > IDLE_COMMANDS {
         found.add(Rule::Bounded, format!("{each:.0} commands a second of each daemon, with nothing to do"));
     }
 }

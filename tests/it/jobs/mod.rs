@@ -16,6 +16,7 @@ pub mod random;
 mod random_many;
 mod random_recurring;
 mod recurring;
+mod rest;
 pub mod rig;
 mod slots;
 mod strangers;

@@ -9,82 +9,114 @@
 --
 -- Repeated, or by several daemons: the second run continues.
 
---#include types.lua
---#include state.lua
---#include moves.lua
---#include free_keys.lua
-
+--#include limit.lua
 local now = clock()
-local wrong = wrong_type()
-if wrong then return wrong end
+local most, counts, more, firing = tonumber(ARGV[1]), {0, 0, 0, 0, 0}, 0, ''
 
-local most, counts, more = tonumber(ARGV[1]), {0, 0, 0, 0, 0}, 0
-come_back(now, most, counts, ARGV[5], ARGV[6])
-if counts[1] + counts[2] + counts[3] + counts[5] >= most then more = 1 end
-if counts[1] > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[4]) end
-
-local topic = call('HMGET', TOPIC, 'paused', 'unique', 'recurring', 'urgent')
-local ids = call('ZRANGEBYSCORE', EXPIRY, '-inf', ms(now), 'LIMIT', 0, most)
-if #ids == most then more = 1 end
-for i = 1, #ids do
-  local ends = call('ZSCORE', RESERVED, ids[i])
-  if ends then
-    -- Its consumer may finish it. Otherwise the job is looked at again.
-    call('ZREMRANGEBYRANK', EXPIRY, 1, 0)
-    call('ZADD', EXPIRY, ms(math.max(tonumber(ends), now) + 1), ids[i])
-  else
-    -- Without a record, a queue has delivered it and counted its end.
-    counts[3] = counts[3] + forget(ids[i])
-    call('ZREM', DUE, ids[i])
-    if topic[4] then call('ZREM', URGENT, ids[i]) end
-  end
+-- Whether a score is at most `time`.
+local function begun(key, time)
+  local some = typed(key, 'ZRANGEBYSCORE', '-inf', ms(time), 'LIMIT', 0, 1)
+  return some and some[1]
 end
 
-counts[4] = trim_dead(ARGV[2])
-if counts[4] == 100 then more = 1 end
-local kept = limit(call('HGET', TOPIC, 'dead_ttl'), ARGV[3])
-if kept then
-  local old = call('ZRANGEBYSCORE', DEAD, '-inf', ms(now - kept), 'LIMIT', 0, most)
-  for i = 1, #old do
-    call('ZREM', DEAD, old[i])
-    forget(old[i])
+local topic = typed(TOPIC, 'HMGET', 'paused', 'unique', 'recurring', 'urgent', 'dead_max_len', 'dead_ttl')
+local dead, reserved = typed(DEAD, 'ZCARD'), typed(RESERVED, 'ZCARD')
+local all = typed(DUE, 'ZCARD')
+-- Their types are checked, so that a key of another program is noticed in a topic at rest.
+typed(RECORDS, 'HLEN')
+typed(STATE, 'HLEN')
+if bad then return bad end
+local max, kept = limit(topic[5], ARGV[2]), limit(topic[6], ARGV[3])
+local old = dead > 0 and (max and dead > max or kept and begun(DEAD, now - kept))
+local over = reserved > 0 and begun(RESERVED, now)
+local expired, gone = begun(EXPIRY, now), typed(GONE, 'ZCOUNT', '-inf', ms(now))
+if bad then return bad end
+
+-- Does what there is to do. A topic at rest has nothing to do, and does not pay for these functions.
+local function work()
+  --#include types.lua
+  --#include state.lua
+  --#include moves.lua
+  --#include free_keys.lua
+
+  local wrong = wrong_type()
+  if wrong then return wrong end
+  come_back(now, most, counts, ARGV[5], ARGV[6])
+  if counts[1] + counts[2] + counts[3] + counts[5] >= most then more = 1 end
+  if counts[1] > 0 then
+    call('PUBLISH', 'delaybridge:jobs:wake', ARGV[4])
+    topic = call('HMGET', TOPIC, 'paused', 'unique', 'recurring', 'urgent')
   end
-  counts[4] = counts[4] + #old
-  if #old == most then more = 1 end
-end
-local over = call('ZCOUNT', GONE, '-inf', ms(now))
-if over > 0 then call('ZREMRANGEBYRANK', GONE, 0, math.min(over, 10 * most) - 1) end
-if topic[2] then
-  local ended = math.min(call('ZCOUNT', UNIQUE, '-inf', ms(now)), most)
-  if ended > 0 then
-    call('HDEL', HOLDERS, unpack(call('ZRANGE', UNIQUE, 0, ended - 1)))
-    call('ZREMRANGEBYRANK', UNIQUE, 0, ended - 1)
+
+  local ids = call('ZRANGEBYSCORE', EXPIRY, '-inf', ms(now), 'LIMIT', 0, most)
+  if #ids == most then more = 1 end
+  for i = 1, #ids do
+    local ends = call('ZSCORE', RESERVED, ids[i])
+    if ends then
+      -- Its consumer may finish it. Otherwise the job is looked at again.
+      call('ZREMRANGEBYRANK', EXPIRY, 1, 0)
+      call('ZADD', EXPIRY, ms(math.max(tonumber(ends), now) + 1), ids[i])
+    else
+      -- Without a record, a queue has delivered it and counted its end.
+      counts[3] = counts[3] + forget(ids[i])
+      call('ZREM', DUE, ids[i])
+      if topic[4] then call('ZREM', URGENT, ids[i]) end
+    end
   end
-  local free = free_keys(100)
-  if free[1] then
-    call('HDEL', HOLDERS, unpack(free))
-    call('ZREM', UNIQUE, unpack(free))
+
+  counts[4] = trim_dead(ARGV[2])
+  if counts[4] == 100 then more = 1 end
+  if kept then
+    local old = call('ZRANGEBYSCORE', DEAD, '-inf', ms(now - kept), 'LIMIT', 0, most)
+    for i = 1, #old do
+      call('ZREM', DEAD, old[i])
+      forget(old[i])
+    end
+    counts[4] = counts[4] + #old
+    if #old == most then more = 1 end
   end
-  if call('ZCARD', UNIQUE) == 0 then call('HDEL', TOPIC, 'unique') end
-end
-if topic[4] then
-  -- A daemon of an earlier version takes jobs and leaves them here. A sample finds them after a while, wherever they are.
-  local some = call('ZRANDMEMBER', URGENT, 10)
-  local dues = some[1] and call('ZMSCORE', DUE, unpack(some))
-  for i = 1, #some do
-    if not dues[i] then call('ZREM', URGENT, some[i]) end
+  if gone > 0 then call('ZREMRANGEBYRANK', GONE, 0, math.min(gone, 10 * most) - 1) end
+  if topic[2] then
+    local ended = math.min(call('ZCOUNT', UNIQUE, '-inf', ms(now)), most)
+    if ended > 0 then
+      call('HDEL', HOLDERS, unpack(call('ZRANGE', UNIQUE, 0, ended - 1)))
+      call('ZREMRANGEBYRANK', UNIQUE, 0, ended - 1)
+    end
+    local free = free_keys(100)
+    if free[1] then
+      call('HDEL', HOLDERS, unpack(free))
+      call('ZREM', UNIQUE, unpack(free))
+    end
+    if call('ZCARD', UNIQUE) == 0 then call('HDEL', TOPIC, 'unique') end
   end
-  if call('ZCARD', URGENT) == 0 then call('HDEL', TOPIC, 'urgent') end
+  if topic[4] then
+    -- A daemon of an earlier version takes jobs and leaves them here. A sample finds them after a while, wherever they are.
+    local some = call('ZRANDMEMBER', URGENT, 10)
+    local dues = some[1] and call('ZMSCORE', DUE, unpack(some))
+    for i = 1, #some do
+      if not dues[i] then call('ZREM', URGENT, some[i]) end
+    end
+    if call('ZCARD', URGENT) == 0 then call('HDEL', TOPIC, 'urgent') end
+  end
+
+  if topic[3] then
+    -- One script writes a firing and its definition. What has a firing alone is of another program, and would stay due for ever.
+    local due = call('ZRANGEBYSCORE', FIRINGS, '-inf', ms(now), 'LIMIT', 0, 1000)
+    for i = 1, #due do
+      if call('HEXISTS', RECURRING, due[i]) == 0 then call('ZREM', FIRINGS, due[i]) end
+    end
+    firing = call('ZRANGE', FIRINGS, 0, 0, 'WITHSCORES')[2] or ''
+  end
+  all, dead, reserved = call('ZCARD', DUE), call('ZCARD', DEAD), call('ZCARD', RESERVED)
 end
 
-if topic[3] then
-  -- One script writes a firing and its definition. What has a firing alone is of another program, and would stay due for ever.
-  local due = call('ZRANGEBYSCORE', FIRINGS, '-inf', ms(now), 'LIMIT', 0, 1000)
-  for i = 1, #due do
-    if call('HEXISTS', RECURRING, due[i]) == 0 then call('ZREM', FIRINGS, due[i]) end
-  end
+if over or expired or old or gone > 0 or topic[2] or topic[3] or topic[4] then
+  local wrong = work()
+  if wrong then return wrong end
 end
-local firing = topic[3] and call('ZRANGE', FIRINGS, 0, 0, 'WITHSCORES')[2] or ''
-local ready, head = call('ZCOUNT', DUE, '-inf', ms(now)), call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
-return {now, counts, call('ZCARD', DUE) - ready, ready, call('ZCARD', RESERVED), call('ZCARD', DEAD), head[2] or '', more,
-  topic[1] and 1 or 0, firing}
+local head, ready = {}, 0
+if all > 0 then
+  head = call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
+  ready = call('ZCOUNT', DUE, '-inf', ms(now))
+end
+return {now, counts, all - ready, ready, reserved, dead, head[2] or '', more, topic[1] and 1 or 0, firing}
