@@ -150,8 +150,12 @@ impl Leases {
             .collect()
     }
 
-    /// The claim is over for this process, and holds something in Redis that was not sent.
+    /// The claim is over for this process, and holds something in Redis that was not sent. It counts as left until its lease is over.
     fn remove(&self, claim: &Claim) {
+        let remaining = claim.deadline().since(Instant::now());
+        if !claim.is_lost() && !remaining.is_zero() {
+            self.queue.process.left.add(remaining);
+        }
         self.with(|state| {
             drop(state.held.remove(&claim.name.number));
             if let Some(history) = claim.history() {

@@ -193,6 +193,23 @@ async fn left_beside_an_extension(is_inherited: bool) {
     assert_eq!((left.count(), expired().await > 0), (0, true));
 }
 
+/// It was claimed ahead, and its lease could not be extended: it is left to its lease.
+#[tokio::test(start_paused = true)]
+async fn an_element_that_was_dropped_counts_as_left_until_its_lease_is_over() {
+    let (world, sink) = (World::new(), Arc::new(FakeSink::new(HOUR)));
+    world.offer_in(LEASE.mul_f64(0.85), 0..1);
+    let sinks = [("s", sink.clone())];
+    let spec = QueueSpec { claim_ahead: LEASE.mul_f64(0.9), ..spec(&sinks) };
+    let bridge = world.bridge_with(1, &sinks, spec);
+    eventually("a claim", || world.store.in_flight().len() == 1).await;
+    bridge.wire.connect(false);
+    bridge.metric_is("delaybridge_stale_drops_total{queue=\"q\"}", 1.0).await;
+    assert_eq!(bridge.process.left.count(), 1);
+    let expired = async || !world.store.expired(world.server.now_ms(), 100).await.unwrap().0.is_empty();
+    tokio::time::sleep(LEASE).await;
+    assert_eq!((bridge.process.left.count(), expired().await, sink.attempts().len()), (0, true, 0));
+}
+
 /// The queue that counts what is left may have a shorter lease than the one that claimed it.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_counts_for_the_lease_that_it_was_given() {
