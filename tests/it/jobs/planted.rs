@@ -301,6 +301,8 @@ const BUGS: &[(&str, &[Patch])] = &[
         "redrive keeps the attempts",
         &[("redrive", "s.attempts, s.expires = 0, ", "s.attempts, s.expires = s.attempts, ")],
     ),
+    ("a tick overlooks unique keys", &[("tick", "gone > 0 or topic[2] or", "gone > 0 or")]),
+    ("a tick overlooks recurring jobs", &[("tick", "or topic[3] or topic[4] then", "or topic[4] then")]),
     ("redrive takes what is not dead", &[("redrive", "if call('ZSCORE', DEAD, id) then", "if true then")]),
     ("purge leaves the record", &[("purge", "    forget(ids[i])\n", "")]),
     ("a time to live ends a job that its consumer has", &[("tick", "  if ends then", "  if false then")]),

@@ -22,7 +22,7 @@ end
 local topic = typed(TOPIC, 'HMGET', 'paused', 'unique', 'recurring', 'urgent', 'dead_max_len', 'dead_ttl')
 local dead, reserved = typed(DEAD, 'ZCARD'), typed(RESERVED, 'ZCARD')
 local all = typed(DUE, 'ZCARD')
--- Their types are checked, so that a key of another program is noticed in a topic at rest.
+-- For their types: of the keys that each job uses, a key of another program is noticed in a topic at rest.
 typed(RECORDS, 'HLEN')
 typed(STATE, 'HLEN')
 if bad then return bad end
