@@ -141,15 +141,6 @@ async fn a_damaged_order_is_found_and_repaired_and_a_sound_one_is_left_alone() {
     assert_eq!(popped(&jobs, 9).await, ["lost", "sound", "moved", "none"]);
 }
 
-/// Counts the commands of one call.
-async fn commands(rig: &mut Rig, call: impl Future<Output = ()>) -> u64 {
-    redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut rig.redis).await.expect("reset");
-    call.await;
-    let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut rig.redis).await.expect("info");
-    let of = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
-    info.lines().filter(|line| !line.contains("config")).filter_map(of).sum()
-}
-
 #[tokio::test]
 async fn a_job_without_a_priority_costs_no_command_and_no_byte_more() {
     let mut rig = Rig::start().await;
@@ -158,8 +149,8 @@ async fn a_job_without_a_priority_costs_no_command_and_no_byte_more() {
     // The first calls find the topic new, and the clock of Redis another one than that of this machine.
     jobs.add(&topic(), vec![job("warm", NOW, 0)]).await.expect("add");
     assert_eq!(popped(&jobs, 1).await, ["warm"]);
-    let add = commands(&mut rig, async { drop(jobs.add(&topic(), vec![job("a", NOW, 0)]).await.expect("add")) }).await;
-    let pop = commands(&mut rig, async { drop(jobs.pop_now(&topic(), 1, None).await.expect("pop")) }).await;
+    let add = rig.commands(async { drop(jobs.add(&topic(), vec![job("a", NOW, 0)]).await.expect("add")) }).await;
+    let pop = rig.commands(async { drop(jobs.pop_now(&topic(), 1, None).await.expect("pop")) }).await;
     assert_eq!((add, pop), (ADD, POP), "as before there were priorities");
     let seen = rig.snapshot().await;
     assert_eq!((seen.records["a"].len(), seen.records["a"][0], seen.urgent.len()), (27 + 1, 1, 0));
@@ -177,12 +168,12 @@ async fn a_priority_costs_few_commands_however_many_jobs_have_one() {
         jobs.add(&topic(), many.collect()).await.expect("add");
     }
     assert_eq!(popped(&jobs, 1).await, ["9-0"]);
-    let add = commands(&mut rig, async { drop(jobs.add(&topic(), vec![job("a", NOW, 9)]).await.expect("add")) }).await;
-    let pop = commands(&mut rig, async { drop(jobs.pop_now(&topic(), 1, None).await.expect("pop")) }).await;
+    let add = rig.commands(async { drop(jobs.add(&topic(), vec![job("a", NOW, 9)]).await.expect("add")) }).await;
+    let pop = rig.commands(async { drop(jobs.pop_now(&topic(), 1, None).await.expect("pop")) }).await;
     assert_eq!((add, pop), (ADD + 2, POP + 3), "its place, the look for it, and its end");
     // Nothing is due: each priority is looked at once.
     while !popped(&jobs, 100).await.is_empty() {}
-    let none = commands(&mut rig, async { drop(jobs.pop_now(&topic(), 1, None).await.expect("pop")) }).await;
+    let none = rig.commands(async { drop(jobs.pop_now(&topic(), 1, None).await.expect("pop")) }).await;
     assert_eq!(none, 15, "each of nine priorities once, beside the look at the due set");
 }
 

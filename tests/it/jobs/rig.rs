@@ -142,6 +142,15 @@ impl Rig {
             .expect("set the clock");
     }
 
+    /// Counts the commands of one call, with those of its script.
+    pub async fn commands(&mut self, call: impl Future<Output = ()>) -> u64 {
+        redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut self.redis).await.expect("reset");
+        call.await;
+        let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut self.redis).await.expect("info");
+        let of = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
+        info.lines().filter(|line| !line.contains("config")).filter_map(of).sum()
+    }
+
     pub async fn snapshot(&mut self) -> Snapshot {
         let mut pipe = redis::pipe();
         for word in ["due", "reserved", "dead", "expiry", "gone", "urgent", "unique", "firings"] {
