@@ -2,8 +2,6 @@
 # On a bare Debian 12 with Rust 1.89 or newer and make, `make demo` and `make test` install the rest by themselves.
 
 CARGO ?= cargo
-# Tests wait for servers, due times and leases most of the time: one for each processor leaves the processors idle.
-threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs docs-versions image-test demo demo-kafka demo-amqp bench deb deb-test rpm rpm-test audit audit-tool release sign draft cluster-test demo-all
@@ -30,10 +28,8 @@ check: setup ## formatting, lints, and the dependency rules if cargo-deny is the
 		echo "check: cargo-deny is not installed, the rules in deny.toml were not looked at"; \
 	fi
 
-test: check ## check, then all tests against real servers
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(threads)} CARGO="$(CARGO)" scripts/test.sh
-	$(CARGO) test --locked --workspace --doc
-	$(run_fuzz) 15
+test: check ## check, then all tests against real servers; STRICT=1 runs no failed test once more
+	CARGO="$(CARGO)" scripts/test.sh $(if $(STRICT),--strict)
 
 # No part of `make test`: Debian 12 has an older Go, and Maven is much to install.
 test-clients: ## the clients in clients/ with the tools of their languages, and the conformance kit; needs Go 1.21 and Maven

@@ -11,6 +11,9 @@ use redis::streams::{StreamId, StreamRangeReply};
 use super::logs::Lines;
 use super::redisson::Element;
 
+/// The beginning of a verdict that a promise was not kept: `make test` never runs such a test again.
+const BROKEN: &str = "broken promise: ";
+
 /// One element as it arrived at a sink.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delivery {
@@ -241,12 +244,14 @@ impl Report {
 
     /// Panics unless everything arrived, nothing else, and with at most this many duplicates.
     pub fn assert_complete(&self, most_duplicates: usize) {
-        assert!(self.is_complete() && self.duplicates <= most_duplicates, "{self} (allowed: {most_duplicates})");
+        let kept = self.is_complete() && self.duplicates <= most_duplicates;
+        assert!(kept, "{BROKEN}{self} (allowed: {most_duplicates})");
     }
 
     /// Panics unless everything arrived, nothing else, and at most this many elements more than once.
     pub fn assert_repeated(&self, most: usize) {
-        assert!(self.is_complete() && self.repeated <= most, "{self}, of {} elements (allowed: {most})", self.repeated);
+        let kept = self.is_complete() && self.repeated <= most;
+        assert!(kept, "{BROKEN}{self}, of {} elements (allowed: {most})", self.repeated);
     }
 
     /// For [`eventually`](super::eventually()): `Ok` if everything has arrived.

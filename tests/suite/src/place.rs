@@ -1,0 +1,37 @@
+//! Where a test program has its place in a run: how much of the machine it takes, and what may run beside it.
+
+/// The capacity that test programs share, for each processor. Tests wait for servers, due times and leases most of the
+/// time, so that one thread for each processor would leave the processors idle.
+const FOR_EACH_PROCESSOR: usize = 6;
+
+/// The place of a test program in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The number of its tests that run at once, which is also its share of the capacity.
+    pub threads: usize,
+    /// Whether nothing else runs beside it, because it counts what an element costs.
+    pub alone: bool,
+    /// Programs with a higher rank start first: the longest, so that none of them is left at the end.
+    pub rank: usize,
+}
+
+/// The capacity of this machine.
+pub fn capacity() -> usize {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    (processors * FOR_EACH_PROCESSOR).max(12)
+}
+
+/// The place of the program of this target.
+pub fn of(target: &str) -> Place {
+    let place = |threads, rank| Place { threads, alone: false, rank };
+    match target {
+        "guard" | "allocations" | "memory" => Place { threads: 4, alone: true, rank: 0 },
+        "it" => place(8, 3),
+        // Each of its tests runs several daemons and servers.
+        "chaos" => place(2, 2),
+        // The order of states of a model: one processor for a minute.
+        "explored" => place(2, 2),
+        "delaybridge_pipeline" => place(4, 1),
+        _ => place(4, 0),
+    }
+}
