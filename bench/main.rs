@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use brokers::process;
+use brokers::{ports, process};
 
 // The tools of the integration tests, so that there is one starter of redis-server and one writer of Redisson's format.
 macro_rules! tools {
@@ -29,7 +29,6 @@ tools! {
     metrics "../tests/it/harness/metrics.rs",
     nats "../tests/it/harness/nats.rs",
     oracle "../tests/it/harness/oracle.rs",
-    ports "../tests/it/harness/ports.rs",
     redis_cluster "../tests/it/harness/cluster.rs",
     redis_server "../tests/it/harness/redis_server.rs",
     redisson "../tests/it/harness/redisson.rs",

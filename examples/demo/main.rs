@@ -10,7 +10,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use brokers::process;
+use brokers::{ports, process};
 use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -30,7 +30,6 @@ tools! {
     least "../../tests/it/harness/least.rs",
     logs "../../tests/it/harness/logs.rs",
     oracle "../../tests/it/harness/oracle.rs",
-    ports "../../tests/it/harness/ports.rs",
     redis_server "../../tests/it/harness/redis_server.rs",
     redisson "../../tests/it/harness/redisson.rs",
     tls "../../tests/it/harness/tls.rs",

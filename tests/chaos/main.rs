@@ -31,7 +31,6 @@ tools! {
     metrics "../it/harness/metrics.rs",
     nats "../it/harness/nats.rs",
     oracle "../it/harness/oracle.rs",
-    ports "../it/harness/ports.rs",
     proxy "../it/harness/proxy.rs",
     publisher "../it/inputs/publisher.rs",
     redis_server "../it/harness/redis_server.rs",
@@ -43,7 +42,7 @@ tools! {
     tls "../it/harness/tls.rs",
     toxic "../it/harness/toxic.rs",
 }
-use brokers::process;
+use brokers::{ports, process};
 
 mod artemis_queues;
 mod clock;

@@ -19,12 +19,11 @@ tools! {
     fill "../../bench/fill.rs",
     least "../it/harness/least.rs",
     limits "limits.rs",
-    ports "../it/harness/ports.rs",
     redis_server "../it/harness/redis_server.rs",
     redisson "../it/harness/redisson.rs",
     tls "../it/harness/tls.rs",
 }
-use brokers::process;
+use brokers::{ports, process};
 
 mod series;
 mod traces;

@@ -23,13 +23,12 @@ tools! {
     least "../it/harness/least.rs",
     logs "../it/harness/logs.rs",
     metrics "../it/harness/metrics.rs",
-    ports "../it/harness/ports.rs",
     redis_server "../it/harness/redis_server.rs",
     redisson "../it/harness/redisson.rs",
     scripts "../../bench/scripts.rs",
     tls "../it/harness/tls.rs",
 }
-use brokers::process;
+use brokers::{ports, process};
 
 mod bounds;
 #[allow(dead_code, reason = "`allocations.rs` uses the rest")]

@@ -44,6 +44,8 @@ mod words;
 #[cfg(test)]
 mod fuzz;
 #[cfg(any(test, feature = "testing"))]
+mod test_ports;
+#[cfg(any(test, feature = "testing"))]
 pub mod test_server;
 #[cfg(test)]
 mod tests;

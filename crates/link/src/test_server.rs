@@ -1,29 +1,20 @@
 //! A private redis-server for unit tests: started on a free port, stopped with its handle.
 
-use std::collections::{BTreeMap, HashSet};
-use std::net::TcpListener;
-use std::ops::Range;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::rights::{Dialect, Grant, Rules};
 use crate::RedisEndpoint;
+pub use crate::test_ports::free_port;
 use delaybridge_settings::Secret;
 
 /// Time that a test waits for anything before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The ports of unit tests: below the source ports of outgoing connections, one of which could take a port between the
-/// check and the server's bind, and outside of the ranges of the brokers and of the integration tests.
-const PORTS: Range<u16> = 4_096..10_000;
-
-/// The ports handed out by this process. Its tests run in parallel, and the check of one does not see that another is
-/// about to bind: two tests would share one server.
-static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
 /// A running server; killed when dropped.
 pub struct TestServer {
@@ -197,19 +188,6 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// A port of 127.0.0.1 on which nothing listens, which this process returns only once.
-pub fn free_port() -> u16 {
-    for _ in 0..10_000 {
-        let port = fastrand::u16(PORTS);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok()
-            && TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port)
-        {
-            return port;
-        }
-    }
-    panic!("find a free port in {PORTS:?}: none in 10,000 tries");
 }
 
 /// Polls a condition; panics after [`PATIENCE`], but not before it has polled often, because a machine that was

@@ -1,31 +1,38 @@
-//! A limit on servers that boot at the same time. Each keeps a processor busy for seconds; if ten boot at once on two
-//! processors, all of them exceed their time-outs.
+//! A limit on servers that boot at the same time, over all test programs of the machine. Each keeps a processor busy for
+//! seconds; if ten boot at once on two processors, all of them exceed their time-outs.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::fs::File;
+use std::path::Path;
+use std::thread;
 
-/// Maximum number of servers that boot at once.
-const AT_ONCE: usize = 3;
-
-static BOOTING: Mutex<usize> = Mutex::new(0);
-static DONE: Condvar = Condvar::new();
+use crate::ports::{lock_file, lock_folder};
+use crate::process::LOOK;
 
 /// A permit to boot, until it is dropped.
-pub(crate) struct Boot(());
+///
+/// It is the lock of one of as many files as may boot at once, which the kernel ends with the process that has it.
+pub(crate) struct Boot {
+    _permit: File,
+}
 
 impl Boot {
     /// Waits for a permit. A restarted server needs none: its test waits for it.
     pub(crate) fn wait() -> Boot {
-        let booting = BOOTING.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = DONE.wait_while(booting, |booting| *booting >= AT_ONCE);
-        *free.unwrap_or_else(PoisonError::into_inner) += 1;
-        Boot(())
+        let processors = thread::available_parallelism().map_or(2, usize::from);
+        Boot::of(&lock_folder("boots"), processors.max(2))
     }
-}
 
-impl Drop for Boot {
-    fn drop(&mut self) {
-        *BOOTING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        DONE.notify_one();
+    /// Waits for one of so many permits.
+    fn of(folder: &Path, most: usize) -> Boot {
+        loop {
+            for number in 0..most {
+                let file = lock_file(&folder.join(number.to_string()));
+                if file.try_lock().is_ok() {
+                    return Boot { _permit: file };
+                }
+            }
+            thread::sleep(LOOK);
+        }
     }
 }
 
@@ -33,15 +40,16 @@ impl Drop for Boot {
 mod tests {
     use super::*;
     use std::sync::mpsc::sync_channel;
-    use std::thread;
     use std::time::Duration;
 
     #[test]
     fn one_more_waits_until_another_is_done() {
-        let mut all: Vec<Boot> = (0..AT_ONCE).map(|_| Boot::wait()).collect();
+        let folder = tempfile::tempdir().expect("make a folder");
+        let mut all: Vec<Boot> = (0..3).map(|_| Boot::of(folder.path(), 3)).collect();
         let (done, waits) = sync_channel(1);
+        let path = folder.path().to_owned();
         let more = thread::spawn(move || {
-            let boot = Boot::wait();
+            let boot = Boot::of(&path, 3);
             done.send(()).expect("the test waits for it");
             drop(boot);
         });

@@ -20,7 +20,8 @@ pub mod kafka;
 mod log;
 pub mod moto;
 pub mod nats;
-mod ports;
+#[path = "../../../crates/link/src/test_ports.rs"]
+pub mod ports;
 pub mod process;
 pub mod rabbit;
 pub mod redisson;

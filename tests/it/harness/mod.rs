@@ -23,7 +23,6 @@ pub mod monitor;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod oracle;
-pub mod ports;
 pub mod prometheus;
 pub mod proxy;
 pub mod redis_server;
@@ -40,7 +39,7 @@ pub mod vectors;
 
 mod selftest;
 
-pub use brokers::process;
+pub use brokers::{ports, process};
 pub use cluster::RedisCluster;
 pub use daemon::Daemon;
 pub use eventually::eventually;
