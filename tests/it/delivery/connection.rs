@@ -8,6 +8,7 @@ use redis::aio::MultiplexedConnection;
 use delaybridge_config::load_str;
 use delaybridge_ops::acl::{AclPurpose, AclVersion, users};
 
+use crate::faults::rig::pass;
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::oracle::{read_list, read_stream};
 use crate::harness::redisson::{Element, redis_now_ms};
@@ -149,7 +150,7 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
                 let one = overdue(redis_now_ms(&mut redis).await, [format!("one more {}", elements.len())]);
                 queue.offer_bulk(&mut redis, &one).await;
                 elements.extend(one);
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                pass(std::time::Duration::from_millis(100)).await;
             }
         }
         unready(daemon, "NOPERM").await;

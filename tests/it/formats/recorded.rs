@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{recordings, scenario};
+use crate::faults::rig::pass;
 use crate::harness::daemon::cli;
 use crate::harness::ports::free_port;
 use crate::harness::{Daemon, RedisServer};
@@ -24,7 +25,7 @@ async fn what_every_earlier_version_has_left_is_delivered() {
         // Two queues are paused.
         let page = daemon.get("/readyz").await.expect("an answer").body;
         assert!(page.contains("a reason") && page.contains("nothing moves"), "{name}: {page}");
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        pass(Duration::from_millis(300)).await;
         scenario::entries(&mut redis, "stuck", 5).await;
         let resumed = daemon.beside(&["resume", "returned"]);
         assert!(resumed.status.success(), "{name}: {}", String::from_utf8_lossy(&resumed.stderr));

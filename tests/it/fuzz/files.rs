@@ -3,6 +3,7 @@
 use delaybridge_config::load_str;
 
 use super::*;
+use crate::harness::Stopwatch;
 
 /// Files with all keys of a configuration.
 const FILES: [&str; 4] = [
@@ -31,7 +32,7 @@ fn a_damaged_file_is_read_or_its_problems_are_named() {
         let file = random.choice(FILES).unwrap();
         let bytes = damaged(random, file.as_bytes().to_vec());
         let Ok(text) = String::from_utf8(bytes) else { return };
-        let started = Instant::now();
+        let watch = Stopwatch::start();
         if let Err(errors) = load_str(&text, "delaybridge.yaml", &env) {
             assert!(!errors.problems.is_empty(), "refused without a reason:\n{text}");
             let lines = text.lines().count() as u64 + 1;
@@ -43,6 +44,6 @@ fn a_damaged_file_is_read_or_its_problems_are_named() {
             }
             assert!(errors.problems.len() < 1_000 && errors.to_string().len() < 1 << 20, "too many words");
         }
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?} for\n{text}", started.elapsed());
+        watch.assert_within(Duration::from_secs(10), &format!("this file:\n{text}\n"));
     });
 }

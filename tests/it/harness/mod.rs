@@ -39,7 +39,7 @@ pub mod vectors;
 
 mod selftest;
 
-pub use brokers::{ports, process};
+pub use brokers::{Stopwatch, ports, process};
 pub use cluster::RedisCluster;
 pub use daemon::Daemon;
 pub use eventually::eventually;

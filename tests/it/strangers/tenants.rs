@@ -1,13 +1,12 @@
 //! Tenants without measure, and strangers without a token: the others are served.
 
-use std::time::Instant;
-
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::*;
 use crate::api::start;
-use crate::harness::{Daemon, RedisServer};
+use crate::faults::rig::pass;
+use crate::harness::{Daemon, RedisServer, Stopwatch};
 
 /// A daemon whose operators need the token of [`WITH_TOKEN`], its port for them, and the directory of the token.
 pub(super) async fn for_operators(redis: &RedisServer) -> (Daemon, u16, TempDir) {
@@ -61,11 +60,10 @@ async fn silent_connections_keep_nobody_out() {
         for _ in 0..places {
             silent.push(TcpStream::connect(("127.0.0.1", port)).await.expect("connect"));
         }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let began = Instant::now();
+        pass(Duration::from_millis(500)).await;
+        let watch = Stopwatch::start();
         assert_eq!(ask(port, request, &[], "").await.status, 200);
-        let took = began.elapsed();
-        assert!(took < Duration::from_secs(5), "{request} took {took:?} beside {} silent connections", silent.len());
+        watch.assert_within(Duration::from_secs(5), &format!("{request} beside {} silent connections", silent.len()));
     }
 }
 
@@ -80,7 +78,7 @@ async fn wrong_tokens_and_event_streams_of_others_keep_no_token_out() {
         stream.write_all(b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("ask");
         streams.push(stream);
     }
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    pass(Duration::from_millis(500)).await;
     let mut with = TcpStream::connect(("127.0.0.1", port)).await.expect("connect");
     let head = format!("GET /v1/events HTTP/1.1\r\nhost: localhost\r\n{}: {}\r\n\r\n", WITH_TOKEN.0, WITH_TOKEN.1);
     with.write_all(head.as_bytes()).await.expect("ask");
@@ -153,7 +151,7 @@ async fn topics_at_rest_cost_less_than_a_script_a_second() {
     }
     eventually("the topics to be at rest", Duration::from_secs(40), async || {
         let before = redis.calls("evalsha").await;
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        pass(Duration::from_secs(2)).await;
         match (redis.calls("evalsha").await - before) / 2 {
             few if few < TOPICS / 10 => Ok(()),
             many => Err(format!("{many} scripts a second for {TOPICS} topics")),

@@ -3,6 +3,8 @@
 //! Between crates the compiler enforces the imports. This test reads the text of `src/` and of our crates, not the compiled
 //! program, so it sees test modules too. Comments and the contents of string literals do not count.
 
+mod timing;
+
 use std::fs;
 use std::path::Path;
 

@@ -22,7 +22,7 @@ use super::listener::ApiListener;
 use super::server::serve;
 pub(super) use crate::testing::{Answer, Client};
 use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
-use delaybridge_link::test_server::TestServer;
+use delaybridge_link::test_server::{PATIENCE, TestServer};
 use delaybridge_link::{Link, LinkOptions, Subscriber};
 use delaybridge_model::{ApiSpec, Face};
 use delaybridge_telemetry::events::Events;
@@ -73,7 +73,7 @@ impl World {
         let has = || self.events.metrics().render().is_ok_and(|text| text.contains(&series));
         let began = tokio::time::Instant::now();
         while !has() {
-            assert!(began.elapsed() < Duration::from_secs(30), "the server does not have {connections} connections");
+            assert!(began.elapsed() < PATIENCE, "the server does not have {connections} connections");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

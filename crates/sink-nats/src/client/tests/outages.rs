@@ -11,6 +11,9 @@ use super::server::{Server, spec_on, subject};
 use crate::{NatsSink, NatsSpec};
 use delaybridge_testing::sink::load;
 
+/// The time that a test waits for anything before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn sink(spec: NatsSpec) -> Arc<NatsSink> {
     Arc::new(NatsSink::new(Arc::new(spec), Duration::from_secs(3)))
 }
@@ -70,7 +73,7 @@ async fn a_cluster_that_loses_the_leader_of_the_stream_loses_nothing() {
     let info = loop {
         match cluster[0].ask("STREAM.INFO.S".to_owned(), json!({})).await {
             Ok(info) => break info,
-            Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error}"),
+            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
         }
     };
     let leader = info["cluster"]["leader"].as_str().unwrap().to_owned();
