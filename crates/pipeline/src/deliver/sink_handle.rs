@@ -356,11 +356,9 @@ impl SinkHandle {
         let over = lane.map_or_else(Vec::new, |lane| {
             let mut destinations = self.destinations();
             let over = destinations.confirmed(lane, now_ms, Instant::now());
-            if over.iter().any(|works| works.shown) {
-                let in_trouble = destinations.in_trouble();
-                drop(destinations);
-                let shown = over.iter().filter(|works| works.shown);
-                shown.for_each(|works| self.events.destination_works(works.lane.id(), in_trouble));
+            // Under the lock: else a failure that comes later could be shown before it, and stay.
+            for works in over.iter().filter(|works| works.shown) {
+                self.events.destination_works(works.lane.id(), destinations.in_trouble());
             }
             over
         });
@@ -458,9 +456,8 @@ impl SinkHandle {
             let show = !matches!(sink, Concern::Failure { .. }) && !held;
             let mut destinations = self.destinations();
             let news = destinations.failed(lane, failure.class, show, now, fastrand::f64());
-            let in_trouble = destinations.in_trouble();
-            drop(destinations);
             if news {
+                let in_trouble = destinations.in_trouble();
                 self.events.destination_in_trouble(lane.id(), &name(destination, target), &shown, in_trouble);
             }
         } else {

@@ -252,9 +252,9 @@ impl SinkDestinations {
         self.lane(key, now).wait(now)
     }
 
-    /// The number of destinations in trouble.
+    /// The number of destinations whose trouble is shown. One that fails beside its whole sink is not shown by itself.
     pub fn in_trouble(&self) -> usize {
-        self.lanes.values().filter(|lane| lane.is_in_trouble()).count()
+        self.lanes.values().filter(|lane| lane.shown).count()
     }
 
     /// The key under which it is remembered.

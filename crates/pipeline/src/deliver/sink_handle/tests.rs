@@ -63,3 +63,25 @@ async fn every_end_of_a_probe_is_a_change_that_claimers_see() {
     handle.left(b, 1, true);
     assert!(news(), "it ended without an answer");
 }
+
+/// Threads that note a failure and a confirmation at once; the last word is a confirmation.
+#[test]
+fn what_is_shown_of_a_destination_is_its_last_state() {
+    use delaybridge_core::message::About;
+    let (name, events): (Arc<str>, _) = ("s".into(), Events::default());
+    let handle =
+        SinkHandle::new(name.clone(), Arc::new(FakeSink::new(SECOND)), None, events.sink(&name), watch::Sender::new(0));
+    let list = delaybridge_core::template::Template::compile("${payload}").unwrap();
+    let target = delaybridge_sink_redis::KeyTarget::list(list, delaybridge_link::Side::Right, false);
+    let (destination, failure) =
+        (anywhere(), Failure::new(Class::TargetPermanent, "NO_ROUTE", "no route").about(About::Route));
+    let lane = handle.lane(&destination);
+    for round in 0..20_000 {
+        std::thread::scope(|threads| {
+            threads.spawn(|| handle.failed(&destination, &target, &failure));
+            handle.confirmed_at(Some(lane), 1);
+        });
+        handle.confirmed_at(Some(lane), 1);
+        assert_eq!(events.status().ready().body["destinations"]["in_trouble"], 0, "in round {round}");
+    }
+}
