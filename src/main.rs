@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use delaybridge::app;
-use delaybridge::app::ConfigFile;
+use delaybridge::app::{CaughtSignals, ConfigFile, Signals};
 use delaybridge_cli as cli;
 use delaybridge_cli::{Cli, Command, Failed, Global, RunArgs};
 use delaybridge_telemetry as telemetry;
@@ -19,11 +19,18 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const MOST_THREADS: usize = 4;
 
 fn main() {
+    // First of all, because a signal that is not caught ends the process. Other commands leave their signals as they are.
+    let caught = std::env::args_os().any(|argument| argument == "run").then(CaughtSignals::catch);
     // Invalid arguments end here, with exit code 2 and a usage line.
     let Cli { global, command } = Cli::parse();
     let result = match command {
-        Command::Run(args) => run(&global, &args),
-        command => execute(&global, command),
+        Command::Run(args) => {
+            caught.unwrap_or_else(CaughtSignals::catch).map_err(signals).and_then(|caught| run(&global, &args, caught))
+        }
+        command => {
+            let released = caught.map_or(Ok(()), |caught| caught.and_then(CaughtSignals::release));
+            released.map_err(signals).and_then(|()| execute(&global, command))
+        }
     };
     end(result.unwrap_or_else(|failed| report(&failed)))
 }
@@ -37,10 +44,12 @@ fn end(code: u8) -> ! {
 }
 
 /// Runs the daemon.
-fn run(global: &Global, args: &RunArgs) -> Result<u8, Failed> {
-    let loaded = cli::load(global)?;
+fn run(global: &Global, args: &RunArgs, caught: CaughtSignals) -> Result<u8, Failed> {
+    // Before anything that takes time: a signal may write a line.
     telemetry::logging::init(args.log_format.into(), args.log.as_deref())
         .map_err(|error| Failed { code: 2, message: error.to_string() })?;
+    let signals = Signals::listen(caught).map_err(signals)?;
+    let loaded = cli::load(global)?;
     cli::log_warnings(&loaded.warnings);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let runtime = started(Builder::new_multi_thread().worker_threads(threads).enable_all().build())?;
@@ -49,7 +58,7 @@ fn run(global: &Global, args: &RunArgs) -> Result<u8, Failed> {
         Arc::new(move || cli::read(&global))
     };
     let file = ConfigFile { path: global.config.clone(), read };
-    let ended = runtime.block_on(app::run(loaded, file));
+    let ended = runtime.block_on(app::run(loaded, file, signals));
     // Does not wait for blocking calls, such as a name lookup that hangs.
     runtime.shutdown_background();
     ended.map_err(|error| Failed { code: 1, message: format!("{error:#}") })
@@ -63,6 +72,10 @@ fn execute(global: &Global, command: Command) -> Result<u8, Failed> {
     let ended = runtime.block_on(cli::execute(global, command, &mut out));
     runtime.shutdown_background();
     ended
+}
+
+fn signals(error: std::io::Error) -> Failed {
+    Failed { code: 1, message: format!("catch signals: {error}") }
 }
 
 fn started(runtime: std::io::Result<Runtime>) -> Result<Runtime, Failed> {

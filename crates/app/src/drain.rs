@@ -20,6 +20,14 @@ use delaybridge_pipeline::watch::holders;
 /// Time between two lines about what is still in flight.
 const PROGRESS: Duration = Duration::from_secs(5);
 
+/// The number of elements in flight.
+pub(super) fn in_flight(all: &[Arc<QueueRegistry>]) -> u64 {
+    let held = |registry: &Arc<QueueRegistry>| {
+        registry.at_work().iter().map(|(_, queue)| queue.leases.len() as u64).sum::<u64>()
+    };
+    all.iter().map(held).sum()
+}
+
 /// Drains within `timeout` and returns the exit code.
 pub(super) async fn run(
     all: &[Arc<QueueRegistry>],
@@ -29,15 +37,11 @@ pub(super) async fn run(
     timeout: Duration,
 ) -> u8 {
     let started = Instant::now();
-    let held = |registry: &Arc<QueueRegistry>| {
-        registry.at_work().iter().map(|(_, queue)| queue.leases.len() as u64).sum::<u64>()
-    };
-    let in_flight = || all.iter().map(held).sum::<u64>();
     let counts = || all.iter().map(|registry| registry.counts()).fold(QueueCounts::default(), QueueCounts::plus);
     let before = counts();
     // The lease keepers run until the end.
     let keepers = all.len();
-    process.events.stopping(signal.unwrap_or("a failure"), in_flight(), timeout);
+    process.events.stopping(signal.unwrap_or("a failure"), in_flight(all), timeout);
     process.stopping.cancel();
 
     // 30 % of the time is reserved: 20 % for releases and verdicts, 10 % for closing what is left.
@@ -75,7 +79,7 @@ pub(super) async fn run(
         }
         if started.elapsed() >= next_line {
             next_line += PROGRESS;
-            process.events.draining(in_flight(), timeout.saturating_sub(started.elapsed()), &holders(all));
+            process.events.draining(in_flight(all), timeout.saturating_sub(started.elapsed()), &holders(all));
         }
     }
     process.abandon.cancel();

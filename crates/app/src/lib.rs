@@ -31,7 +31,8 @@ use tokio::task::JoinSet;
 use self::group::{Group, options};
 pub use self::reload::ConfigFile;
 use self::reload::Reloads;
-use self::signals::{Signal, Signals};
+pub use self::signals::{CaughtSignals, Signals};
+use self::signals::{InFlight, Signal};
 use self::sinks::{ByName, Sinks};
 use self::systemd::Notifier;
 use delaybridge_config::{Loaded, summary};
@@ -41,6 +42,7 @@ use delaybridge_ops::reload::ReloadHandle;
 use delaybridge_pipeline::limits::budget::Budget;
 use delaybridge_pipeline::process::Process;
 use delaybridge_pipeline::registry::QueueRegistry;
+use delaybridge_pipeline::watch::holders;
 use delaybridge_sink::SinkSpec;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::http;
@@ -65,12 +67,11 @@ const CLOSE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 ///
-/// Returns an error if it cannot start: the HTTP address is in use, or no signal handler can be installed.
-pub async fn run(loaded: Loaded, file: ConfigFile) -> anyhow::Result<u8> {
+/// Returns an error if it cannot start: the HTTP address is in use.
+pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyhow::Result<u8> {
     let config = Arc::new(loaded.config);
     let (handle, wishes) = ReloadHandle::new(config.clone(), loaded.parts);
     tls::init();
-    let mut signals = Signals::listen().context("catch signals")?;
     let events = Events::default();
     let server = match config.http_listen {
         Some(listen) => Some(http::serve(listen, events.metrics().clone(), events.status().clone())?),
@@ -158,6 +159,9 @@ impl App {
         timeout: Duration,
     ) -> u8 {
         let process = self.process.clone();
+        let registries: Vec<Arc<QueueRegistry>> = self.groups.iter().map(|group| group.registry.clone()).collect();
+        let counted = registries.clone();
+        signals.count_with(move || InFlight { elements: drain::in_flight(&counted), holders: holders(&counted) });
         let mut dead_servers: FuturesUnordered<_> = self.servers.iter().map(Redis::ended).collect();
         let signal = loop {
             // Unbiased: each branch ends the run or only records a request. Both futures are cancel safe.
@@ -184,7 +188,6 @@ impl App {
         };
         drop(dead_servers);
         notifier.stopping(timeout);
-        let registries: Vec<Arc<QueueRegistry>> = self.groups.iter().map(|group| group.registry.clone()).collect();
         let code = drain::run(&registries, &process, &mut self.tasks, signal, timeout).await;
         // All pending answers have been given; a sink that does not close in time is abandoned.
         self.sinks.close_all(CLOSE).await;

@@ -8,7 +8,8 @@ use delaybridge_telemetry::logging::Format;
 /// Run the daemon: deliver due elements until SIGTERM.
 ///
 /// Claims due elements, delivers them, and settles every claim. SIGTERM or Ctrl-C stops it cleanly within
-/// `shutdown_timeout`. A second signal stops it at once, and elements in flight come back by their leases.
+/// `shutdown_timeout`. Within two seconds of the first, another one is the same request. A later one stops it at once, and
+/// elements in flight come back by their leases. SIGHUP reloads the configuration. SIGUSR1 and SIGUSR2 are ignored.
 ///
 /// claim (lease) -> decode -> route -> deliver -> settle: gone | retry | dead letter
 #[derive(Debug, Args)]

@@ -70,11 +70,11 @@ async fn what_a_slow_sink_answers_during_the_drain_is_settled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_drain_reports_its_progress_and_the_second_signal_ends_it_at_once() {
+async fn a_long_drain_reports_its_progress_and_a_later_signal_ends_it_at_once() {
     let server = RedisServer::start().await;
     let redis = server.client().await;
     let (mut daemon, _proxy, queue, _) = stuck(&server, "600s", 10).await;
-    daemon.expect_log("second signal");
+    daemon.expect_log("another signal to stop: exiting now");
     assert!(daemon.reload().await, "the file has no difference");
     assert_eq!(daemon.get("/readyz").await.expect("it still answers").status, 200);
     daemon.signal(Signal::TERM);
@@ -88,5 +88,51 @@ async fn a_long_drain_reports_its_progress_and_the_second_signal_ends_it_at_once
     assert!(progress.iter().all(|line| line.contains("q: 10")), "the line names the busy queues: {progress:?}");
     daemon.signal(Signal::INT);
     assert_eq!(daemon.wait_exit(PATIENCE).await, 3);
+    let last = daemon.log().all().pop().unwrap_or_default();
+    assert!(last.contains("exiting now") && last.contains("q: 10"), "it says what is left: {last}");
     assert_eq!(queue.in_flight(&redis).await.unwrap(), 10, "left to their leases");
+}
+
+/// Waits until the log has a line with this text.
+async fn logged(daemon: &Daemon, text: &str) {
+    eventually(text, PATIENCE, async || match daemon.log().contain(text) {
+        true => Ok(()),
+        false => Err(format!("{:?}", daemon.log().all().last())),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_that_is_asked_for_twice_is_one_stop_and_cuts_nothing() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (mut daemon, proxy, queue, oracle) = stuck(&server, "60s", 1000).await;
+    // As GNU `timeout` does it, and with others that mean nothing here.
+    daemon.signal(Signal::USR1);
+    logged(&daemon, "SIGUSR1").await;
+    daemon.signal(Signal::TERM);
+    logged(&daemon, "stopping: nothing new is claimed").await;
+    daemon.signal(Signal::INT);
+    logged(&daemon, "another signal to stop within 2 s of the first").await;
+    daemon.signal(Signal::USR2);
+    logged(&daemon, "SIGUSR2").await;
+    proxy.set_mode(Mode::Pass);
+    assert_eq!(daemon.wait_exit(PATIENCE).await, 0);
+    oracle.judge(&read_stream(&mut redis, OUT).await).assert_complete(0);
+    assert!(in_flight_by_owner(&mut redis, &queue).await.is_empty());
+    assert_eq!(redis.zcard::<_, usize>(queue.bridge_key("retry")).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_before_the_configuration_is_read_are_handled() {
+    let server = RedisServer::start().await;
+    let mut daemon = Daemon::spawn_held(&yaml(&server, &format!("stream: {OUT}"), "lease: 90s"));
+    // It waits for its configuration: each of these would end a process that does not catch it.
+    for signal in [Signal::HUP, Signal::USR2, Signal::USR1] {
+        daemon.signal(signal);
+    }
+    logged(&daemon, "SIGUSR1").await;
+    daemon.signal(Signal::TERM);
+    daemon.release();
+    assert_eq!(daemon.wait_exit(PATIENCE).await, 0, "it starts, and stops cleanly");
 }

@@ -38,6 +38,8 @@ pub struct Daemon {
     config: ConfigFile,
     /// The file that it was started with.
     file: PathBuf,
+    /// The text that it waits for, and the pipe to write it to.
+    held: Option<(std::fs::File, String)>,
 }
 
 /// A configuration in a directory of its own.
@@ -133,14 +135,42 @@ impl Daemon {
     fn spawn_serving(http: &str, yaml: &str, environment: &[(&str, &str)]) -> Self {
         let http_port = free_port();
         let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port}{http} }}\n{yaml}"));
-        let mut command = command(BINARY);
         let file = config.confined(AclPurpose::Run);
+        Self::spawn_from(config, file, http_port, environment)
+    }
+
+    /// Starts `run`, and returns while it reads its configuration, whose text it gets at [`release`](Daemon::release).
+    pub fn spawn_held(yaml: &str) -> Self {
+        let http_port = free_port();
+        let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port} }}\n{yaml}"));
+        let whole = config.confined(AclPurpose::Run);
+        let text = std::fs::read_to_string(&whole).expect("read the configuration");
+        let pipe = whole.with_extension("pipe");
+        let made = Command::new("mkfifo").arg(&pipe).status().expect("run mkfifo");
+        assert!(made.success(), "make a pipe for the configuration: {made}");
+        let mut daemon = Self::spawn_from(config, pipe.clone(), http_port, &[]);
+        // Returns when the daemon has opened it as well.
+        let writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("open the pipe");
+        // A later reading finds the whole file.
+        std::fs::rename(&whole, &pipe).expect("put the file in the place of the pipe");
+        daemon.held = Some((writer, text));
+        daemon
+    }
+
+    /// Lets a daemon that was started by [`spawn_held`](Daemon::spawn_held) have its configuration.
+    pub fn release(&mut self) {
+        let (mut writer, text) = self.held.take().expect("it waits for its configuration");
+        std::io::Write::write_all(&mut writer, text.as_bytes()).expect("write the configuration");
+    }
+
+    fn spawn_from(config: ConfigFile, file: PathBuf, http_port: u16, environment: &[(&str, &str)]) -> Self {
+        let mut command = command(BINARY);
         command.arg("run").arg("--config").arg(&file).envs([PASSWORD]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(environment.iter().copied());
         let mut process = Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {BINARY}: {e}"));
         let stdout = Lines::collect(process.child_mut().stdout.take().expect("stdout is piped"));
         let stderr = Lines::collect(process.child_mut().stderr.take().expect("stderr is piped"));
-        Daemon { process, http_port, stdout, stderr, expected: Vec::new(), config, file }
+        Daemon { process, http_port, stdout, stderr, expected: Vec::new(), config, file, held: None }
     }
 
     /// Starts, and waits until `/readyz` reports ready.
