@@ -15,7 +15,7 @@ use delaybridge_telemetry::logging::Format;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct RunArgs {
-    /// Log filter: a level, or target=level pairs; overrides DELAYBRIDGE_LOG [default: info]
+    /// Log filter: error, warn, info, debug, trace or off, and target=level pairs; overrides DELAYBRIDGE_LOG [default: info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
     /// Log format; auto is text on a terminal, JSON otherwise

@@ -2,9 +2,10 @@
 //!
 //! Standard output belongs to the sink stdout. It does not depend on what is logged.
 
+mod filter;
+
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -29,13 +30,13 @@ pub enum Format {
 pub enum LoggingError {
     /// The filter does not parse.
     #[error(
-        "read the log filter {filter:?}: {problem}; write a level (error, warn, info, debug, trace) or \
+        "read the log filter {filter:?}: {problem}; write a level (error, warn, info, debug, trace, off) or \
          target=level pairs with commas between them, in {FILTER_VARIABLE} or on the command line"
     )]
     Filter {
         /// The given filter.
         filter: String,
-        /// The parser's message.
+        /// What is wrong with it.
         problem: String,
     },
     /// Logging was started before in this process.
@@ -45,8 +46,9 @@ pub enum LoggingError {
 
 /// Starts logging for the whole process. `filter` has priority over [`FILTER_VARIABLE`]; the default is `info`.
 pub fn init(format: Format, filter: Option<&str>) -> Result<(), LoggingError> {
-    let from_env = std::env::var(FILTER_VARIABLE).ok();
-    let filter = parse(filter.or(from_env.as_deref()).unwrap_or_default())?;
+    let from_env = std::env::var_os(FILTER_VARIABLE).map(|value| value.to_string_lossy().into_owned());
+    let text = filter.or(from_env.as_deref()).unwrap_or_default();
+    let filter = filter::parse(text).map_err(|problem| LoggingError::Filter { filter: text.to_owned(), problem })?;
     let terminal = std::io::stderr().is_terminal();
     let base = tracing_subscriber::registry().with(filter);
     let started = if json(format, terminal) {
@@ -66,24 +68,6 @@ fn json(format: Format, terminal: bool) -> bool {
     }
 }
 
-/// The directive for the logs of client libraries, which are off: every failure is returned as an error and logged
-/// once, where it is judged. The filter `lapin=debug` turns them on.
-const QUIET: &str = "lapin=off";
-/// The directives for logs with payloads of returned messages or whole frames; they are off whatever the filter says.
-const NEVER: [&str; 3] = ["lapin::returned_messages=off", "lapin::channels=off", "lapin::frames=off"];
-
-fn parse(filter: &str) -> Result<EnvFilter, LoggingError> {
-    let text = if filter.trim().is_empty() { "info" } else { filter };
-    let wrong =
-        |error: &dyn std::fmt::Display| LoggingError::Filter { filter: text.to_owned(), problem: error.to_string() };
-    let mut filter = EnvFilter::try_new(text).map_err(|error| wrong(&error))?;
-    let quiet = [QUIET].into_iter().filter(|_| !text.contains("lapin"));
-    for directive in quiet.chain(NEVER) {
-        filter = filter.add_directive(directive.parse().map_err(|error| wrong(&error))?);
-    }
-    Ok(filter)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,25 +79,5 @@ mod tests {
         check(Format::Auto, false, true);
         check(Format::Text, false, false);
         check(Format::Json, true, true);
-    }
-
-    #[test]
-    fn an_empty_filter_means_info_and_a_wrong_one_is_explained() {
-        // The order of the directives is up to the library.
-        let shown = |filter: &str| {
-            let mut parts: Vec<_> = parse(filter).unwrap().to_string().split(',').map(str::to_owned).collect();
-            parts.retain(|part| !NEVER.contains(&part.as_str()));
-            parts
-        };
-        assert_eq!(shown(""), ["lapin=off", "info"]);
-        assert_eq!(shown("warn,delaybridge=debug"), ["delaybridge=debug", "lapin=off", "warn"]);
-        // Every directive against payloads is still there, and none that turns them on again.
-        for asked in ["", "trace", "lapin=trace", "lapin::returned_messages=warn", "lapin::frames=trace"] {
-            let filter = parse(asked).unwrap().to_string();
-            assert!(NEVER.iter().all(|never| filter.contains(never)), "{asked}: {filter}");
-            assert!(!filter.contains("frames=trace") && !filter.contains("messages=warn"), "{asked}: {filter}");
-        }
-        let error = parse("delaybridge=loud").unwrap_err().to_string();
-        assert!(error.contains("delaybridge=loud") && error.contains("DELAYBRIDGE_LOG"), "{error}");
     }
 }
