@@ -43,8 +43,36 @@ import java.util.stream.Stream;
  *
  * <p>The fields, their order and their types are asked of Kryo itself, so they are those of the version on the class path.
  * {@code --codec NAME} names the application's own subclass of Kryo5Codec.
+ *
+ * <p>Classes of the JDK need no declaration as a rule. Of one that is named, the program says what delaybridge does with it.
  */
 public final class KryoClasses {
+    /** The classes of the JDK that delaybridge reads without a declaration. A test of redisson-codecs compares this list. */
+    private static final Set<String> READ = Set.copyOf(Arrays.asList((""
+            + "java.lang.Integer java.lang.String java.lang.Float java.lang.Boolean java.lang.Byte java.lang.Character java.lang.Short "
+            + "java.lang.Long java.lang.Double java.lang.StringBuilder java.lang.StringBuffer java.lang.Class java.math.BigInteger "
+            + "java.math.BigDecimal java.math.RoundingMode java.net.URL java.net.URI java.net.InetAddress java.net.Inet4Address "
+            + "java.net.Inet6Address java.net.InetSocketAddress java.sql.Date java.sql.Time java.sql.Timestamp java.time.Duration "
+            + "java.time.Instant java.time.LocalDate java.time.LocalTime java.time.LocalDateTime java.time.ZoneOffset java.time.ZoneRegion "
+            + "java.time.OffsetTime java.time.OffsetDateTime java.time.ZonedDateTime java.time.Year java.time.YearMonth java.time.MonthDay "
+            + "java.time.Period java.time.DayOfWeek java.time.Month java.time.temporal.ChronoUnit java.util.AbstractMap$SimpleEntry "
+            + "java.util.AbstractMap$SimpleImmutableEntry java.util.KeyValueHolder java.util.ArrayDeque java.util.ArrayList "
+            + "java.util.Arrays$ArrayList java.util.BitSet java.util.Collections$CopiesList java.util.Collections$EmptyList "
+            + "java.util.Collections$EmptyMap java.util.Collections$EmptySet java.util.Collections$SetFromMap "
+            + "java.util.Collections$SingletonList java.util.Collections$SingletonMap java.util.Collections$SingletonSet "
+            + "java.util.Currency java.util.Date java.util.EnumMap java.util.GregorianCalendar java.util.HashMap java.util.HashSet "
+            + "java.util.Hashtable java.util.IdentityHashMap java.util.LinkedHashMap java.util.LinkedHashSet java.util.LinkedList "
+            + "java.util.Locale java.util.Optional java.util.OptionalDouble java.util.OptionalInt java.util.OptionalLong "
+            + "java.util.PriorityQueue java.util.Properties java.util.SimpleTimeZone java.util.Stack java.util.TreeMap java.util.TreeSet "
+            + "java.util.UUID java.util.Vector java.util.WeakHashMap java.util.concurrent.ArrayBlockingQueue "
+            + "java.util.concurrent.ConcurrentHashMap java.util.concurrent.ConcurrentLinkedDeque "
+            + "java.util.concurrent.ConcurrentLinkedQueue java.util.concurrent.ConcurrentSkipListMap "
+            + "java.util.concurrent.ConcurrentSkipListSet java.util.concurrent.CopyOnWriteArrayList "
+            + "java.util.concurrent.CopyOnWriteArraySet java.util.concurrent.LinkedBlockingDeque "
+            + "java.util.concurrent.LinkedBlockingQueue java.util.concurrent.TimeUnit java.util.concurrent.atomic.AtomicBoolean "
+            + "java.util.concurrent.atomic.AtomicInteger java.util.concurrent.atomic.AtomicLong "
+            + "java.util.concurrent.atomic.AtomicReference java.util.regex.Pattern").split(" ")));
+
     private final Kryo kryo;
     private final Map<Class<?>, String> printed = new LinkedHashMap<>();
     private final Deque<Class<?>> open = new ArrayDeque<>();
@@ -70,14 +98,14 @@ public final class KryoClasses {
         KryoClasses tool = new KryoClasses(kryo(codec));
         for (String name : names) {
             try {
-                tool.open.add(Class.forName(name, false, ClassLoader.getSystemClassLoader()));
+                tool.name(Class.forName(name, false, ClassLoader.getSystemClassLoader()));
             } catch (ClassNotFoundException | LinkageError e) {
                 System.err.println("class " + name + " cannot be loaded: " + e);
                 System.exit(1);
             }
         }
         tool.walk();
-        System.out.println("classes:");
+        System.out.println(tool.printed.isEmpty() ? "classes: {}" : "classes:");
         tool.printed.values().forEach(System.out::print);
     }
 
@@ -119,6 +147,37 @@ public final class KryoClasses {
                 .collect(Collectors.toCollection(TreeSet::new));
     }
 
+    /** Takes a class that was named. Of the JDK only those that can be written in two forms need a declaration. */
+    private void name(Class<?> type) throws Exception {
+        String atomic = "java.util.concurrent.atomic.Atomic";
+        if (type.getName().startsWith(atomic) && READ.contains(type.getName())) {
+            System.err.println(type.getName() + " is a class of the JDK that Redisson up to 3.45.1 writes in another way than later"
+                    + " versions. delaybridge tells the two apart, except for some numbers beyond a million, which it refuses. This"
+                    + " declaration fixes the form of the version on the class path: remove it when the producers change theirs.");
+            printed.put(type, atomic(type));
+        } else if (isOfJdk(type) && isKnown(type)) {
+            System.err.println(type.getName() + " is a class of the JDK that needs no declaration: "
+                    + (READ.contains(type.getName()) ? "delaybridge reads it as it is" : "it has no objects of its own"));
+        } else {
+            open.add(type);
+        }
+    }
+
+    /** The declaration of AtomicInteger and its like: with the field that Kryo writes, or as its own serializer writes it. */
+    private String atomic(Class<?> type) throws Exception {
+        String head = "  " + quoted(type.getName()) + ":\n";
+        boolean asFields;
+        try {
+            asFields = kryo.getRegistration(type).getSerializer().getClass() == FieldSerializer.class;
+        } catch (RuntimeException closed) {
+            // Only a FieldSerializer looks into the class, which Java 17 refuses.
+            asFields = true;
+        }
+        String name = type.getSimpleName();
+        String field = name.equals("AtomicReference") ? "java.lang.Object" : name.equals("AtomicLong") ? "long" : "int";
+        return head + (asFields ? "    fields:\n      value: " + field + "\n" : "    like: " + type.getName() + "\n");
+    }
+
     private void walk() throws Exception {
         while (!open.isEmpty()) {
             Class<?> type = open.remove();
@@ -128,18 +187,29 @@ public final class KryoClasses {
             if (!printed.containsKey(type) && !isKnown(type)) {
                 // First, so that a class with a field of its own type ends here.
                 printed.put(type, "");
-                printed.put(type, described(type));
+                printed.put(type, isOfJdk(type) ? describedOfJdk(type) : described(type));
             }
         }
     }
 
+    private static boolean isOfJdk(Class<?> type) {
+        return Stream.of("java.", "javax.", "sun.", "jdk.").anyMatch(type.getName()::startsWith);
+    }
+
     /** Classes of the JDK that delaybridge knows, or that are never written themselves. */
     private static boolean isKnown(Class<?> type) {
-        String name = type.getName();
-        boolean jdk = name.startsWith("java.") || name.startsWith("javax.") || name.startsWith("sun.");
-        boolean listed = Set.of("java.util.concurrent.TimeUnit", "java.time.DayOfWeek", "java.time.Month",
-                "java.time.temporal.ChronoUnit", "java.math.RoundingMode").contains(name);
-        return type.isPrimitive() || listed || jdk && !type.isEnum();
+        boolean hasObjects = !type.isInterface() && !Modifier.isAbstract(type.getModifiers()) && type != Object.class || type.isEnum();
+        return type.isPrimitive() || isOfJdk(type) && (!hasObjects || READ.contains(type.getName()));
+    }
+
+    /** A class of the JDK that delaybridge does not know: its declaration, or a comment with the reason why there is none. */
+    private String describedOfJdk(Class<?> type) throws Exception {
+        try {
+            return described(type);
+        } catch (RuntimeException closed) {
+            return "  # " + type.getName() + " is a class of the JDK that delaybridge does not know, and whose fields Java does not show: run with "
+                    + "--add-opens " + type.getModule().getName() + "/" + type.getPackageName() + "=ALL-UNNAMED\n";
+        }
     }
 
     private String described(Class<?> type) throws Exception {

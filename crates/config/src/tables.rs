@@ -104,7 +104,7 @@ pub(super) struct ClassKeys {
     #[key(Kind::Texts)]
     pub(super) constants: Vec<String>,
     /// For a subclass of a list, set or map: the JDK class with the same serialized form, such as
-    /// `java.util.ArrayList`.
+    /// `java.util.ArrayList`. For `AtomicInteger` and its like itself: as Redisson writes it from 3.46.0 on.
     #[key(Kind::Text)]
     pub(super) like: Option<String>,
     /// An interface or an abstract class.

@@ -95,7 +95,11 @@ fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> 
         Some(_) if payload.starts_with(smile::MAGIC) && reads(Codec::Smile) => {
             return guess(Codec::Smile, Confidence::Certain);
         }
-        Some(0x01) if reads(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Certain),
+        // Numbers of an unknown length can be read as both.
+        Some(0x01) if reads(Codec::Kryo5) => {
+            let both = reads(Codec::Kryo5Refs);
+            return guess(Codec::Kryo5, if both { Confidence::Likely } else { Confidence::Certain });
+        }
         Some(0x01) if reads(Codec::Kryo5Refs) => return guess(Codec::Kryo5Refs, Confidence::Certain),
         // Only the class's content shows whether there are references.
         Some(0x01) if names_class(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Likely),

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::classes::{Base, Body, Classes, Field, Inner, Kind, Own, Primitive, Type};
+use crate::classes::{Base, Body, Classes, Field, Inner, Kind, Own, Primitive, Type, Written};
 use crate::kryo5::class::Class;
+use crate::kryo5::form::Form;
 
 /// A class as an application declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,32 +78,57 @@ impl Classes {
     /// # Errors
     /// Returns all problems.
     pub fn new(specs: Vec<ClassSpec>) -> Result<Classes, Vec<ClassError>> {
-        let mut errors = Vec::new();
-        let (mut places, mut ids) = (HashMap::new(), HashMap::new());
-        for (class, spec) in specs.iter().enumerate() {
-            let mut wrong = |problem| errors.push(ClassError { class, field: None, problem });
-            if places.insert(Arc::from(spec.name.as_str()), class).is_some() {
-                wrong(ClassProblem::Twice);
-            }
-            match spec.id {
-                Some(..=8) => wrong(ClassProblem::Id),
-                Some(id) if ids.insert(id.into(), class).is_some() => wrong(ClassProblem::Twice),
-                _ => {}
-            }
+        match specs.is_empty() {
+            true => Ok(Classes::default()),
+            false => read(specs).map(|inner| Classes(Some(Arc::new(inner)))),
         }
-        // Types are looked up by name only, so the names are collected first.
-        let named = Classes(Some(Arc::new(Inner { places, ids, classes: Vec::new() })));
-        let read = |(class, spec): (usize, ClassSpec)| own(&named, class, spec, &mut errors);
-        let classes: Vec<Own> = specs.into_iter().enumerate().map(read).collect();
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        if classes.is_empty() {
-            return Ok(Classes::default());
-        }
-        let Inner { places, ids, .. } = named.inner();
-        Ok(Classes(Some(Arc::new(Inner { places: places.clone(), ids: ids.clone(), classes }))))
     }
+}
+
+/// Validates the classes, and adds those of the JDK that are written as objects with fields.
+pub(crate) fn read(mut specs: Vec<ClassSpec>) -> Result<Inner, Vec<ClassError>> {
+    let of_jdk = of_jdk().into_iter().filter(|one| specs.iter().all(|spec| spec.name != one.name));
+    let of_jdk: Vec<_> = of_jdk.collect();
+    specs.extend(of_jdk);
+    let mut errors = Vec::new();
+    let (mut places, mut ids) = (HashMap::new(), HashMap::new());
+    for (class, spec) in specs.iter().enumerate() {
+        let mut wrong = |problem| errors.push(ClassError { class, field: None, problem });
+        if places.insert(Arc::from(spec.name.as_str()), class).is_some() {
+            wrong(ClassProblem::Twice);
+        }
+        match spec.id {
+            Some(..=8) => wrong(ClassProblem::Id),
+            Some(id) if ids.insert(id.into(), class).is_some() => wrong(ClassProblem::Twice),
+            _ => {}
+        }
+    }
+    // Types are looked up by name only, so the names are collected first.
+    let named = Classes(Some(Arc::new(Inner { places, ids, classes: Vec::new() })));
+    let read = |(class, spec): (usize, ClassSpec)| own(&named, class, spec, &mut errors);
+    let classes: Vec<Own> = specs.into_iter().enumerate().map(read).collect();
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let Inner { places, ids, .. } = named.inner();
+    Ok(Inner { places: places.clone(), ids: ids.clone(), classes })
+}
+
+/// The entries of maps: `SimpleEntry`, `SimpleImmutableEntry`, and what `Map.entry` returns.
+fn of_jdk() -> Vec<ClassSpec> {
+    let names = ["java.util.AbstractMap$SimpleEntry", "java.util.AbstractMap$SimpleImmutableEntry"];
+    let spec = |name: &str, is_final| ClassSpec {
+        name: name.to_owned(),
+        content: Content::Fields(vec![
+            ("key".to_owned(), format!("{name}#K")),
+            ("value".to_owned(), format!("{name}#V")),
+        ]),
+        is_final,
+        variables: vec![vec![format!("{name}#K")], vec![format!("{name}#V")]],
+        id: None,
+    };
+    let simple = names.map(|name| spec(name, false));
+    simple.into_iter().chain([spec("java.util.KeyValueHolder", true)]).collect()
 }
 
 fn own(named: &Classes, class: usize, spec: ClassSpec, errors: &mut Vec<ClassError>) -> Own {
@@ -121,17 +147,22 @@ fn own(named: &Classes, class: usize, spec: ClassSpec, errors: &mut Vec<ClassErr
         };
         fields.into_iter().enumerate().filter_map(read).collect()
     };
-    let body = match spec.content {
-        Content::Fields(list) => Body::Fields(fields(list)),
-        Content::Record(list) => Body::Record(fields(list)),
-        Content::Constants(names) => Body::Constants(names),
-        Content::Abstract => Body::Abstract,
-        Content::Like(name) => match Classes::default().named(&name).filter(Class::is_collection) {
-            Some(class) => Body::Like(class),
-            None => {
-                errors.push(ClassError { class, field: None, problem: ClassProblem::NotACollection(name) });
-                Body::Abstract
-            }
+    let atomic = Form::named(&spec.name).filter(|form| form.is_atomic());
+    let body = match (spec.content, atomic) {
+        (Content::Fields(_), Some(form)) => Body::Atomic(form, Written::AsFields),
+        (Content::Like(name), Some(form)) if name == spec.name => Body::Atomic(form, Written::BySerializer),
+        (content, _) => match content {
+            Content::Fields(list) => Body::Fields(fields(list)),
+            Content::Record(list) => Body::Record(fields(list)),
+            Content::Constants(names) => Body::Constants(names),
+            Content::Abstract => Body::Abstract,
+            Content::Like(name) => match Classes::default().named(&name).filter(Class::is_collection) {
+                Some(class) => Body::Like(class),
+                None => {
+                    errors.push(ClassError { class, field: None, problem: ClassProblem::NotACollection(name) });
+                    Body::Abstract
+                }
+            },
         },
     };
     let variables = spec.variables.into_iter().map(|group| group.into_iter().map(Arc::from).collect());

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use crate::class_specs;
 use crate::kryo5::class::Class;
 use crate::kryo5::form::{self, Form};
 
@@ -39,7 +40,18 @@ pub(crate) enum Body {
     Record(Vec<Field>),
     Constants(Vec<String>),
     Like(Class),
+    /// `AtomicInteger` and its like in one of its two forms.
+    Atomic(Form, Written),
     Abstract,
+}
+
+/// The two forms of `AtomicInteger` and its like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// Redisson up to 3.45.1: an object with a field.
+    AsFields,
+    /// Redisson from 3.46.0 on: by a serializer.
+    BySerializer,
 }
 
 #[derive(Debug)]
@@ -85,11 +97,11 @@ pub(crate) enum Base {
 
 impl Classes {
     pub(crate) fn inner(&self) -> &Inner {
-        static NONE: LazyLock<Inner> = LazyLock::new(Inner::default);
-        self.0.as_deref().unwrap_or(&NONE)
+        static OF_JDK: LazyLock<Inner> = LazyLock::new(|| class_specs::read(Vec::new()).unwrap_or_default());
+        self.0.as_deref().unwrap_or_else(|| &OF_JDK)
     }
 
-    /// Whether no class is declared.
+    /// Whether the application has declared no class.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -168,7 +180,7 @@ impl Classes {
             Class::Own(place) => match &self.at(*place).body {
                 Body::Constants(_) => false,
                 Body::Like(class) => self.is_referable(class),
-                Body::Fields(_) | Body::Record(_) | Body::Abstract => true,
+                Body::Fields(_) | Body::Record(_) | Body::Atomic(..) | Body::Abstract => true,
             },
             Class::Array(_) | Class::Open => true,
         }
@@ -182,7 +194,7 @@ impl Classes {
             Class::Own(place) => match &self.at(*place).body {
                 Body::Constants(_) => true,
                 Body::Like(class) => self.has_null(class),
-                Body::Fields(_) | Body::Record(_) | Body::Abstract => false,
+                Body::Fields(_) | Body::Record(_) | Body::Atomic(..) | Body::Abstract => false,
             },
             Class::Open => false,
         }

@@ -17,11 +17,13 @@ use super::Decoded;
 use super::error::DecodeProblem;
 use super::reader::{Read, Reader};
 
-/// A value that was read: bytes, or anything with a form in JSON.
-#[derive(Clone, Debug)]
+/// A value that was read: bytes, a map, or anything else with a form in JSON.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
     Bytes(Vec<u8>),
     Json(Value),
+    /// A map whose keys have their types, for a set of them.
+    Entries(Vec<(Value, Value)>),
 }
 
 impl Item {
@@ -30,6 +32,7 @@ impl Item {
         match self {
             Item::Bytes(bytes) => Value::String(STANDARD.encode(bytes)),
             Item::Json(value) => value,
+            Item::Entries(entries) => map(entries),
         }
     }
 
@@ -41,7 +44,7 @@ impl Item {
     pub(super) fn into_decoded(self) -> Decoded {
         match self {
             Item::Bytes(bytes) => Decoded::Opaque(bytes.into()),
-            Item::Json(value) => Decoded::Value(value),
+            item => Decoded::Value(item.into_json()),
         }
     }
 }
@@ -57,6 +60,13 @@ pub(super) fn pay_again(reader: &mut Reader<'_>, item: &Item) -> Read<()> {
     match item {
         Item::Bytes(bytes) => reader.pay_for(bytes.len() / 3 * 4 + 4),
         Item::Json(value) => pay_for_value(reader, value),
+        Item::Entries(entries) => {
+            reader.pay()?;
+            entries.iter().try_for_each(|(key, value)| {
+                pay_for_value(reader, key)?;
+                pay_for_value(reader, value)
+            })
+        }
     }
 }
 

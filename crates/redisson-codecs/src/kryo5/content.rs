@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::form::{Form, REGISTERED_NAMES};
-use super::{Era, Kryo, NAME, Tag};
+use super::{Doubt, Era, Kryo, NAME, Tag};
+use crate::error::{ClassName, DecodeProblem};
 use crate::java;
 use crate::reader::Read;
 use crate::time;
@@ -20,11 +21,12 @@ impl Kryo<'_> {
             Form::Character => self.letter()?,
             Form::Float => value::float(f32::from_le_bytes(self.reader.array()?)),
             Form::Double => value::double(f64::from_le_bytes(self.reader.array()?)),
-            Form::Boolean | Form::AtomicBoolean => self.flag()?.into(),
+            Form::Boolean => self.flag()?.into(),
             Form::Text | Form::Words => self.string()?.into(),
             Form::Name | Form::Address => self.text()?.into(),
-            Form::AtomicInteger => self.fixed_int()?.into(),
-            Form::AtomicLong => self.fixed_long()?.into(),
+            Form::AtomicBoolean | Form::AtomicInteger | Form::AtomicLong | Form::AtomicReference => {
+                self.atomic(form)?
+            }
             Form::Bytes => match self.size()? {
                 None => Value::Null.into(),
                 Some(length) => value::bytes(&mut self.reader, length)?,
@@ -49,7 +51,7 @@ impl Kryo<'_> {
             }
             Form::Uuid => self.uuid()?.into(),
             Form::BitSet => self.bit_set()?,
-            Form::Optional | Form::AtomicReference => self.nested(Self::value)?,
+            Form::Optional => self.nested(Self::value)?,
             Form::OptionalInt => self.optional(|kryo| kryo.fixed_int().map(Item::from))?,
             Form::OptionalLong => self.optional(|kryo| kryo.fixed_long().map(Item::from))?,
             Form::OptionalDouble => {
@@ -59,7 +61,9 @@ impl Kryo<'_> {
             Form::EnumSet => self.nested(Self::enum_set)?,
             Form::List | Form::ImmutableList | Form::SortedList => self.nested(|kryo| kryo.list(form))?,
             Form::Map | Form::ImmutableMap | Form::SortedMap => self.nested(|kryo| kryo.map(form))?,
-            Form::JavaList | Form::JavaMap => self.in_java(form, place)?,
+            Form::JavaList | Form::JavaMap | Form::Host | Form::FinalHost | Form::Socket => {
+                self.in_java(form, place)?
+            }
             Form::EmptyList => Value::Array(Vec::new()).into(),
             Form::EmptyMap => value::map(Vec::new()).into(),
             Form::SingletonList => self.nested(|kryo| Ok(Value::Array(vec![kryo.value()?.into_json()]).into()))?,
@@ -140,12 +144,11 @@ impl Kryo<'_> {
     }
 
     fn uuid(&mut self) -> Read<String> {
-        self.doubtful = true;
-        if self.era > Era::BeforeUuids {
-            return Ok(value::uuid(self.fixed_long()?, self.fixed_long()?));
+        if self.is_before(Era::BeforeUuids, Doubt::Form) {
+            let (least, most) = (self.long()?, self.long()?);
+            return Ok(value::uuid(most, least));
         }
-        let (least, most) = (self.long()?, self.long()?);
-        Ok(value::uuid(most, least))
+        Ok(value::uuid(self.fixed_long()?, self.fixed_long()?))
     }
 
     /// Reads a calendar as a date; its zone and its rules for weeks are dropped.
@@ -175,12 +178,21 @@ impl Kryo<'_> {
         Ok(Value::Array(set).into())
     }
 
-    /// Reads a value that Redisson passes to Java serialization. Versions before 3.2x wrote it like any list or map.
+    /// Reads a value that Redisson passes to Java serialization. Earlier versions wrote lists and maps like any others,
+    /// and nothing of addresses.
     fn in_java(&mut self, form: Form, place: usize) -> Read<Item> {
-        let begun = self.streams.remove(&place);
+        // One serializer, with one stream, for all classes of addresses.
+        let stream_of = if matches!(form, Form::Host | Form::FinalHost) { usize::MAX } else { place };
+        let begun = self.streams.remove(&stream_of);
         if begun.is_none() && !self.reader.rest().starts_with(java::MAGIC) {
-            let form = if form == Form::JavaMap { Form::Map } else { Form::List };
-            return self.known(form, place);
+            return match form {
+                Form::JavaMap => self.known(Form::Map, place),
+                Form::JavaList => self.known(Form::List, place),
+                _ => {
+                    let name = self.names.get(place).map_or("", |named| &named.name);
+                    Err(self.reader.refuse(DecodeProblem::Opaque(ClassName::of(name))))
+                }
+            };
         }
         let mut stream = match begun {
             Some(stream) => stream,
@@ -190,7 +202,7 @@ impl Kryo<'_> {
             }
         };
         let item = self.nested(|kryo| java::embedded(&mut kryo.reader, &mut stream, kryo.types));
-        self.streams.insert(place, stream);
+        self.streams.insert(stream_of, stream);
         item
     }
 

@@ -49,6 +49,12 @@ pub(crate) enum Form {
     /// A list that Redisson writes by Java serialization since 3.2x, and as a plain list before.
     JavaList,
     JavaMap,
+    /// An address that Redisson writes by Java serialization; earlier versions wrote nothing of it.
+    Host,
+    /// The same of a final class.
+    FinalHost,
+    /// A host and a port, written so too.
+    Socket,
     EmptyList,
     EmptyMap,
     SingletonList,
@@ -131,7 +137,13 @@ impl Form {
                 "String$CaseInsensitiveComparator" => Comparator,
                 _ => return None,
             }),
-            "java.net" => matches!(class, "URL" | "URI").then_some(Address),
+            "java.net" => Some(match class {
+                "URL" | "URI" => Address,
+                "InetAddress" => Host,
+                "Inet4Address" | "Inet6Address" => FinalHost,
+                "InetSocketAddress" => Socket,
+                _ => return None,
+            }),
             "java.nio.charset" | "sun.nio.cs" | "sun.nio.cs.ext" => Some(Name),
             "java.util.regex" => (class == "Pattern").then_some(Pattern),
             "sun.util.calendar" => (class == "ZoneInfo").then_some(Name),
@@ -175,7 +187,7 @@ impl Form {
         match self {
             Integer | Text | Float | Boolean | Byte | Character | Short | Long | Double => true,
             Bytes | Booleans | Characters | Shorts | Integers | Longs | Floats | Doubles => true,
-            Words | Address | Class | Locale | Pattern | Uuid | Optional => true,
+            Words | Address | Class | Locale | Pattern | Uuid | Optional | FinalHost => true,
             OptionalInt | OptionalLong | OptionalDouble | Duration | Instant | LocalDate | LocalTime => true,
             LocalDateTime | ZoneOffset | OffsetTime | OffsetDateTime | ZonedDateTime | Year | YearMonth => true,
             MonthDay | Period => true,
@@ -185,13 +197,18 @@ impl Form {
             ImmutableMap | SortedMap | JavaList | JavaMap | EmptyList | EmptyMap | SingletonList | SingletonMap => {
                 false
             }
-            AtomicBoolean | AtomicInteger | AtomicLong | AtomicReference | Name | Comparator => false,
+            AtomicBoolean | AtomicInteger | AtomicLong | AtomicReference | Name | Comparator | Host | Socket => false,
         }
     }
 
     /// Whether it is an array of primitives.
     pub(super) fn is_array(self) -> bool {
         matches!(self, Bytes | Booleans | Characters | Shorts | Integers | Longs | Floats | Doubles)
+    }
+
+    /// Whether it is an `AtomicInteger` or its like.
+    pub(crate) fn is_atomic(self) -> bool {
+        matches!(self, AtomicBoolean | AtomicInteger | AtomicLong | AtomicReference)
     }
 
     /// Whether an application's own class can be declared to be like this one.
@@ -252,7 +269,7 @@ fn of_collections(class: &str) -> Option<Form> {
         "EmptyMap" => EmptyMap,
         "SingletonList" | "SingletonSet" => SingletonList,
         "SingletonMap" => SingletonMap,
-        "CopiesList" => List,
+        "CopiesList" | "SetFromMap" => List,
         "ReverseComparator" => Comparator,
         class if ["Unmodifiable", "Synchronized", "Checked"].iter().any(|kind| class.starts_with(kind)) => {
             if class.ends_with("Map") { JavaMap } else { JavaList }

@@ -19,6 +19,7 @@
 //! The fields of an object have no names, and no types if the class determines them: objects of the application's own
 //! classes are read if these are declared ([`Classes`]). Any other class is named and refused.
 
+mod atomic;
 pub(crate) mod class;
 mod collections;
 mod content;
@@ -38,7 +39,7 @@ use self::form::Form;
 use self::generics::Generics;
 use super::Answer;
 use super::classes::Classes;
-use super::error::{ClassName, DecodeProblem};
+use super::error::{ClassName, DecodeProblem, Refusal};
 use super::java;
 use super::reader::{Read, Reader};
 use super::value::{self, Item};
@@ -73,16 +74,28 @@ pub(super) fn decode(
             depth: 0,
             streams: HashMap::new(),
             era,
-            doubtful: false,
+            doubt: Doubt::None,
         };
         let item = kryo.value().and_then(|item| kryo.reader.end().map(|()| item));
-        (item, kryo.doubtful)
+        (item, kryo.doubt)
     };
-    let (item, doubtful) = read(Era::Today);
-    if item.is_err() && doubtful {
-        let earlier = [Era::BeforeArrays, Era::BeforeUuids].into_iter().find_map(|era| read(era).0.ok());
-        return earlier.map_or(item, Ok).map(Item::into_decoded);
-    }
+    let (item, doubt) = read(Era::Today);
+    let item = match (item, doubt) {
+        (item, Doubt::None) => item,
+        (Err(refusal), _) => {
+            let eras = [Era::BeforeAtomics, Era::BeforeArrays, Era::BeforeUuids].into_iter();
+            eras.map(|era| read(era).0).find(Result::is_ok).unwrap_or(Err(refusal))
+        }
+        (Ok(item), Doubt::Form) => Ok(item),
+        // A number is never guessed.
+        (Ok(item), Doubt::Number) => match read(Era::BeforeAtomics).0 {
+            Ok(earlier) if earlier != item => {
+                let what = "an AtomicInteger or AtomicLong of an undeclared class, whose bytes are two numbers by the version of Redisson";
+                Err(Refusal::at(0, DecodeProblem::Unsupported(what)))
+            }
+            _ => Ok(item),
+        },
+    };
     item.map(Item::into_decoded)
 }
 
@@ -94,7 +107,18 @@ enum Era {
     BeforeUuids,
     /// With a null in a field `T[]`, where T is text, written as a null of type T (Kryo before 5.5).
     BeforeArrays,
+    /// Without serializers for `AtomicInteger` and its like, which were objects of one field (Redisson before 3.46).
+    BeforeAtomics,
     Today,
+}
+
+/// What was read that an earlier version writes in another way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Doubt {
+    None,
+    Form,
+    /// A number whose bytes may also be another number.
+    Number,
 }
 
 struct Kryo<'a> {
@@ -112,8 +136,7 @@ struct Kryo<'a> {
     /// The streams of Java serialization within the payload, one for each class by its index in `names`.
     streams: HashMap<usize, java::Stream>,
     era: Era,
-    /// Whether something was read that an earlier version writes in another way.
-    doubtful: bool,
+    doubt: Doubt,
 }
 
 /// A class that the payload names.
@@ -144,6 +167,12 @@ impl Kryo<'_> {
     fn null(&mut self) -> Read<Item> {
         self.reader.pay()?;
         Ok(Value::Null.into())
+    }
+
+    /// Notes something that an earlier version writes in another way; returns whether this is such a version.
+    fn is_before(&mut self, era: Era, doubt: Doubt) -> bool {
+        self.doubt = self.doubt.max(doubt);
+        self.era <= era
     }
 
     fn tag(&mut self) -> Read<Tag> {

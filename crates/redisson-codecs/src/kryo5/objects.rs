@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::form::Form;
-use super::{Class, Era, Kryo, NAME};
+use super::{Class, Doubt, Era, Kryo, NAME};
 use crate::classes::{Base, Body, Field, Kind, Own, Primitive, Type};
 use crate::coding::JavaTypes;
 use crate::error::{ClassName, DecodeProblem};
@@ -23,6 +23,7 @@ impl Kryo<'_> {
         match &class.body {
             Body::Constants(names) => self.constant(names.len(), |place| names[place].clone()),
             Body::Like(like) => self.content(like, place),
+            Body::Atomic(form, written) => self.atomic_in(*form, *written),
             Body::Fields(fields) => self.nested(|kryo| kryo.fields(class, fields)),
             Body::Record(fields) => self.nested(|kryo| kryo.record(class, fields)),
             Body::Abstract => Err(self.reader.refuse(DecodeProblem::Opaque(ClassName::of(&class.name)))),
@@ -31,38 +32,44 @@ impl Kryo<'_> {
 
     /// Reads what `FieldSerializer` writes.
     fn fields(&mut self, class: &Own, fields: &[Field]) -> Read<Item> {
+        self.with_arguments(class, |kryo| {
+            let mut object = kryo.begin(class)?;
+            for field in fields {
+                let item = match &field.kind {
+                    Kind::Primitive(primitive) => kryo.primitive(*primitive)?,
+                    Kind::Object(of) => kryo.field(of)?,
+                };
+                kryo.insert(&mut object, field, item)?;
+            }
+            Ok(Value::Object(object).into())
+        })
+    }
+
+    /// Reads fields of a class whose type variables have the arguments of the surrounding type.
+    pub(super) fn with_arguments(&mut self, class: &Own, inner: impl FnOnce(&mut Self) -> Read<Item>) -> Read<Item> {
         let arguments = self.generics.next(self.depth);
         let before = arguments.as_ref().map(|arguments| self.generics.enter(class, arguments));
         if let Some(last) = arguments.and_then(|mut arguments| arguments.pop()) {
             self.generics.push(last, self.depth);
         }
-        let mut object = self.begin(class)?;
-        for field in fields {
-            let item = match &field.kind {
-                Kind::Primitive(primitive) => self.primitive(*primitive)?,
-                Kind::Object(of) => self.field(of)?,
-            };
-            self.insert(&mut object, field, item)?;
-        }
+        let item = inner(self)?;
         if let Some(before) = before {
             self.generics.leave(before);
         }
         self.generics.pop(self.depth);
-        Ok(Value::Object(object).into())
+        Ok(item)
     }
 
-    fn field(&mut self, of: &Arc<Type>) -> Read<Item> {
+    pub(super) fn field(&mut self, of: &Arc<Type>) -> Read<Item> {
         let fixed = self.final_class(of);
         let is_array = matches!(&of.base, Base::Variable { array: true, .. });
         if let Some(Class::Known(Form::Text)) = fixed
             && is_array
             && self.reader.peek() == Some(0x80)
+            && self.is_before(Era::BeforeArrays, Doubt::Form)
         {
-            if self.era <= Era::BeforeArrays {
-                self.reader.u8()?;
-                return self.null();
-            }
-            self.doubtful = true;
+            self.reader.u8()?;
+            return self.null();
         }
         let fixed = fixed.map(|class| if is_array { Class::Array(Arc::new(class)) } else { class });
         let item = match fixed {

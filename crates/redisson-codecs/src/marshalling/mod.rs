@@ -299,7 +299,7 @@ impl River<'_> {
             let key = self.value()?.into_json();
             entries.push((key, self.value()?.into_json()));
         }
-        self.close(place, value::map(entries).into())
+        self.close(place, Item::Entries(entries))
     }
 
     fn object(&mut self, start: usize) -> Read<Item> {

@@ -33,7 +33,15 @@ pub(super) enum Kind {
     Copies,
     /// An object that is shown as the value of this field.
     View(&'static str),
+    /// A set that is shown as the keys of the map in this field.
+    Keys(&'static str),
     Url,
+    /// An `InetAddress`.
+    Host,
+    /// An `Inet6Address`, with its name in the class above.
+    Host6,
+    /// An `InetSocketAddress`.
+    Socket,
     Locale,
     Characters,
     BitSet,
@@ -111,6 +119,9 @@ impl Kind {
             "java.util.regex.Pattern" => Kind::View("pattern"),
             "java.net.URI" => Kind::View("string"),
             "java.net.URL" => Kind::Url,
+            "java.net.InetAddress" => Kind::Host,
+            "java.net.Inet6Address" => Kind::Host6,
+            "java.net.InetSocketAddress" => Kind::Socket,
             "java.util.Locale" => Kind::Locale,
             "java.lang.StringBuilder" | "java.lang.StringBuffer" => Kind::Characters,
             "java.util.BitSet" => Kind::BitSet,
@@ -122,6 +133,7 @@ impl Kind {
             "java.util.EnumSet$SerializationProxy" => Kind::View("elements"),
             "java.util.concurrent.CopyOnWriteArraySet" => Kind::View("al"),
             "java.util.concurrent.PriorityBlockingQueue" => Kind::View("q"),
+            "java.util.Collections$SetFromMap" => Kind::Keys("m"),
             "java.util.Collections$UnmodifiableCollection"
             | "java.util.Collections$SynchronizedCollection"
             | "java.util.Collections$CheckedCollection" => Kind::View("c"),

@@ -6,6 +6,7 @@
 //! method can only be read by that class.
 
 mod external;
+mod host;
 mod kind;
 
 use std::rc::Rc;
@@ -39,6 +40,11 @@ pub(super) enum Written {
 /// Whether the field is the lock of a collection, which is mostly the collection itself.
 pub(super) fn is_lock(class: &str, field: &str) -> bool {
     field == "mutex" && class.starts_with("java.util.Collections$Synchronized")
+}
+
+/// Whether the compiler has added the field to a class within a method: the object around it, and the method's variables.
+fn is_of_compiler(field: &str) -> bool {
+    field.starts_with("this$") || field.starts_with("val$")
 }
 
 /// Converts an object that wrote everything itself.
@@ -75,13 +81,16 @@ pub(super) fn value(reader: &mut Reader<'_>, start: usize, mut parts: Vec<Part>,
     let Some(known) = known else { return plain(reader, &own, parts, types) };
     // Fields that a class adds to a known one would be lost: those of an application's class, or of
     // `java.sql.Timestamp`, which keeps a part of the time in a field of its own.
-    let adds =
-        |part: &Part| Kind::of(&part.class) == Kind::Plain && !adds_nothing(&part.class) && !part.fields.is_empty();
+    let adds = |part: &Part| {
+        let mut fields = part.fields.iter().filter(|(name, _)| !is_of_compiler(name));
+        Kind::of(&part.class) == Kind::Plain && !adds_nothing(&part.class) && fields.next().is_some()
+    };
     if parts[known..].iter().any(adds) {
         return Err(opaque(reader, start, &own));
     }
     let malformed = |reader: &Reader<'_>| reader.malformed("an object of the JDK");
     let above = known.checked_sub(1).and_then(|above| block(&parts[above])?.try_get_i64().ok());
+    let host_name = known.checked_sub(1).and_then(|above| text(&parts[above], "hostName")).map(str::to_owned);
     let part = parts.swap_remove(known);
     let kind = Kind::of(&part.class);
     match kind {
@@ -151,6 +160,13 @@ pub(super) fn value(reader: &mut Reader<'_>, start: usize, mut parts: Vec<Part>,
             let time = above.zip(nanos).and_then(|(time, nanos)| milliseconds(time, nanos));
             time.map(Item::from_number).ok_or_else(|| malformed(reader))
         }
+        Kind::Keys(name) => match field(part, name) {
+            Some(Item::Entries(entries)) => Ok(entries.into_iter().map(|(key, _)| key).collect::<Vec<_>>().into()),
+            _ => Err(malformed(reader)),
+        },
+        Kind::Host => host::address(&part).map(Item::from).ok_or_else(|| malformed(reader)),
+        Kind::Host6 => host::address_6(&part, host_name.as_deref()).map(Item::from).ok_or_else(|| malformed(reader)),
+        Kind::Socket => host::socket(&part).map(Item::from).ok_or_else(|| malformed(reader)),
         Kind::Url => url(part).map(Item::from).ok_or_else(|| malformed(reader)),
         Kind::Locale => {
             let part = |name| text(&part, name).unwrap_or_default();
@@ -256,7 +272,7 @@ fn map(items: Vec<Value>) -> Option<Item> {
     while let Some(key) = items.next() {
         entries.push((key, items.next()?));
     }
-    Some(value::map(entries).into())
+    Some(Item::Entries(entries))
 }
 
 fn text<'a>(part: &'a Part, name: &str) -> Option<&'a str> {

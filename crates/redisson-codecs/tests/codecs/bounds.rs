@@ -67,6 +67,10 @@ fn no_damage_to_a_recorded_payload_does_any_harm() {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut answers, mut values) = (0_u32, 0_u32);
     for vector in vectors::vectors() {
+        // A quarter, others each time: all take long.
+        if random.u8(..4) != 0 {
+            continue;
+        }
         let Some(coding) = vectors::coding(&vector) else { continue };
         let coding = Coding { max_decoded_size: 64 << 10, ..coding };
         let whole = &vector.payload;

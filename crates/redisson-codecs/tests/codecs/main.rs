@@ -1,5 +1,6 @@
 //! Tests of every codec: values, errors, and that no bytes do any harm.
 
+mod atomics;
 mod bounds;
 mod formats;
 mod mutations;

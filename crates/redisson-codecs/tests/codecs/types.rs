@@ -35,9 +35,14 @@ pub(super) fn recorded() -> Vec<Recorded> {
 
 /// The declarations that `tools/KryoClasses.java` printed for the recorder's classes.
 pub(super) fn declared() -> Classes {
+    declared_in(include_str!("../recorder/classes.yaml"))
+}
+
+/// Reads declarations as the tool prints them.
+pub(super) fn declared_in(yaml: &str) -> Classes {
     let plain = |text: &str| text.trim().trim_matches('"').to_owned();
     let mut specs: Vec<ClassSpec> = Vec::new();
-    for line in include_str!("../recorder/classes.yaml").lines().skip(1) {
+    for line in yaml.lines().skip(1) {
         let (name, value) = line.trim().rsplit_once(": ").or(line.trim().split_once(':')).unwrap();
         let items = || value.trim_matches(['[', ']']).split(", ").map(plain);
         let depth = line.len() - line.trim_start().len();
@@ -67,7 +72,7 @@ pub(super) fn declared() -> Classes {
 }
 
 /// Whether two values are equal, however their numbers are spelt.
-fn is_same(one: &Value, other: &Value) -> bool {
+pub(super) fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => exact(one) == exact(other),
         (Value::Array(one), Value::Array(other)) => {
