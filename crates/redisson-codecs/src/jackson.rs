@@ -5,12 +5,13 @@ use serde_json::Value;
 
 use super::payload::Decoded;
 use super::{Answer, java_types, json};
+use crate::classes::Classes;
 use crate::coding::JavaTypes;
 
 /// Parses the payload; keeps the producer's own text if nothing is removed from it.
-pub(super) fn decode(payload: &Bytes, budget: usize, java_types: JavaTypes) -> Answer {
+pub(super) fn decode(payload: &Bytes, budget: usize, java_types: JavaTypes, classes: &Classes) -> Answer {
     let mut value = json::parse(payload, budget)?;
-    let changed = java_types == JavaTypes::Strip && java_types::strip(&mut value);
+    let changed = java_types == JavaTypes::Strip && java_types::strip(&mut value, classes);
     match value {
         Value::String(_) => Ok(Decoded::Value(value)),
         value if changed => Ok(Decoded::Value(value)),

@@ -98,19 +98,20 @@ fn media_type(coding: Coding) -> &'static str {
 fn plain(coding: Coding, classes: &Classes, bytes: &Bytes) -> Answer {
     let budget = coding.max_decoded_size;
     let kryo = |references| kryo5::decode(bytes, budget, references, classes, coding.java_types);
+    let typed = |item| java_types::apply(coding.java_types, classes, item);
     match coding.codec {
         Codec::Raw => Ok(raw::decode(bytes)),
         Codec::String => string::decode(bytes),
         Codec::Number => number::decode(bytes),
         Codec::Json => json::decode(bytes, budget),
-        Codec::Jackson => jackson::decode(bytes, budget, coding.java_types),
+        Codec::Jackson => jackson::decode(bytes, budget, coding.java_types, classes),
         Codec::Kryo5 => kryo(kryo5::References::Off),
         Codec::Kryo5Refs => kryo(kryo5::References::On),
         Codec::Marshalling => marshalling::decode(bytes, budget, coding.java_types),
         Codec::Java => java::decode(bytes, budget, coding.java_types),
-        Codec::Cbor => cbor::decode(bytes, budget).map(|item| java_types::apply(coding.java_types, item)),
-        Codec::Msgpack => msgpack::decode(bytes, budget).map(|item| java_types::apply(coding.java_types, item)),
-        Codec::Smile => smile::decode(bytes, budget).map(|item| java_types::apply(coding.java_types, item)),
+        Codec::Cbor => cbor::decode(bytes, budget).map(typed),
+        Codec::Msgpack => msgpack::decode(bytes, budget).map(typed),
+        Codec::Smile => smile::decode(bytes, budget).map(typed),
         Codec::Auto => Err(Refusal::at(0, DecodeProblem::NotRecognised)),
     }
 }

@@ -271,7 +271,7 @@ async fn bulk_offers_and_single_offers_leave_the_same_structures() {
 #[test]
 fn every_recorded_element_has_the_exact_length_of_the_layout_that_it_names() {
     let vectors = vectors();
-    assert_eq!(vectors.len(), 2629);
+    assert_eq!(vectors.len(), 5113);
     for vector in vectors {
         let (id, payload) = vector.parts();
         assert_eq!(vector.layout().pack(id, &payload), vector.member(), "{vector:?}");

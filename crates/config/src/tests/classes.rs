@@ -46,6 +46,20 @@ fn what_is_wrong_with_a_class_is_reported_at_its_place() {
 
 #[test]
 fn classes_that_no_queue_needs_are_doubtful() {
-    let loaded = crate::load_str(&with("  a.B: { abstract: true }\n", "json"), "t.yaml", &|_| None).unwrap();
-    assert!(lines(&loaded.warnings)[0].contains("no queue has a codec that needs the classes"));
+    let warned = |codec: &str| {
+        let loaded = crate::load_str(&with("  a.B: { abstract: true }\n", codec), "t.yaml", &|_| None).unwrap();
+        lines(&loaded.warnings).iter().any(|line| line.contains("no queue has a codec that needs the classes"))
+    };
+    assert!(warned("json") && warned("jackson") && !warned("kryo5"));
+}
+
+/// Of a field of an application's class only the declaration says whether two texts are an array or a constant.
+#[test]
+fn a_declared_enum_is_stripped_of_its_class_in_json() {
+    let text = with("  a.State: { constants: [OPEN, PAID] }\n", "jackson\n    java_types: strip");
+    let loaded = crate::load_str(&text, "t.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(lines(&loaded.warnings), [""; 0]);
+    let payload = br#"{"@class":"a.Order","call":["a.Service","close"],"state":["a.State","PAID"]}"#;
+    let read = loaded.config.queues[0].decode(&Bytes::from_static(payload)).unwrap();
+    assert_eq!(read.decoded(), r#"{"call":["a.Service","close"],"state":"PAID"}"#);
 }

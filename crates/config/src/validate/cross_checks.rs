@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redisson_codecs::Codec;
+use redisson_codecs::{Codec, Coding, JavaTypes};
 
 use super::queue::QueueDraft;
 use super::retry::PolicyDraft;
@@ -332,8 +332,13 @@ pub(super) fn beside_elements(queues: &[QueueDraft<'_>]) {
 
 /// Warns of classes that no queue's codec needs.
 pub(super) fn classes(top: &Section<'_>, queues: &[QueueDraft<'_>]) {
-    let reads = |codec| matches!(codec, Codec::Kryo5 | Codec::Kryo5Refs | Codec::Auto);
-    if top.has(&top::CLASSES) && !queues.iter().any(|queue| reads(queue.spec.codec.codec)) {
+    // Declared enums tell `java_types: strip` of the codecs of Jackson what a constant is.
+    let reads = |coding: Coding| match coding.codec {
+        Codec::Kryo5 | Codec::Kryo5Refs | Codec::Auto => true,
+        Codec::Jackson | Codec::Cbor | Codec::Msgpack | Codec::Smile => coding.java_types == JavaTypes::Strip,
+        _ => false,
+    };
+    if top.has(&top::CLASSES) && !queues.iter().any(|queue| reads(queue.spec.codec)) {
         let help = "write `codec: kryo5` on a queue, or remove `classes`";
         top.cx.report.warning(&top.spot(&top::CLASSES), "no queue has a codec that needs the classes", help);
     }
