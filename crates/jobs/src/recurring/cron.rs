@@ -2,14 +2,20 @@
 //!
 //! Five fields: minute, hour, day of the month, month, day of the week. When a clock is put forward, a fixed time that does
 //! not exist fires right after the gap, and a job of every hour or minute skips what does not exist. When it is put back, a
-//! fixed time fires once, at its first occurrence, and a job of every hour or minute fires in both hours.
+//! fixed time fires once, at its first occurrence, and a job of every hour or minute fires in both hours. As in Debian's cron,
+//! a time is fixed unless its minute or its hour starts with a star.
+
+mod fields;
+mod occurrences;
 
 use std::fmt;
 
-use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+
+use fields::{check_parts, is_fixed_time, needs_both_days, spelled_out};
+use occurrences::Occurrences;
 
 /// Maximum length of an expression, in bytes.
 const MAX_EXPRESSION: usize = 128;
@@ -24,8 +30,7 @@ const LAST_YEARS_MS: i64 = 94_323_744_000_000;
 pub struct CronSchedule {
     expression: Box<str>,
     zone: Box<str>,
-    cron: Cron,
-    tz: TimeZone,
+    occurrences: Occurrences,
 }
 
 impl CronSchedule {
@@ -35,19 +40,31 @@ impl CronSchedule {
     ///
     /// The rule that one of them breaks.
     pub fn new(expression: &str, zone: &str) -> Result<CronSchedule, String> {
+        let schedule = CronSchedule::stored(expression, zone)?;
+        check_parts(spelled_out(&schedule.expression)).map_err(with_example)?;
+        Ok(schedule)
+    }
+
+    /// Reads what was accepted once, also by a version that accepted more: it fires as the parser understands it.
+    ///
+    /// # Errors
+    ///
+    /// The rule that one of them breaks.
+    pub(super) fn stored(expression: &str, zone: &str) -> Result<CronSchedule, String> {
         let expression = expression.split_whitespace().collect::<Vec<_>>().join(" ");
         if expression.len() > MAX_EXPRESSION {
             return Err(format!("the expression has more than {MAX_EXPRESSION} bytes"));
         }
-        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(&expression).map_err(|error| {
-            format!("{error} Write minute, hour, day of the month, month and day of the week, as in `30 4 * * MON-FRI`")
-        })?;
+        let fields = spelled_out(&expression);
+        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
+        let parser = parser.dom_and_dow(needs_both_days(fields)).build();
+        let cron = parser.parse(fields).map_err(|error| with_example(error.to_string()))?;
         let none =
             || format!("the IANA database has no time zone `{}`; write one as `Europe/Berlin` or `UTC`", shown(zone));
         let tz = if zone.len() > MAX_ZONE { return Err(none()) } else { TimeZone::get(zone).map_err(|_| none())? };
         let zone = tz.iana_name().unwrap_or(zone).into();
-        Ok(CronSchedule { expression: expression.into(), zone, cron, tz })
+        let occurrences = Occurrences { cron, tz, fixed: is_fixed_time(fields) };
+        Ok(CronSchedule { expression: expression.into(), zone, occurrences })
     }
 
     /// The expression.
@@ -68,21 +85,19 @@ impl CronSchedule {
 
     /// The first firing after a time, both in ms since 1970; `None` if there is none.
     pub fn after(&self, ms: i64) -> Option<i64> {
-        self.found(self.cron.find_next_occurrence(&self.at(ms)?, false).ok()?)
+        let found = self.occurrences.after(Timestamp::from_millisecond(ms).ok()?)?;
+        Some(found.as_millisecond())
     }
 
     /// The last firing before or at a time, both in ms since 1970.
     pub fn until(&self, ms: i64) -> Option<i64> {
-        self.found(self.cron.find_previous_occurrence(&self.at(ms)?, true).ok()?)
+        let found = self.occurrences.until(Timestamp::from_millisecond(ms).ok()?)?;
+        Some(found.as_millisecond())
     }
+}
 
-    fn at(&self, ms: i64) -> Option<Zoned> {
-        Some(Timestamp::from_millisecond(ms).ok()?.to_zoned(self.tz.clone()))
-    }
-
-    fn found(&self, at: Zoned) -> Option<i64> {
-        Some(at.timestamp().as_millisecond())
-    }
+fn with_example(rule: String) -> String {
+    format!("{rule} Write minute, hour, day of the month, month and day of the week, as in `30 4 * * MON-FRI`")
 }
 
 fn shown(text: &str) -> String {
@@ -167,6 +182,32 @@ mod tests {
                 "2027-09-03T05:00:00Z",
                 ["2027-09-04T04:00:00Z", "2027-09-05T04:00:00Z", "2027-09-06T03:00:00Z"],
             ),
+            // Lists and ranges of numbers are fixed times, each once: at the end of the gap, and of two the first.
+            (
+                "30 2,14 * * *",
+                "Europe/Berlin",
+                "2027-03-27T13:30:00Z",
+                ["2027-03-28T01:00:00Z", "2027-03-28T12:30:00Z", "2027-03-29T00:30:00Z"],
+            ),
+            (
+                "30 2,14 * * *",
+                "Europe/Berlin",
+                "2027-10-30T12:30:00Z",
+                ["2027-10-31T00:30:00Z", "2027-10-31T13:30:00Z", "2027-11-01T01:30:00Z"],
+            ),
+            (
+                "0,30 1-3 * * *",
+                "Europe/Berlin",
+                "2027-10-30T23:30:00Z",
+                ["2027-10-31T00:00:00Z", "2027-10-31T00:30:00Z", "2027-10-31T02:00:00Z"],
+            ),
+            // Both are in the gap, whose end is on a day that the pattern does not have.
+            (
+                "15,45 23 * * SAT",
+                "America/Nuuk",
+                "2027-03-27T12:00:00Z",
+                ["2027-03-28T01:00:00Z", "2027-04-04T00:15:00Z", "2027-04-04T00:45:00Z"],
+            ),
             (
                 "15 2 * * *",
                 "Australia/Lord_Howe",
@@ -188,7 +229,12 @@ mod tests {
             ("0 0 L * *", "2027-01-31T00:00:00Z"),
             // With both days, either of them.
             ("0 12 13 * SUN", "2027-01-03T12:00:00Z"),
+            // A star with a step narrows the other day, as in cron.
+            ("0 9 1-7 * */7", "2027-01-03T09:00:00Z"),
+            ("0 9 */10 * FRI", "2027-01-01T09:00:00Z"),
+            ("0 9 */10 * THU", "2027-01-21T09:00:00Z"),
             (" @weekly ", "2027-01-03T00:00:00Z"),
+            ("@midnight", "2027-01-02T00:00:00Z"),
             ("0 9\n*  * *", "2027-01-01T09:00:00Z"),
         ] {
             assert_eq!(firings(expression, "UTC", "2027-01-01T00:00:00Z", 5)[0], first, "{expression}");
@@ -235,6 +281,9 @@ mod tests {
             ("* * * * * *", "UTC", "minute, hour, day of the month"),
             ("", "UTC", "empty"),
             ("60 * * * *", "UTC", "out of bounds"),
+            ("0 0 15WL * *", "UTC", "means nothing: `15WL`"),
+            ("1, 0 * * *", "UTC", "`1,` has an empty part"),
+            (",1 0 * * *", "UTC", "`,1` has an empty part"),
             ("0 9 * * MON\n", "Europe/Nowhere", "no time zone `Europe/Nowhere`"),
             ("0 9 * * *", "../../etc/passwd", "no time zone"),
             ("0 9 * * *", "", "no time zone"),

@@ -66,7 +66,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<ReadDefinition> {
         revision: u64_at(1)?,
         paused: bytes[9] != 0,
         recurring: Recurring {
-            schedule: CronSchedule::new(expression, zone).ok()?,
+            schedule: CronSchedule::stored(expression, zone).ok()?,
             missed,
             ttr: some(u32_at(10)?).map(|ttr| Duration::from_millis(u64::from(ttr))),
             tries: some(u32_at(14)?),
