@@ -7,6 +7,8 @@
 
 mod fields;
 mod occurrences;
+#[cfg(test)]
+mod vectors;
 
 use std::fmt;
 
