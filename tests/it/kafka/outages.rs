@@ -21,8 +21,8 @@ async fn a_broker_that_is_paused_dies_and_restarts_loses_nothing() {
     let _turn = if long() { Some(heavy().await) } else { None };
     // The full measure takes five minutes.
     let (count, still, restarts, pause) = match long() {
-        true => (50_000, Duration::from_secs(45), 10, Duration::from_secs(9)),
-        false => (10_000, Duration::from_secs(20), 2, Duration::from_secs(2)),
+        true => (50_000, Duration::from_secs(60), 10, Duration::from_secs(9)),
+        false => (10_000, Duration::from_secs(40), 2, Duration::from_secs(2)),
     };
     let server = RedisServer::start().await;
     let kafka = start(KafkaOptions::default());
@@ -30,8 +30,8 @@ async fn a_broker_that_is_paused_dies_and_restarts_loses_nothing() {
     let bootstrap = kafka.bootstrap();
     // Shorter than the pause, and longer than a busy machine takes to start the broker. When a record times out, the client repeats
     // the unanswered ones in a new sequence, and duplicates of those are not announced (docs/guarantees.md).
-    let sink = format!("brokers: ['{bootstrap}'], timeout: 15s, topic: arrived");
-    let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 20s")).await;
+    let sink = format!("brokers: ['{bootstrap}'], timeout: 45s, topic: arrived");
+    let mut daemon = Daemon::start(&yaml(&server, &sink, "lease: 1m")).await;
     tolerate_stalls(&mut daemon);
     let mut oracle = Oracle::new();
     offer(&server, &mut oracle, "before", 1_000, Duration::from_secs(1)).await;
