@@ -139,6 +139,13 @@ impl TestServer {
         let _: redis::Value = command.query_async(&mut self.admin().await).await.unwrap();
     }
 
+    /// Whether the server has run a command since it started.
+    pub async fn has_run(&self, command: &str) -> bool {
+        let mut ask = redis::cmd("INFO");
+        let stats: String = ask.arg("commandstats").query_async(&mut self.admin().await).await.unwrap();
+        stats.contains(&format!("cmdstat_{command}:"))
+    }
+
     fn signal(&self, signal: &str) {
         let pid = self.child.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());

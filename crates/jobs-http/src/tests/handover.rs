@@ -76,7 +76,7 @@ async fn a_stop_ends_long_polls_with_an_empty_answer() {
     let world = World::with(|spec| spec.listen.set_port(port), JobSettings::default()).await;
     let mut waiting = world.client().await;
     waiting.send("POST", "/v1/topics/orders/pop?wait_ms=60000", &[], b"").await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    eventually("the pop to have found nothing", async || world.redis.has_run("evalsha").await).await;
     world.stop.cancel();
     let answer = waiting.answer().await.unwrap();
     assert_eq!((answer.status, answer.text().trim()), (204, ""));

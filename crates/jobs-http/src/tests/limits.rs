@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::{Client, World};
 use delaybridge_jobs::{JobSettings, TopicSettings};
+use delaybridge_link::test_server::eventually;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -226,13 +227,20 @@ async fn a_caller_may_ask_so_often() {
     )
     .await;
     let mut client = world.client().await;
-    for _ in 0..5 {
-        assert_eq!(client.ask("GET", "/v1/topics", &[], b"").await.status, 200);
-    }
-    let refused = client.ask("GET", "/v1/topics", &[], b"").await;
+    // A slow machine may ask more than five times before it is refused, because some of the right has come back.
+    let mut taken = 0;
+    let refused = loop {
+        let answer = client.ask("GET", "/v1/topics", &[], b"").await;
+        if answer.status != 200 {
+            break answer;
+        }
+        taken += 1;
+        assert!(taken < 1_000, "never refused");
+    };
+    assert!(taken >= 5, "refused after {taken}");
     assert_eq!((refused.problem().1.as_str(), refused.headers["retry-after"].as_str()), ("too-many", "1"));
-    tokio::time::sleep(Duration::from_millis(1_000)).await;
-    assert_eq!(client.ask("GET", "/v1/topics", &[], b"").await.status, 200);
+    let again = async || client.ask("GET", "/v1/topics", &[], b"").await.status == 200;
+    eventually("the caller to be answered again", again).await;
 }
 
 /// A file with a token that may add to `orders` and one for everything; `printf %s geheim | sha256sum`.
@@ -279,13 +287,8 @@ async fn a_token_may_do_what_its_grants_say() {
     // A changed file is read again; a broken one is not.
     std::fs::write(&file, "tokens: {}\n").unwrap();
     let until = async |expected: u16| {
-        for _ in 0..100 {
-            if ask("geheim", "GET", "/v1/topics/audit", "").await.status == expected {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("the tokens file was not read again");
+        let read = async || ask("geheim", "GET", "/v1/topics/audit", "").await.status == expected;
+        eventually("the tokens file to be read again", read).await;
     };
     until(401).await;
     tokens(&dir, "again");
