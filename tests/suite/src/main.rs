@@ -16,6 +16,7 @@ mod place;
 mod policy;
 mod record;
 mod report;
+mod results;
 mod schedule;
 mod verdict;
 
@@ -55,7 +56,7 @@ fn run(strict: bool) -> Result<Verdict, String> {
     let again = if strict { Vec::new() } else { schedule::once_more(&results) };
 
     let before = Record::read(Path::new(RECORD));
-    let verdict = Verdict::of(&results, again, &before);
+    let verdict = Verdict::of(&results, again, |test| before.names(test));
     Record::of(&verdict).write(Path::new(RECORD))?;
     report::write_times(&results, Path::new(TIMES))?;
     report::print(&results, &verdict);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::events::Outcome;
-use crate::schedule::{Attempt, Ran, full_name};
+use crate::results::{Attempt, Ran, full_name};
 use crate::verdict::{Once, Verdict};
 
 /// The number of slowest tests in the report.

@@ -11,27 +11,11 @@ use crate::events::{self, Event, Outcome, Test};
 use crate::job::{Job, Kind};
 use crate::place;
 use crate::policy;
+use crate::results::{Attempt, Ran, full_name};
 use crate::{load, report};
 
 /// The time without any event after which a program is ended: the longest test takes a third of it.
 const SILENCE: Duration = Duration::from_secs(600);
-
-/// The results of a job.
-#[derive(Debug)]
-pub struct Ran {
-    pub job: Job,
-    pub tests: Vec<Attempt>,
-    /// Why the program ended before it had run all of its tests.
-    pub broken: Option<String>,
-    pub seconds: f64,
-}
-
-/// A test that has ended, with the load of the machine at its end.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Attempt {
-    pub test: Test,
-    pub load: String,
-}
 
 /// Runs all jobs, those of a higher rank first, so that their threads together stay within the capacity.
 pub fn side_by_side(mut jobs: Vec<Job>) -> Vec<Ran> {
@@ -95,11 +79,6 @@ pub fn once_more(results: &[Ran]) -> Vec<(String, Attempt)> {
         }
     }
     again
-}
-
-/// The name of a test in reports: its program and its path.
-pub fn full_name(job: &Job, test: &str) -> String {
-    format!("{} {test}", job.name)
 }
 
 fn attempt(job: &Job, only: Option<&str>) -> Ran {

@@ -1,8 +1,7 @@
 //! Whether a run is green, from the results of its tests.
 
 use crate::events::{Outcome, Test};
-use crate::record::Record;
-use crate::schedule::{Attempt, Ran, full_name};
+use crate::results::{Attempt, Ran, full_name};
 
 /// The number of flaky tests that a green run may have.
 const MOST_FLAKY: usize = 3;
@@ -48,8 +47,8 @@ impl From<&Attempt> for Once {
 }
 
 impl Verdict {
-    /// Judges the results of a run and of the second attempts, with the record of the run before.
-    pub fn of(results: &[Ran], again: Vec<(String, Attempt)>, before: &Record) -> Verdict {
+    /// Judges the results of a run and of the second attempts; `was_flaky` is whether a test was flaky in the run before.
+    pub fn of(results: &[Ran], again: Vec<(String, Attempt)>, was_flaky: impl Fn(&str) -> bool) -> Verdict {
         let mut verdict = Verdict::default();
         for ran in results {
             for attempt in ran.tests.iter().filter(|attempt| attempt.test.outcome == Outcome::Failed) {
@@ -63,7 +62,7 @@ impl Verdict {
             }
         }
         let names = verdict.flaky.iter().map(|flaky| flaky.test.clone());
-        verdict.repeated = names.filter(|test| before.names(test)).collect();
+        verdict.repeated = names.filter(|test| was_flaky(test)).collect();
         verdict
     }
 
