@@ -5,19 +5,19 @@
 //! which the payload does not name. So a list of two texts may be a text after its class, or an array of two texts.
 //! [`Place`] has the rule.
 
+mod class_name;
 mod place;
 mod text;
 
 use serde_json::Value;
 
+use self::class_name::class_field;
 use self::place::Place;
-use super::error::ClassName;
 use super::value::Item;
 use crate::classes::Classes;
 use crate::coding::JavaTypes;
 
-/// The field of an object that holds its class.
-pub(super) const CLASS: &str = "@class";
+pub(super) use self::class_name::CLASS;
 
 /// Strips the item if `java_types` says so.
 pub(super) fn apply(java_types: JavaTypes, classes: &Classes, item: Item) -> super::Decoded {
@@ -80,24 +80,6 @@ fn is_present(value: &Value, place: Place, classes: &Classes) -> bool {
         Value::Array(items) => items.iter().any(|value| is_present(value, inside, classes)),
         _ => false,
     }
-}
-
-/// The class of an object.
-fn class_field(value: &Value) -> Option<&str> {
-    value.get(CLASS)?.as_str()
-}
-
-/// Whether a text is a class name by Java's conventions: packages, then a name with a capital; or an array's name.
-fn is_class(name: &str) -> bool {
-    let raw = raw(name);
-    let simple = raw.rsplit('.').next().unwrap_or_default();
-    ClassName::is_plausible(raw)
-        && (raw.starts_with('[') || simple.starts_with(|first: char| first.is_ascii_uppercase()))
-}
-
-/// The name of a class without type arguments: Jackson names the elements of an `EnumSet` in angle brackets.
-fn raw(name: &str) -> &str {
-    name.split('<').next().unwrap_or_default()
 }
 
 #[cfg(test)]

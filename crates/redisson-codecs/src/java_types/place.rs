@@ -21,10 +21,11 @@
 
 use serde_json::Value;
 
-use super::{CLASS, is_class, raw, text};
+use super::class_name::{CLASS, is_class, raw};
+use super::text;
 use crate::classes::Classes;
 
-/// What is known of the declared type of a place.
+/// The knowledge about the declared type of a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// The whole payload: its own class.
