@@ -61,7 +61,7 @@ pub(super) enum Signal {
     Reload,
 }
 
-/// What a signal leads to.
+/// The effect of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Request(Signal),
@@ -90,7 +90,7 @@ fn name(number: c_int) -> &'static str {
 /// The elements in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// Their number.
+    /// The number of elements.
     pub(super) elements: u64,
     /// The busy queues and sinks, shortened.
     pub(super) holders: String,
@@ -161,7 +161,7 @@ impl Signals {
 fn cut(number: c_int, count: Arc<OnceLock<Count>>) -> ! {
     let (sender, counted) = sync_channel(1);
     let counting = std::thread::Builder::new().name("count".to_owned()).spawn(move || {
-        // Ignore the error: nobody waits any more.
+        // Ignore the error: the receiver has timed out.
         let _ = sender.send(count.get().map_or_else(InFlight::default, |count| count()));
     });
     let left = counting.ok().and_then(|_| counted.recv_timeout(COUNT).ok());

@@ -36,7 +36,7 @@ pub enum LoggingError {
     Filter {
         /// The given filter.
         filter: String,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         problem: String,
     },
     /// Logging was started before in this process.

@@ -53,7 +53,7 @@ const WRONG: &[Wrong] = &[
 
 /// The lines of a file that have a refused form.
 fn wrong_in(source: &Source) -> Vec<String> {
-    // The clock of these tests stands still unless all tasks wait.
+    // On paused time the clock advances only when every task is idle.
     let paused = source.code.contains("start_paused") || source.file.starts_with("crates/pipeline/src/tests/");
     let refused = |wrong: &Wrong, line: &str| {
         (wrong.has)(line)

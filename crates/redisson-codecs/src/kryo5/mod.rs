@@ -112,7 +112,7 @@ enum Era {
     Today,
 }
 
-/// What was read that an earlier version writes in another way.
+/// The doubt about a payload: it has values that an earlier version writes differently.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Doubt {
     None,

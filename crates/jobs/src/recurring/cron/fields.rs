@@ -19,7 +19,7 @@ const FIELDS: [Field; 5] = [
 const DAY: usize = 2;
 const WEEKDAY: usize = 4;
 
-/// The five fields that a nickname stands for, or the expression.
+/// Expands a nickname such as `@daily` to its five fields; any other expression stays as it is.
 pub(super) fn spelled_out(expression: &str) -> &str {
     const NICKNAMES: [(&str, &str); 7] = [
         ("@yearly", "0 0 1 1 *"),
