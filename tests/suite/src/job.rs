@@ -37,7 +37,7 @@ impl Job {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let job = |name: &str, command: &str| Job {
             name: name.to_owned(),
-            place: Place { threads: 1, alone: false, rank: 0 },
+            place: Place { threads: 1, weight: 1, alone: false, rank: 0 },
             kind: Kind::Command(command.split(' ').map(str::to_owned).collect()),
         };
         let fuzz = "run --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz -- 15";

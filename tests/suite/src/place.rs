@@ -7,8 +7,10 @@ const FOR_EACH_PROCESSOR: usize = 6;
 /// The place of a test program in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The number of its tests that run at once, which is also its share of the capacity.
+    /// The number of its tests that run at once.
     pub threads: usize,
+    /// Its share of the capacity.
+    pub weight: usize,
     /// Whether nothing else runs beside it, because it counts what an element costs.
     pub alone: bool,
     /// Programs with a higher rank start first: the longest, so that none of them is left at the end.
@@ -23,15 +25,16 @@ pub fn capacity() -> usize {
 
 /// The place of the program of this target.
 pub fn of(target: &str) -> Place {
-    let place = |threads, rank| Place { threads, alone: false, rank };
+    // A test that waits for servers most of the time has the weight 1, one that computes or runs many processes more.
+    let place = |threads, weight, rank| Place { threads, weight, alone: false, rank };
     match target {
-        "guard" | "allocations" | "memory" => Place { threads: 4, alone: true, rank: 0 },
-        "it" => place(8, 3),
+        "guard" | "allocations" | "memory" => Place { alone: true, ..place(4, 4, 0) },
+        "it" => place(8, 8, 3),
         // Each of its tests runs several daemons and servers.
-        "chaos" => place(2, 2),
-        // The order of states of a model: one processor for a minute.
-        "explored" => place(2, 2),
-        "delaybridge_pipeline" => place(4, 1),
-        _ => place(4, 0),
+        "chaos" => place(2, 4, 2),
+        // It computes for a minute.
+        "explored" => place(2, 4, 2),
+        "delaybridge_pipeline" => place(2, 4, 1),
+        _ => place(4, 4, 0),
     }
 }

@@ -17,14 +17,14 @@ use crate::{load, report};
 /// The time without any event after which a program is ended: the longest test takes a third of it.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// Runs all jobs, those of a higher rank first, so that their threads together stay within the capacity.
+/// Runs all jobs, those of a higher rank first, so that their weights together stay within the capacity.
 pub fn side_by_side(mut jobs: Vec<Job>) -> Vec<Ran> {
     jobs.sort_by_key(|job| std::cmp::Reverse(job.place.rank));
     let room = Room { free: Mutex::new(place::capacity()), freed: Condvar::new() };
     thread::scope(|scope| {
         let mut running = Vec::new();
         for job in jobs {
-            let taken = room.take(job.place.threads);
+            let taken = room.take(job.place.weight);
             let room = &room;
             running.push(scope.spawn(move || {
                 let ran = run(&job);
@@ -44,16 +44,16 @@ struct Room {
 
 impl Room {
     /// Waits for room. A job that is larger than the machine takes all of it.
-    fn take(&self, threads: usize) -> usize {
-        let threads = threads.min(place::capacity());
+    fn take(&self, weight: usize) -> usize {
+        let weight = weight.min(place::capacity());
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free = self.freed.wait_while(free, |free| *free < threads).unwrap_or_else(PoisonError::into_inner);
-        *free -= threads;
-        threads
+        let mut free = self.freed.wait_while(free, |free| *free < weight).unwrap_or_else(PoisonError::into_inner);
+        *free -= weight;
+        weight
     }
 
-    fn give(&self, threads: usize) {
-        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += threads;
+    fn give(&self, weight: usize) {
+        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += weight;
         self.freed.notify_all();
     }
 }

@@ -25,7 +25,7 @@ fn program(name: &str, source: &str) -> Job {
     compiler.args(["--test", "--edition", "2024", "tests.rs", "-o", "tests"]).current_dir(&folder);
     assert!(compiler.status().unwrap().success());
     let program = Program { target: name.to_owned(), executable: folder.join("tests"), folder };
-    Job::test(&program, Place { threads: 2, alone: false, rank: 0 })
+    Job::test(&program, Place { threads: 2, weight: 2, alone: false, rank: 0 })
 }
 
 /// Passes when it runs a second time.
@@ -71,7 +71,7 @@ fn a_program_that_ends_early_is_red_and_names_the_test() {
 #[test]
 fn programs_wait_for_room_and_all_of_them_run() {
     let job = program("many", "#[test] fn passes() {} #[test] #[ignore] fn waits() {}");
-    let large = Job { place: Place { threads: 1_000, ..job.place }, ..job.clone() };
+    let large = Job { place: Place { weight: 1_000, ..job.place }, ..job.clone() };
     let results = side_by_side(vec![job.clone(), large, job]);
     assert_eq!(results.len(), 3);
     for ran in &results {
