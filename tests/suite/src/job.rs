@@ -80,13 +80,12 @@ fn ended_with_us(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The folder of Rust's shared libraries, which the tests of a crate of macros need, before what the variable has.
+/// The folder of Rust's shared libraries, which the tests of a crate of macros need.
 fn library_path() -> PathBuf {
     static PATH: std::sync::LazyLock<PathBuf> = std::sync::LazyLock::new(|| {
         let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
-        let output = Command::new(rustc).args(["--print", "sysroot"]).output();
-        let root = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-        PathBuf::from(root).join("lib")
+        let output = Command::new(rustc).args(["--print", "target-libdir"]).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().into()).unwrap_or_default()
     });
     PATH.clone()
 }

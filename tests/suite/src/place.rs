@@ -2,7 +2,7 @@
 
 /// The capacity that test programs share, for each processor. Tests wait for servers, due times and leases most of the
 /// time, so that one thread for each processor would leave the processors idle.
-const FOR_EACH_PROCESSOR: usize = 6;
+const FOR_EACH_PROCESSOR: usize = 8;
 
 /// The place of a test program in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Place {
 /// The capacity of this machine.
 pub fn capacity() -> usize {
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
-    (processors * FOR_EACH_PROCESSOR).max(12)
+    (processors * FOR_EACH_PROCESSOR).max(16)
 }
 
 /// The place of the program of this target.
@@ -29,12 +29,15 @@ pub fn of(target: &str) -> Place {
     let place = |threads, weight, rank| Place { threads, weight, alone: false, rank };
     match target {
         "guard" | "allocations" | "memory" => Place { alone: true, ..place(4, 4, 0) },
-        "it" => place(8, 8, 3),
+        "it" => place(8, 8, 4),
+        // Its clusters are two processes of Java each.
+        "delaybridge_sink_rocketmq" => place(4, 4, 3),
+        "delaybridge_sink_kafka" | "delaybridge_sink_amqp" | "delaybridge_sink_amqp1" => place(4, 4, 2),
         // Each of its tests runs several daemons and servers.
-        "chaos" => place(2, 4, 2),
-        // It computes for a minute.
-        "explored" => place(2, 4, 2),
-        "delaybridge_pipeline" => place(2, 4, 1),
+        "chaos" => place(2, 4, 1),
+        "delaybridge_source" => place(4, 4, 1),
+        // They compute for half a minute.
+        "explored" | "delaybridge_pipeline" => place(2, 4, 1),
         _ => place(4, 4, 0),
     }
 }
