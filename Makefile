@@ -24,7 +24,8 @@ build: ## the release binary, target/release/delaybridge
 	@scripts/setup.sh build
 	$(CARGO) build --release --locked
 
-check: setup ## formatting, lints, and the dependency rules if cargo-deny is there
+check: ## formatting, lints, and the dependency rules if cargo-deny is there
+	@scripts/setup.sh build lints
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@if command -v cargo-deny >/dev/null && [ -e deny.toml ]; then \
@@ -33,7 +34,9 @@ check: setup ## formatting, lints, and the dependency rules if cargo-deny is the
 		echo "check: cargo-deny is not installed, the rules in deny.toml were not looked at"; \
 	fi
 
-test: check ## check, then all tests against real servers; STRICT=1 runs no failed test once more
+test: ## check, then all tests against real servers; STRICT=1 runs no failed test once more
+	@scripts/setup.sh build lints
+	@scripts/setup.sh & $(MAKE) --no-print-directory check; checked=$$?; wait $$! && exit $$checked # one downloads, one compiles
 	CARGO="$(CARGO)" scripts/test.sh $(if $(STRICT),--strict)
 
 # No part of `make test`: Debian 12 has an older Go, and Maven is much to install.

@@ -20,7 +20,8 @@
 #   workflow    what validates the forge's workflow
 #   clients     clients of the job queue: what makes them of the OpenAPI document, in Python and in Go; and one of lmstfy;
 #               asynq and BullMQ, which keep pools of jobs; what the tests of our clients for Python and Node.js import
-#   test        all of these, valgrind and the lints (the default)
+#   lints       what formats and lints the code
+#   test        all of these, and valgrind (the default)
 #   image       what `make image-test` runs; no part of test
 #   release     what packs a release; no part of test
 #   arm64       what builds and packs it for 64-bit ARM; no part of test
@@ -73,8 +74,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | servers | kafka | rabbitmq | artemis | nats | rocketmq | aws | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | arm64 | musl | bench) ;;
-  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, artemis, nats, rocketmq, aws, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release, arm64, musl and bench are known" ;;
+  build | redis | servers | kafka | rabbitmq | artemis | nats | rocketmq | aws | redisson | prometheus | kubernetes | browser | workflow | clients | lints | test | image | release | arm64 | musl | bench) ;;
+  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, artemis, nats, rocketmq, aws, redisson, prometheus, kubernetes, browser, workflow, clients, lints, test, image, release, arm64, musl and bench are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -269,6 +270,8 @@ if wanted test; then
   # What the pages about the job queue use.
   need curl curl
   need jq jq
+fi
+if wanted lints; then
   # rustup's minimal profile leaves these two out.
   for component in rustfmt clippy; do
     if ! "cargo-${component/rustfmt/fmt}" --version >/dev/null 2>&1; then
