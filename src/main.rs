@@ -85,8 +85,7 @@ fn started(runtime: std::io::Result<Runtime>) -> Result<Runtime, Failed> {
 /// Prints the error. The message is empty if the output is closed.
 fn report(failed: &Failed) -> u8 {
     if !failed.message.is_empty() {
-        // Ignore the error: standard error is closed, and there is no other output.
-        let _ = writeln!(std::io::stderr(), "error: {}", failed.message);
+        telemetry::logging::write_error(&failed.message);
     }
     failed.code
 }

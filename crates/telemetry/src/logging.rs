@@ -1,12 +1,15 @@
-//! The output of log lines: text for people, JSON for machines, always on standard error.
+//! The output of log lines: text for people, JSON for machines, always on standard error. The journal of systemd gets the level of
+//! each line too.
 //!
 //! Standard output belongs to the sink stdout. It does not depend on what is logged.
 
 mod filter;
+mod journal;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use tracing_subscriber::fmt;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -50,14 +53,25 @@ pub fn init(format: Format, filter: Option<&str>) -> Result<(), LoggingError> {
     let text = filter.or(from_env.as_deref()).unwrap_or_default();
     let filter = filter::parse(text).map_err(|problem| LoggingError::Filter { filter: text.to_owned(), problem })?;
     let terminal = std::io::stderr().is_terminal();
+    let writer =
+        if journal::is_stderr() { BoxMakeWriter::new(journal::Journal) } else { BoxMakeWriter::new(std::io::stderr) };
     let base = tracing_subscriber::registry().with(filter);
     let started = if json(format, terminal) {
         // Fields at the top level, where log collectors index them by default.
-        base.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
+        base.with(fmt::layer().json().flatten_event(true).with_writer(writer)).try_init()
     } else {
-        base.with(fmt::layer().with_ansi(terminal).with_writer(std::io::stderr)).try_init()
+        base.with(fmt::layer().with_ansi(terminal).with_writer(writer)).try_init()
     };
     started.map_err(|_| LoggingError::Twice)
+}
+
+/// Writes the reason why the process ends to standard error, where there may be no logger: with its level in front of each line if
+/// that is the journal.
+pub fn write_error(message: &str) {
+    let front = if journal::is_stderr() { journal::priority(tracing::Level::ERROR) } else { "" };
+    let text: String = format!("error: {message}").lines().map(|line| format!("{front}{line}\n")).collect();
+    // Ignore the error: standard error is closed, and there is no other output.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 fn json(format: Format, terminal: bool) -> bool {

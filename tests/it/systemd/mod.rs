@@ -1,4 +1,5 @@
 //! The daemon with systemd: its notifications, and the files of `deploy/systemd`.
 
+mod journal;
 mod notify;
 mod unit;
