@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::resting::Resting;
 use super::tasks::named;
 use delaybridge_core::clock::Instant;
-use delaybridge_jobs::{Aged, Dispenser, Fired, JobOperation, JobQueue, SCRIPTS, Tick, Topic, WAKE};
+use delaybridge_jobs::{Aged, Dispenser, Fired, JobOperation, JobQueue, RecurringName, SCRIPTS, Tick, Topic, WAKE};
 use delaybridge_link::{Redis, Subscriber};
 use delaybridge_model::Config;
 use delaybridge_pipeline::process::Process;
@@ -61,7 +61,16 @@ pub(super) fn start(
         let events = events.clone();
         move |topic: &Topic, operation, jobs| events.did(topic.as_str(), action(operation), jobs)
     };
-    let queue = JobQueue::new(redis, settings, &SCRIPTS).observed_by(observer).counted_by(counter);
+    let firing_counter = {
+        let events = events.clone();
+        move |topic: &Topic, name: &RecurringName, added, skipped| {
+            events.fired(topic.as_str(), name.as_str(), added, skipped)
+        }
+    };
+    let queue = JobQueue::new(redis, settings, &SCRIPTS)
+        .observed_by(observer)
+        .counted_by(counter)
+        .firings_counted_by(firing_counter);
     let (subscriber, heard) = Subscriber::start(redis.locator(), vec![WAKE.into()]);
     let (dispenser, dispensing) = Dispenser::new(queue.clone());
     let heartbeat = process.events.status().heartbeat("job clock", stuck);
@@ -221,7 +230,7 @@ async fn look(queue: &JobQueue, topic: &Topic, events: &JobEvents) -> Result<Tic
     }
     if tick.next_firing.is_some_and(|firing| firing.is_zero()) {
         // The topic is looked at all the same: its firing stays due.
-        if let Err(problem) = fire(queue, topic, events).await {
+        if let Err(problem) = fire(queue, topic).await {
             events.look_failed(topic.as_str(), &problem);
         }
     }
@@ -229,7 +238,7 @@ async fn look(queue: &JobQueue, topic: &Topic, events: &JobEvents) -> Result<Tic
 }
 
 /// Fires the recurring jobs of a topic that are due. One that cannot be fired does not keep the others from it.
-async fn fire(queue: &JobQueue, topic: &Topic, events: &JobEvents) -> Result<(), String> {
+async fn fire(queue: &JobQueue, topic: &Topic) -> Result<(), String> {
     let due = queue.due_recurring(topic).await.map_err(|error| format!("read the recurring jobs: {error}"))?;
     let mut problem = match due.unreadable {
         0 => None,
@@ -237,10 +246,11 @@ async fn fire(queue: &JobQueue, topic: &Topic, events: &JobEvents) -> Result<(),
     };
     for firing in due.firings {
         match queue.fire(topic, &firing).await {
-            Ok(Fired::Done { added, skipped }) => {
-                events.fired(topic.as_str(), firing.name.as_str(), added, skipped);
+            Ok(Fired::Done { left: 0, .. } | Fired::Elsewhere) => {}
+            Ok(Fired::Done { left, .. }) => {
+                problem =
+                    Some(format!("fire the recurring job {}: the topic is full; {left} firings stay due", firing.name));
             }
-            Ok(Fired::Elsewhere) => {}
             Err(error) => problem = Some(format!("fire the recurring job {}: {error}; it stays due", firing.name)),
         }
     }

@@ -13,7 +13,7 @@ use super::error::JobError;
 use super::job::Added;
 use super::job::{Aged, JobOperation};
 use super::keys::{Keys, TOPICS};
-use super::name::{LocalId, Token, Topic};
+use super::name::{LocalId, RecurringName, Token, Topic};
 use super::scripts::Scripts;
 use super::settings::JobSettings;
 use super::together::Together;
@@ -27,6 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 type Observer = Box<dyn Fn(&Topic, &Aged) + Send + Sync>;
 type Counter = Box<dyn Fn(&Topic, JobOperation, u64) + Send + Sync>;
+type FiringCounter = Box<dyn Fn(&Topic, &RecurringName, u64, u64) + Send + Sync>;
 
 /// The job queue. Clones share everything. Each call is one script, or one command, and is sent at most once; its
 /// documentation says what repeating it does. Dropping a call abandons its reply: it may have run.
@@ -50,6 +51,8 @@ pub(super) struct Shared {
     observer: OnceLock<Observer>,
     /// Called with the numbers of jobs that an operation was done with.
     counter: OnceLock<Counter>,
+    /// Called with the numbers of firings of a recurring job with and without a job.
+    firing_counter: OnceLock<FiringCounter>,
     /// Batches of single jobs that are added at the same time.
     pub(super) adds: Arc<Together<(LocalId, Vec<Bytes>), Added>>,
     /// Batches of jobs that are finished at the same time.
@@ -72,6 +75,7 @@ impl JobQueue {
             last_id: Mutex::new((0, 0)),
             observer: OnceLock::new(),
             counter: OnceLock::new(),
+            firing_counter: OnceLock::new(),
             adds: Together::new(),
             finishes: Together::new(),
             stirred: Mutex::default(),
@@ -101,6 +105,24 @@ impl JobQueue {
     pub(super) fn counted(&self, topic: &Topic, operation: JobOperation, jobs: u64) {
         if let Some(counter) = self.shared.counter.get().filter(|_| jobs > 0) {
             counter(topic, operation, jobs);
+        }
+    }
+
+    /// Sets the counter of firings, which gets the numbers of those of a recurring job for which a job was added, and that were
+    /// skipped. Only the first counter is kept.
+    #[must_use]
+    pub fn firings_counted_by(
+        self,
+        counter: impl Fn(&Topic, &RecurringName, u64, u64) + Send + Sync + 'static,
+    ) -> JobQueue {
+        // As for the observer.
+        let _ = self.shared.firing_counter.set(Box::new(counter));
+        self
+    }
+
+    pub(super) fn fired(&self, topic: &Topic, name: &RecurringName, added: u64, skipped: u64) {
+        if let Some(counter) = self.shared.firing_counter.get() {
+            counter(topic, name, added, skipped);
         }
     }
 

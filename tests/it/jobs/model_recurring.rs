@@ -43,7 +43,8 @@ pub struct Decision {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FireVerdict {
-    Done(u64, u64),
+    /// The numbers of jobs, of skipped firings, and of those that stay due because there is no room.
+    Done(u64, u64, u64),
     Elsewhere,
     Full,
 }
@@ -56,6 +57,19 @@ impl Definition {
 }
 
 impl Model {
+    /// Fires what is due before a recurring job is changed. What has no room is dropped by the change.
+    fn fire_before_change(&mut self, name: &str) {
+        if let Some(decision) = self.decisions().into_iter().find(|decision| decision.name == name) {
+            self.fire(&decision);
+        }
+    }
+
+    /// Removes a recurring job; returns whether there was one.
+    pub fn delete_recurring(&mut self, name: &str) -> bool {
+        self.fire_before_change(name);
+        self.recurring.remove(name).is_some()
+    }
+
     /// Adds or changes a recurring job; returns whether there was none, whether anything was changed, and the next firing.
     pub fn set_recurring(&mut self, name: &str, definition: Definition) -> (bool, bool, Option<i64>) {
         let next = definition.after(self.now);
@@ -64,6 +78,8 @@ impl Model {
             return (false, false, old.next);
         }
         let created = old.is_none();
+        self.fire_before_change(name);
+        let old = self.recurring.get(name);
         let next = Some(next).filter(|_| old.is_none_or(|old| old.next.is_some()));
         self.generations += 1;
         let generation = self.generations;
@@ -74,6 +90,9 @@ impl Model {
     /// Pauses or resumes a recurring job; returns whether that changed anything, or `None` if there is none.
     pub fn switch_recurring(&mut self, name: &str, paused: bool) -> Option<bool> {
         let now = self.now;
+        if paused {
+            self.fire_before_change(name);
+        }
         let recurring = self.recurring.get_mut(name)?;
         let changed = recurring.next.is_some() == paused;
         if changed {
@@ -123,12 +142,16 @@ impl Model {
             format!("{}:{}", decision.name, humantime::format_rfc3339_seconds(at))
         };
         let is_new = |id: &String| !self.jobs.contains_key(id) && self.gone.get(id).is_none_or(|until| *until <= now);
-        let new: Vec<(String, i64)> =
+        let mut new: Vec<(String, i64)> =
             decision.fires.iter().map(|at| (id(*at), *at)).filter(|(id, _)| is_new(id)).collect();
         let held = self.jobs.values().filter(|job| !matches!(job.place, Place::Dead(_))).count();
-        if !new.is_empty() && held + new.len() > self.max_jobs {
+        let room = self.max_jobs.saturating_sub(held);
+        if !new.is_empty() && room == 0 {
             return FireVerdict::Full;
         }
+        // The earliest ones are added; the first of the others is due next.
+        let left = new.split_off(room.min(new.len()));
+        let next = left.first().map_or(decision.next, |(_, at)| *at);
         let count = new.len() as u64;
         let ttl = definition.ttl.unwrap_or(0);
         let expires = if ttl > 0 { now + ttl } else { 0 };
@@ -152,8 +175,8 @@ impl Model {
             self.added += 1;
         }
         if let Some(recurring) = self.recurring.get_mut(&decision.name) {
-            recurring.next = Some(decision.next);
+            recurring.next = Some(next);
         }
-        FireVerdict::Done(count, decision.skipped)
+        FireVerdict::Done(count, decision.skipped, left.len() as u64)
     }
 }

@@ -227,13 +227,30 @@ const BUGS: &[(&str, &[Patch])] = &[
         "a firing is fired twice",
         &[("recurring_fire", "math.max(math.ceil(tonumber(next_ms)), -2 ^ 63) ~= firing or ", "")],
     ),
-    ("a firing comes again", &[("recurring_fire", "else call('ZADD', FIRINGS, ARGV[9], name) end", "end")]),
+    ("a firing comes again", &[("recurring_fire", "else call('ZADD', FIRINGS, after, name) end", "end")]),
     ("a firing is early", &[("recurring_fire", " or firing > now then", " then")]),
     (
         "a firing is due when it is late",
         &[("recurring_fire", "wait_until(ids[i], tonumber(dues[i]), priority)", "wait_until(ids[i], now, priority)")],
     ),
-    ("a full topic takes a firing", &[("recurring_fire", "+ #ids > most", "> most")]),
+    ("a full topic takes a firing", &[("recurring_fire", "if room <= 0 then", "if room < 0 then")]),
+    (
+        "a topic takes more firings than it has room for",
+        &[("recurring_fire", "count = math.min(count, room)", "count = count")],
+    ),
+    ("a firing without room is lost", &[("recurring_fire", "dues[count + 1] or ARGV[9]", "ARGV[9]")]),
+    (
+        "a change loses a firing that is due",
+        &[(
+            "recurring_set",
+            "if head and paused == 0 and is_due(next_ms, now) and ARGV[8] ~= '1' then",
+            "if false then",
+        )],
+    ),
+    (
+        "a pause loses a firing that is due",
+        &[("recurring_switch", "if what ~= 'r' and head", "if what == 'd' and head")],
+    ),
     (
         "a firing leaves its job without a time to live",
         &[("recurring_fire", "if expires > 0 then call('ZADD', EXPIRY", "if false then call('ZADD', EXPIRY")],

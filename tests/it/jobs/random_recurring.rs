@@ -76,7 +76,7 @@ impl History<'_> {
         let result = self.client().delete_recurring(&topic(), &named(name)).await;
         let Some(result) = self.answered(result) else { return };
         self.note(format!("delete {name} -> {result:?}"));
-        assert_eq!(result.is_ok(), self.model.recurring.remove(name).is_some(), "{:?}", self.trace);
+        assert_eq!(result.is_ok(), self.model.delete_recurring(name), "{:?}", self.trace);
     }
 
     /// Sets the clock to a firing, or to right before it.
@@ -123,7 +123,7 @@ impl History<'_> {
         let Some(result) = self.answered(result) else { return };
         self.note(format!("fire {decision:?} -> {result:?}"));
         let got = match result {
-            Ok(Fired::Done { added, skipped }) => FireVerdict::Done(added, skipped),
+            Ok(Fired::Done { added, skipped, left }) => FireVerdict::Done(added, skipped, left),
             Ok(Fired::Elsewhere) => FireVerdict::Elsewhere,
             Err(JobError::Full { .. }) => FireVerdict::Full,
             Err(error) => panic!("{error}"),

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use delaybridge_jobs::{CronSchedule, Fired, MissedFirings, Patch, Recurring, RecurringName, Scripts};
+use delaybridge_jobs::{CronSchedule, Fired, MissedFirings, NewJob, Patch, Recurring, RecurringName, Scripts};
 use delaybridge_link::Clock;
 use redis::AsyncCommands;
 use serde_json::Value;
 
 use super::random::settings;
-use super::rig::{Rig, topic};
+use super::rig::{Rig, key, on_test_clock, topic};
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::ports::free_port;
-use crate::harness::{Daemon, RedisServer, eventually};
+use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const FIRINGS: &str = "delaybridge:jobs:firings:{reports}";
@@ -182,4 +182,52 @@ async fn an_old_decision_does_nothing_and_a_finished_firing_is_not_added_again()
     assert!(with_a_clock_that_is_set_back(&mut rig, &[revision]).await.0);
     let remembered = ("recurring_fire", " and not (remembered and tonumber(remembered) > now)", "");
     assert_eq!(with_a_clock_that_is_set_back(&mut rig, &[remembered]).await.1, [1, 1]);
+}
+
+fn minutely() -> Recurring {
+    let schedule = CronSchedule::new("* * * * *", "UTC").expect("a schedule");
+    let (missed, content_type) = (MissedFirings::Once, String::new());
+    Recurring { schedule, missed, ttr: None, tries: None, ttl: None, priority: 0, content_type }
+}
+
+/// Whoever pauses or removes a recurring job wants that although its firing cannot be fired: no room in Redis, or a rule that this
+/// version cannot read.
+#[tokio::test]
+async fn what_cannot_be_fired_can_be_paused_changed_and_removed() {
+    const NOW: i64 = 1_800_000_000_000;
+    let options = ServerOptions::default().max_memory("4mb").line("maxmemory-policy", "noeviction");
+    let mut rig = Rig::start_with(options).await;
+    let mut settings = settings();
+    settings.defaults.max_jobs = None;
+    let jobs = rig.queue(settings, on_test_clock());
+    let names: Vec<RecurringName> = ["a", "b", "c"].map(|name| name.parse().expect("a name")).into();
+
+    rig.begin(NOW).await;
+    for name in &names {
+        jobs.set_recurring(&topic(), name, &minutely(), &"x".into()).await.expect("set");
+        let definition: Vec<u8> = rig.redis.hget(key("recurring"), name.as_str()).await.expect("the definition");
+        let zone = definition.strip_suffix(b"UTC").expect("the zone comes last");
+        let _: () =
+            rig.redis.hset(key("recurring"), name.as_str(), [zone, b"XTC"].concat()).await.expect("another zone");
+    }
+    rig.set_clock(NOW + 2 * MINUTE).await;
+    assert_eq!(jobs.due_recurring(&topic()).await.expect("due").unreadable, 3);
+    assert!(jobs.pause_recurring(&topic(), &names[0]).await.expect("pause"));
+    assert!(jobs.set_recurring(&topic(), &names[1], &minutely(), &"y".into()).await.expect("set").changed);
+    jobs.delete_recurring(&topic(), &names[2]).await.expect("delete");
+
+    rig.begin(NOW).await;
+    for name in &names {
+        jobs.set_recurring(&topic(), name, &minutely(), &"x".into()).await.expect("set");
+    }
+    let body = |_| NewJob::new(vec![b'x'; 1000]);
+    let full = loop {
+        if let Err(error) = jobs.add(&topic(), (0..50).map(body).collect()).await {
+            break error;
+        }
+    };
+    assert!(full.to_string().contains("OOM"), "{full}");
+    rig.set_clock(NOW + 2 * MINUTE).await;
+    assert!(jobs.pause_recurring(&topic(), &names[0]).await.expect("pause"));
+    jobs.delete_recurring(&topic(), &names[2]).await.expect("delete");
 }

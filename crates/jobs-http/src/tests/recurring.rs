@@ -96,7 +96,7 @@ async fn the_job_of_a_firing_is_handed_out_with_its_body_and_its_own_settings() 
     let past = (next_ms - 60_000).to_string();
     world.redis.command(&["ZADD", "delaybridge:jobs:firings:{reports}", &past, "nightly"]).await;
     let due = world.queue.due_recurring(&topic).await.unwrap().firings.remove(0);
-    assert_eq!(world.queue.fire(&topic, &due).await.unwrap(), Fired::Done { added: 1, skipped: 0 });
+    assert_eq!(world.queue.fire(&topic, &due).await.unwrap(), Fired::Done { added: 1, skipped: 0, left: 0 });
     assert_eq!(world.queue.fire(&topic, &due).await.unwrap(), Fired::Elsewhere);
     let job = world.ask("POST", "/v1/topics/reports/pop", "").await.json()["jobs"][0].clone();
     assert_eq!((&job["body"], &job["content_type"]), (&json!("{\"n\":1}"), &json!("application/json")));

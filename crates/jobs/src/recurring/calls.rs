@@ -9,7 +9,10 @@ use crate::error::JobError;
 use crate::name::{RecurringName, Topic};
 use crate::queue::{JobQueue, number, text};
 use crate::settings::{MAX_DELAY, MAX_TRIES, check_ttr};
-use delaybridge_link::{BadReply, Fields};
+use delaybridge_link::{BadReply, Fields, Script};
+
+/// Maximum number of firings that are fired before a change: others become due only if time passes.
+const MAX_ROUNDS: usize = 5;
 
 /// The outcome of setting a recurring job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +62,8 @@ pub(super) struct ListedRecurring {
 }
 
 impl JobQueue {
-    /// Adds a recurring job, or changes the one of this name. A pause stays. A second call finds it as wanted, and its next
-    /// firing stays too.
+    /// Adds a recurring job, or changes the one of this name. A firing that is due is fired first. A pause stays. A second call
+    /// finds it as wanted, and its next firing stays too.
     ///
     /// # Errors
     ///
@@ -91,10 +94,8 @@ impl JobQueue {
             // Exact in a script.
             number(fastrand::u64(1..1 << 53)),
         ];
-        let reply = self.run_on_all(&self.shared.scripts.recurring_set, topic, &args).await?;
-        let mut fields = Fields::of("jobs_recurring_set", reply)?;
-        let letter = fields.text()?;
-        self.observe(&mut fields)?;
+        let (letter, mut fields) =
+            self.change_recurring(&self.shared.scripts.recurring_set, "jobs_recurring_set", topic, name, &args).await?;
         let (created, changed) = match letter.as_str() {
             "y" => (true, true),
             "c" => (false, true),
@@ -113,6 +114,34 @@ impl JobQueue {
             self.enter(topic, true).await?;
         }
         Ok(SetRecurring { created, changed, next_ms })
+    }
+
+    /// Runs a script that changes a recurring job, and that refuses while a firing is due, until it has been fired. A firing that
+    /// cannot be fired is dropped by the change, and counts as skipped. Returns the letter of the reply, and what is
+    /// behind it.
+    async fn change_recurring(
+        &self,
+        script: &Script,
+        what: &'static str,
+        topic: &Topic,
+        name: &RecurringName,
+        args: &[Bytes],
+    ) -> Result<(String, Fields), JobError> {
+        let mut dropped = 0;
+        for _ in 0..MAX_ROUNDS {
+            let args = [args, &[text(if dropped > 0 { "1" } else { "" })]].concat();
+            let mut fields = Fields::of(what, self.run_on_all(script, topic, &args).await?)?;
+            let letter = fields.text()?;
+            self.observe(&mut fields)?;
+            if letter != "f" {
+                if matches!(letter.as_str(), "y" | "c") {
+                    self.fired(topic, name, 0, dropped);
+                }
+                return Ok((letter, fields));
+            }
+            dropped = self.fire_before_change(topic, name).await?;
+        }
+        Err(CHANGED)
     }
 
     async fn check_recurring(&self, topic: &Topic, recurring: &Recurring, body: &Bytes) -> Result<(), JobError> {
@@ -134,7 +163,7 @@ impl JobQueue {
         }
     }
 
-    /// Pauses a recurring job; returns whether it was not. A second call finds it paused.
+    /// Pauses a recurring job; returns whether it was not. A firing that is due is fired first. A second call finds it paused.
     ///
     /// # Errors
     ///
@@ -159,7 +188,7 @@ impl JobQueue {
         self.switch(topic, name, RecurringSwitch::Resume { revision: state.revision, next_ms }).await
     }
 
-    /// Removes a recurring job. Jobs that it has added stay.
+    /// Removes a recurring job. A firing that is due is fired first. Jobs that it has added stay.
     ///
     /// # Errors
     ///
@@ -169,25 +198,22 @@ impl JobQueue {
     }
 
     async fn switch(&self, topic: &Topic, name: &RecurringName, switch: RecurringSwitch) -> Result<bool, JobError> {
-        let mut args = vec![text(topic.as_str()), text(name.as_str())];
-        match switch {
-            RecurringSwitch::Pause => args.push(text("p")),
-            RecurringSwitch::Resume { revision, next_ms } => {
-                args.extend([text("r"), number(revision), number(next_ms)])
-            }
-            RecurringSwitch::Remove => args.push(text("d")),
-        }
-        let reply = self.run_on_all(&self.shared.scripts.recurring_switch, topic, &args).await?;
-        let mut fields = Fields::of("jobs_recurring_switch", reply)?;
-        let letter = fields.text()?;
-        self.observe(&mut fields)?;
+        let [word, revision, next_ms] = match switch {
+            RecurringSwitch::Pause => [text("p"), text(""), text("")],
+            RecurringSwitch::Resume { revision, next_ms } => [text("r"), number(revision), number(next_ms)],
+            RecurringSwitch::Remove => [text("d"), text(""), text("")],
+        };
+        let args = [text(topic.as_str()), text(name.as_str()), word, revision, next_ms];
+        let (letter, _) = self
+            .change_recurring(&self.shared.scripts.recurring_switch, "jobs_recurring_switch", topic, name, &args)
+            .await?;
         match letter.as_str() {
             "y" => Ok(true),
             "s" => Ok(false),
             "n" => Err(JobError::NoRecurring),
             "u" => Err(UNREADABLE),
-            "c" => Err(JobError::Fixed("the recurring job was changed at the same moment: try again")),
-            _ => Err(BadReply { script: "jobs_recurring_switch", expected: "y, s, n, u or c" }.into()),
+            "c" => Err(CHANGED),
+            _ => Err(BadReply { script: "jobs_recurring_switch", expected: "y, s, n, u, c or f" }.into()),
         }
     }
 
@@ -265,5 +291,6 @@ impl JobQueue {
     }
 }
 
+const CHANGED: JobError = JobError::Fixed("the recurring job was changed at the same moment: try again");
 const UNREADABLE: JobError =
     JobError::Fixed("another version wrote the recurring job of this name: use that version, or delete it");

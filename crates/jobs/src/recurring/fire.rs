@@ -1,8 +1,8 @@
 //! Firing recurring jobs.
 
-use super::MAX_RECURRING;
 use super::calls::{ListedRecurring, RecurringSelection};
 use super::plan::{FiringPlan, plan};
+use super::{MAX_RECURRING, RecurringState};
 use crate::error::JobError;
 use crate::job::JobOperation;
 use crate::name::{RecurringName, Topic};
@@ -44,6 +44,8 @@ pub enum Fired {
         added: u64,
         /// Number of firings that were missed, and for which no job was added.
         skipped: u64,
+        /// Number of firings for which the topic had no room. They stay due.
+        left: u64,
     },
     /// Another daemon has fired it, or it was changed, paused or removed meanwhile. Nothing was done.
     Elsewhere,
@@ -66,15 +68,9 @@ impl JobQueue {
             for state in recurring {
                 // After days without a daemon a plan takes milliseconds, and there may be many.
                 tokio::task::yield_now().await;
-                match (state.definition, state.next_ms) {
-                    (Some(definition), Some(due_ms)) => due.firings.push(PlannedFiring {
-                        plan: plan(&definition.schedule, definition.missed, due_ms, now_ms),
-                        name: state.name,
-                        due_ms,
-                        revision: state.revision,
-                        priority: definition.priority,
-                    }),
-                    _ => due.unreadable += 1,
+                match planned(state, now_ms) {
+                    Some(firing) => due.firings.push(firing),
+                    None => due.unreadable += 1,
                 }
             }
             if rows < PAGE {
@@ -84,11 +80,12 @@ impl JobQueue {
         Ok(due)
     }
 
-    /// Fires a recurring job as it was decided. A second call, from this daemon or another one, does nothing.
+    /// Fires a recurring job as it was decided: adds as many jobs as the topic has room for. A second call, from this daemon or
+    /// another one, does nothing.
     ///
     /// # Errors
     ///
-    /// With [`JobError::Full`] nothing was done, and the firing stays due.
+    /// With [`JobError::Full`] there is no room at all: nothing was done, and the firing stays due.
     pub async fn fire(&self, topic: &Topic, firing: &PlannedFiring) -> Result<Fired, JobError> {
         let PlannedFiring { name, due_ms, revision, priority, plan } = firing;
         let settings = self.settings().of(topic);
@@ -104,18 +101,49 @@ impl JobQueue {
         let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
         match word.as_str() {
             "y" => {
-                let added = count()?;
+                let (added, left) = (count()?, count()?);
                 if added > 0 {
                     self.counted(topic, JobOperation::Added, added);
                     self.tell(topic);
                 }
-                Ok(Fired::Done { added, skipped: plan.skipped })
+                self.fired(topic, name, added, plan.skipped);
+                Ok(Fired::Done { added, skipped: plan.skipped, left })
             }
             "n" => Ok(Fired::Elsewhere),
             "full" => Err(JobError::Full { topic: topic.clone(), limit: count()? }),
             _ => Err(BadReply { script: "jobs_recurring_fire", expected: "y, n or full" }.into()),
         }
     }
+
+    /// Fires a recurring job if it is due, before it is changed. Returns the number of firings that cannot be fired: the topic or
+    /// Redis has no room, or this version cannot read the rule. A person who pauses or removes it wants that all the same.
+    pub(super) async fn fire_before_change(&self, topic: &Topic, name: &RecurringName) -> Result<u64, JobError> {
+        let ListedRecurring { now_ms, mut recurring, .. } =
+            self.list_recurring(topic, RecurringSelection::One(name), 1).await?;
+        let due = recurring.pop().filter(|state| state.next_ms.is_some_and(|next_ms| next_ms <= now_ms));
+        let Some(state) = due else { return Ok(0) };
+        let Some(firing) = planned(state, now_ms) else { return Ok(1) };
+        let all = firing.plan.fires.len() as u64 + firing.plan.skipped;
+        match self.fire(topic, &firing).await {
+            Ok(Fired::Done { left, .. }) => Ok(left),
+            Ok(Fired::Elsewhere) => Ok(0),
+            Err(JobError::Full { .. }) => Ok(all),
+            Err(JobError::Unavailable(error)) if error.code() == Some("OOM") => Ok(all),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The firing of a recurring job that this version can read, as it is decided now.
+fn planned(state: RecurringState, now_ms: i64) -> Option<PlannedFiring> {
+    let (definition, due_ms) = (state.definition?, state.next_ms?);
+    Some(PlannedFiring {
+        plan: plan(&definition.schedule, definition.missed, due_ms, now_ms),
+        name: state.name,
+        due_ms,
+        revision: state.revision,
+        priority: definition.priority,
+    })
 }
 
 /// The id of the job of a firing, behind its topic: `NAME:2027-01-31T09:00:00Z`.

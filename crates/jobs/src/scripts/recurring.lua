@@ -7,3 +7,8 @@ local function definition(name)
   local _, revision, paused = struct.unpack('<BI8B', text)
   return {revision = revision, paused = paused, tail = string.sub(text, 11)}
 end
+
+-- Whether the next firing of a recurring job is due.
+local function is_due(next_ms, now)
+  return next_ms and tonumber(next_ms) <= now
+end

@@ -1,9 +1,9 @@
 -- Pauses, resumes or removes a recurring job.
 --
 -- ARGV 1 name of the topic, 2 name, 3 'p' pause, 'r' resume, 'd' remove, 4 to resume: the revision that was read, 5 its next
---      firing (ms)
+--      firing (ms), 6 '1' to drop a firing that is due
 -- Returns {letter, now}: y done, s it was so already, n there is none, u another version wrote it and only remove is possible,
---      c it was changed after it was read; only y has changed something.
+--      c it was changed after it was read, f a firing is due, and has to be fired first; only y has changed something.
 --
 -- Repeated: it is as wanted, and the second run returns s, or n after remove. Firings during the pause are not made up for.
 
@@ -16,6 +16,10 @@ if wrong then return wrong end
 
 local name, what, head = ARGV[2], ARGV[3], definition(ARGV[2])
 if head == nil then return {'n', now} end
+-- What another version wrote cannot be fired here, and is removed all the same.
+if what ~= 'r' and head and head.paused == 0 and is_due(call('ZSCORE', FIRINGS, name), now) and ARGV[6] ~= '1' then
+  return {'f', now}
+end
 if what == 'd' then
   call('ZREM', FIRINGS, name)
   call('HDEL', RECURRING, name, '=' .. name)
