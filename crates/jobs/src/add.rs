@@ -19,6 +19,9 @@ pub const MAX_BATCH: usize = 1_000;
 pub const MAX_PRIORITY: u8 = 9;
 /// The last due time, in ms since 1970: scores are exact up to here.
 const LAST_DUE_MS: i64 = 1 << 52;
+/// Maximum number of jobs past their time to live that are removed at once before jobs are added, and how often.
+const SWEPT_AT_ONCE: usize = 1_000;
+const MAX_SWEEPS: usize = 100;
 /// Number of arguments of a job; the last is its unique key.
 const PER_JOB: usize = 11;
 /// The place of the priority among them.
@@ -83,6 +86,26 @@ impl JobQueue {
         }
     }
 
+    /// Runs the script that adds jobs. Where jobs past their time to live are in the way, the sweep removes and counts them first.
+    async fn add_script(
+        &self,
+        topic: &Topic,
+        keys: &[Bytes],
+        args: &[Bytes],
+    ) -> Result<(String, i64, Fields), JobError> {
+        for _ in 0..MAX_SWEEPS {
+            let reply = self.run_add(&self.shared.scripts.add, topic, keys, args).await?;
+            let mut fields = Fields::of("jobs_add", reply)?;
+            let word = fields.text()?;
+            let now = self.observe(&mut fields)?;
+            if word != "over" {
+                return Ok((word, now, fields));
+            }
+            self.tick(topic, SWEPT_AT_ONCE).await?;
+        }
+        Err(JobError::Fixed("many jobs are past their time to live, and are being removed: try again"))
+    }
+
     /// Adds jobs by one call of the script: all of them, or none.
     async fn add_all(&self, topic: &Topic, ids: Vec<LocalId>, jobs: Vec<Bytes>) -> Result<Vec<Added>, JobError> {
         let settings = self.settings().of(topic);
@@ -98,10 +121,7 @@ impl JobQueue {
             (false, true) => keys.of_waiting(),
             (false, false) => keys.of_jobs(),
         };
-        let reply = self.run_add(&self.shared.scripts.add, topic, keys, &args).await?;
-        let mut fields = Fields::of("jobs_add", reply)?;
-        let word = fields.text()?;
-        let now = self.observe(&mut fields)?;
+        let (word, now, mut fields) = self.add_script(topic, keys, &args).await?;
         if word == "full" {
             return Err(JobError::Full { topic: topic.clone(), limit: u64::try_from(fields.int()?).unwrap_or(0) });
         }

@@ -288,6 +288,9 @@ impl Model {
         if_due: Option<i64>,
     ) -> ChangeVerdict {
         let now = self.now;
+        if self.is_over(id) {
+            return ChangeVerdict::NotFound;
+        }
         let Some(job) = self.jobs.get_mut(id) else { return ChangeVerdict::NotFound };
         let Place::Due(was) = job.place else { return ChangeVerdict::NotWaiting };
         let due = match due {
@@ -355,7 +358,7 @@ impl Model {
             }
         }
         aged.0[3] = self.trim();
-        self.forget(10 * most);
+        self.forget(most.saturating_mul(10));
         self.free(most);
         aged
     }

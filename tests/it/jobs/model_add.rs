@@ -19,15 +19,40 @@ impl Model {
         self.keys.retain(|key, _| !over.contains(key));
     }
 
-    /// Adds jobs; returns the outcome of each, or `None` if the topic is full.
+    /// Whether a job waits past the end of its time to live.
+    pub(super) fn is_over(&self, id: &str) -> bool {
+        let over = |job: &Job| matches!(job.place, Place::Due(_)) && job.expiry.is_some_and(|ends| ends <= self.now);
+        self.jobs.get(id).is_some_and(over)
+    }
+
+    /// Adds jobs; returns the outcome of each, or `None` if the topic is full. Jobs past their time to live keep nobody out.
     pub fn add(&mut self, jobs: &[(String, Job)]) -> Option<Vec<AddVerdict>> {
+        let stale = |(id, job): &(String, Job)| {
+            let holder = job.unique.as_ref().and_then(|(key, ..)| self.holder(key));
+            self.is_over(id) || !self.is_known(id, job) && holder.is_some_and(|holder| self.is_over(&holder))
+        };
+        if jobs.iter().any(stale) {
+            self.tick(usize::MAX);
+        }
+        let added = self.add_swept(jobs);
+        if added.is_some() || !self.jobs.values().any(|job| job.expiry.is_some_and(|ends| ends <= self.now)) {
+            return added;
+        }
+        self.tick(usize::MAX);
+        self.add_swept(jobs)
+    }
+
+    /// Whether there is a job with this id, or was one whose id is remembered.
+    fn is_known(&self, id: &str, job: &Job) -> bool {
+        self.jobs.contains_key(id) || job.own && self.gone.get(id).is_some_and(|until| *until > self.now)
+    }
+
+    fn add_swept(&mut self, jobs: &[(String, Job)]) -> Option<Vec<AddVerdict>> {
         let mut seen = BTreeSet::new();
         let mut keys: BTreeMap<&String, (i64, bool, String)> = BTreeMap::new();
         let mut verdicts = Vec::new();
         for (id, job) in jobs {
-            let known = self.jobs.contains_key(id)
-                || seen.contains(id)
-                || job.own && self.gone.get(id).is_some_and(|until| *until > self.now);
+            let known = self.is_known(id, job) || seen.contains(id);
             let key = job.unique.as_ref();
             let holder =
                 key.and_then(|(key, ..)| keys.get(key).map(|(.., id)| id.clone()).or_else(|| self.holder(key)));

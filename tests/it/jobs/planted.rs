@@ -233,6 +233,22 @@ const BUGS: &[(&str, &[Patch])] = &[
         "a firing is due when it is late",
         &[("recurring_fire", "wait_until(ids[i], tonumber(dues[i]), priority)", "wait_until(ids[i], now, priority)")],
     ),
+    (
+        "a job past its time to live keeps its id",
+        &[("add", "if is_over(id) then return {'over', now} end\n    letter = has_body", "letter = has_body")],
+    ),
+    (
+        "a job past its time to live keeps its unique key",
+        &[("add", "if is_over(holder) then return {'over', now} end", "")],
+    ),
+    (
+        "a job past its time to live is changed",
+        &[("change", "if ends and tonumber(ends) <= now then return {'n', now} end", "")],
+    ),
+    (
+        "jobs past their time to live fill a topic",
+        &[("add", "return {over[1] and 'over' or 'full', now, most}", "return {'full', now, most}")],
+    ),
     ("a full topic takes a firing", &[("recurring_fire", "if room <= 0 then", "if room < 0 then")]),
     (
         "a topic takes more firings than it has room for",

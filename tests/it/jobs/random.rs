@@ -279,7 +279,7 @@ impl<'a> History<'a> {
                 let ids: Vec<_> = jobs.iter().enumerate().map(id).collect();
                 let wanted: Vec<_> = jobs.iter().zip(ids).map(made).collect();
                 self.note("add -> full".to_owned());
-                assert_eq!(self.model.clone().add(&wanted), None);
+                assert_eq!(self.model.add(&wanted), None);
             }
             Err(error) => panic!("{error}"),
         }

@@ -7,7 +7,8 @@
 --      or the due time (ms), time to run, tries, time to live and priority, or '' each, content type, body, and '' or its unique key:
 --      f or e, time for which no other job is added with it (ms), a space, key
 -- Returns {'full', now, limit}; {'keys', now, limit} if there are too many unique keys; {'large', now, limit, size of the
---      body}; {'short', now} if a time to live ends before its job is due; or {'ok', now, letters, {due time, ...}, 1 if the
+--      body}; {'short', now} if a time to live ends before its job is due; {'over', now} if jobs past their time to live are in
+--      the way, which the sweep (tick.lua) has to remove first; or {'ok', now, letters, {due time, ...}, 1 if the
 --      topic is new, {id of the holder, ... of each u}} with a letter for each job: y added; o a job with this id and this
 --      body exists; b one with this id and another body exists; g a job with this id was finished recently, of which only
 --      the id is known; u another job holds its unique key. Only y has changed something.
@@ -39,6 +40,12 @@ local function has_body(id, body)
   local record = typed(RECORDS, 'HGET', id)
   return string.byte(record) == 1 and string.sub(record, 28 + string.byte(record, 27)) == body
 end
+-- Whether a job waits past the end of its time to live. A reserved one may still be finished, and one that a queue has
+-- claimed is delivered.
+local function is_over(id)
+  local ends = typed(EXPIRY, 'ZSCORE', id)
+  return ends and tonumber(ends) <= now and typed(DUE, 'ZSCORE', id)
+end
 -- The id of the job that holds a unique key, if any does.
 local function holder_of(key)
   local ends = typed(UNIQUE, 'ZSCORE', key)
@@ -60,6 +67,7 @@ for i = 8, #ARGV, 11 do
   if seen[id] then
     letter = seen[id] == ARGV[i + 9] and 'o' or 'b'
   elseif typed(RECORDS, 'HEXISTS', id) == 1 then
+    if is_over(id) then return {'over', now} end
     letter = has_body(id, ARGV[i + 9]) and 'o' or 'b'
   elseif ARGV[i + 1] == '1' then
     local until_ms = typed(GONE, 'ZSCORE', id)
@@ -69,6 +77,7 @@ for i = 8, #ARGV, 11 do
     local mode, lasts, key = string.match(ARGV[i + 10], '^([ef])(%d+) (.+)$')
     local holder = holder_of_new[key] or holder_of(key)
     if holder then
+      if is_over(holder) then return {'over', now} end
       letter, holders[#holders + 1] = 'u', holder
     else
       holder_of_new[key] = id
@@ -88,7 +97,11 @@ if new > 0 and most then
   -- Every job has a record, also one that a queue delivers. The number of dead jobs is not limited here.
   local held, dead = typed(RECORDS, 'HLEN'), typed(DEAD, 'ZCARD')
   if bad then return bad end
-  if held - dead + new > most then return {'full', now, most} end
+  if held - dead + new > most then
+    local over = typed(EXPIRY, 'ZRANGEBYSCORE', '-inf', ms(now), 'LIMIT', 0, 1)
+    if bad then return bad end
+    return {over[1] and 'over' or 'full', now, most}
+  end
 end
 if new == 0 then
   -- The value that it has: a write for the replicas, and no change.
@@ -97,8 +110,9 @@ if new == 0 then
 end
 -- Keys whose time is over, of which twice as many are removed as are added.
 local over = keys[1] and typed(UNIQUE, 'ZCOUNT', '-inf', ms(now)) or 0
--- A sample of twice as many as are added: so those that no job holds stay about as many as those that are held.
-local free = keys[1] and free_keys(math.min(#keys, 200)) or {}
+-- A sample of twice as many as are added: so those that no job holds stay about as many as those that are held. `keys` has two
+-- entries for each.
+local free = keys[1] and free_keys(#keys) or {}
 if keys[1] and typed(UNIQUE, 'ZCARD') - over - #free + #keys / 2 > MAX_KEYS then return {'keys', now, MAX_KEYS} end
 -- A count costs a third of reading the first job with its score.
 local before = typed(DUE, 'ZCOUNT', '-inf', ms(earliest))

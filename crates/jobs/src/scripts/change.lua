@@ -4,7 +4,7 @@
 --      type: what has it stays as it is, 4 id, 5 the due time that the job has to have now (ms), or '', 6 'a' or 't', or ''
 --      for the same due time, 7 the delay or the due time (ms), 8 '1' if 9 is the new content type, 10 '1' if 11 is the
 --      new body, 12 the new priority, or '' for the same
--- Returns {'y', now, due time, 1 if anything was changed}; or, with nothing changed, {'n', now} there is no such job,
+-- Returns {'y', now, due time, 1 if anything was changed}; or, with nothing changed, {'n', now} there is no such job, or it is past its time to live,
 --      {'r', now} it is reserved, {'d', now} it is dead, {'f', now} a queue delivers it, {'m', now, due time} it has another
 --      due time than 5, {'s', now} its time to live ends before it would be due, {'l', now, limit, size of the body},
 --      {'k', now} it has the content type 3, {'u', now} it is unreadable for this version, {'e', now} the topic is paused
@@ -29,6 +29,8 @@ if not text then
   if call('ZSCORE', RESERVED, id) then return {'r', now} end
   return {call('ZSCORE', DEAD, id) and 'd' or 'f', now}
 end
+local ends = call('ZSCORE', EXPIRY, id)
+if ends and tonumber(ends) <= now then return {'n', now} end
 local topic = call('HMGET', TOPIC, 'max_body', 'paused', 'exporting', 'urgent')
 if topic[2] and topic[3] then return {'e', now} end
 
@@ -73,7 +75,6 @@ end
 if due == was and not record then return {'y', now, text, 0} end
 if ARGV[5] ~= '' and was ~= tonumber(ARGV[5]) then return {'m', now, text} end
 if due ~= was then
-  local ends = call('ZSCORE', EXPIRY, id)
   if ends and tonumber(ends) <= due then return {'s', now} end
   text = ms(due)
 end

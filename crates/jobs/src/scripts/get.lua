@@ -1,7 +1,7 @@
 -- Returns one job. Read-only.
 --
 -- ARGV 1 id
--- Returns {now, '?'} if there is no such job, {now, 'g'} if it was finished recently, else {now, letter, time, record,
+-- Returns {now, '?'} if there is no such job, or it waits past its time to live, {now, 'g'} if it was finished recently, else {now, letter, time, record,
 --      state or ''}: w it waits until that time, r it is reserved until then, d it died then, f a queue delivers it (no
 --      time).
 
@@ -18,6 +18,8 @@ if not record then
   return {now, known and tonumber(known) > now and 'g' or '?'}
 end
 local letter, time = 'w', call('ZSCORE', DUE, id)
+local ends = time and call('ZSCORE', EXPIRY, id)
+if ends and tonumber(ends) <= now then return {now, '?'} end
 if not time then letter, time = 'r', call('ZSCORE', RESERVED, id) end
 if not time then letter, time = 'd', call('ZSCORE', DEAD, id) end
 -- A record that is in no set: a queue of the configuration delivers the job.

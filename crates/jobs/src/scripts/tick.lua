@@ -82,11 +82,15 @@ local function work()
       call('HDEL', HOLDERS, unpack(call('ZRANGE', UNIQUE, 0, ended - 1)))
       call('ZREMRANGEBYRANK', UNIQUE, 0, ended - 1)
     end
-    local free = free_keys(100)
+    -- Keys that wait for no job are found by samples. Where there are many more keys than jobs, the sample is large, and the
+    -- next one comes at once while a hundredth of it was free.
+    local many = call('ZCARD', UNIQUE) > call('HLEN', RECORDS) + 250
+    local free = free_keys(many and 1000 or 100)
     if free[1] then
       call('HDEL', HOLDERS, unpack(free))
       call('ZREM', UNIQUE, unpack(free))
     end
+    if many and #free >= 10 then more = 1 end
     if call('ZCARD', UNIQUE) == 0 then call('HDEL', TOPIC, 'unique') end
   end
   if topic[4] then
