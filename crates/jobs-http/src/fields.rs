@@ -65,6 +65,11 @@ impl JsonFields {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
 
+    /// Whether the field is there, and is `null`.
+    pub fn is_null(&self, name: &str) -> bool {
+        self.fields.iter().any(|(field, value)| field == name && value.is_null())
+    }
+
     /// The field, whatever it is.
     pub fn any(&mut self, name: &'static str) -> Option<Json> {
         self.known.push(name);

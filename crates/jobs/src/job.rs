@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::name::{JobId, LocalId, Token};
 use super::unique::Unique;
+use delaybridge_core::message::LATEST_MS;
 use delaybridge_link::{BadReply, Fields};
 
 /// The state of a job.
@@ -46,6 +47,28 @@ pub enum Due {
     After(Duration),
     /// This time, in ms since 1970; a time in the past means at once.
     At(i64),
+}
+
+/// The end of the year 9999, in ms since 1970: the last time that RFC 3339 can write.
+const LAST_WRITTEN_MS: i64 = 253_402_300_799_999;
+
+impl Due {
+    /// A due time as a client says it, in ms since 1970. Zero, like any time of the last ten years, means at once.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is wrong with a time that is longer ago, or after the year 9999: it is probably in seconds, or in
+    /// microseconds.
+    pub fn said(at_ms: i64, now_ms: i64) -> Result<Due, &'static str> {
+        match at_ms {
+            at_ms if at_ms > LAST_WRITTEN_MS => Err("is after the year 9999: it counts in milliseconds since 1970"),
+            ..=-1 => Err("is before 1970: it counts in milliseconds since then"),
+            1.. if at_ms < now_ms.saturating_sub(LATEST_MS) => {
+                Err("is more than ten years ago: it counts in milliseconds since 1970")
+            }
+            _ => Ok(Due::At(at_ms)),
+        }
+    }
 }
 
 /// A job to add. Values that are `None` come from the topic's settings.

@@ -329,6 +329,14 @@ async fn a_body_without_a_type_is_what_it_looks_like() {
     let both = add("?delay=0s", &json, br#"{"id":"mine","body":"x"}"#).await.unwrap_err();
     assert!(both.contains("settings in the query"), "{both}");
     assert_eq!(add("?delay=0s", &json, br#"{"id":"mine","text":"x"}"#).await.unwrap(), r#"{"id":"mine","text":"x"}"#);
+    for media_type in ["text/plain", "application/problem+json", "application/octet-stream"] {
+        let sent = [("content-type", media_type)];
+        let refused = add("", &sent, br#"{"body":"x","delay":"1h"}"#).await.unwrap_err();
+        assert!(refused.contains("nothing would read them"), "{media_type}: {refused}");
+        // What is only a body is one.
+        assert_eq!(add("", &sent, br#"{"body":"x"}"#).await.unwrap(), r#"{"body":"x"}"#);
+        assert_eq!(add("", &sent, br#"{"delay":"1h"}"#).await.unwrap(), r#"{"delay":"1h"}"#);
+    }
     let bytes = [("content-type", "application/octet-stream")];
     assert_eq!(add("?delay=0s", &bytes, br#"{"body":"x"}"#).await.unwrap(), r#"{"body":"x"}"#);
 }
@@ -344,6 +352,11 @@ async fn a_due_time_may_be_written_as_people_do() {
         (r#"{"body":1,"due":"soon"}"#, "write a time as"),
         (r#"{"body":1,"due":"2100-01-01T00:00:00Z","due_ms":5}"#, "both `due` and `due_ms`"),
         (r#"{"body":1,"due":"2100-01-01T00:00:00Z","delay":"5s"}"#, "both a delay and a due time"),
+        // Seconds, and microseconds.
+        (r#"{"body":1,"due_ms":1800000000}"#, "more than ten years ago: it counts in milliseconds"),
+        (r#"{"body":1,"due_ms":1800000000000000}"#, "after the year 9999: it counts in milliseconds"),
+        (r#"{"body":1,"delay":null}"#, "`delay` is null"),
+        (r#"{"body":1,"due_ms":null}"#, "`due_ms` is null"),
     ] {
         let problem = world.add("t", job).await.problem().2;
         assert!(problem.contains(expected), "{problem}");

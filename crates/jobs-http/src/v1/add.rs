@@ -57,9 +57,16 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = if call.media_type() == FORM { "" } else { content_type }.to_owned();
     let (query, is_json, says_json) = (call.query.clone(), call.is_json(), call.says_json());
+    let now_ms = api.queue.now_ms();
     let job = call.read(move |body| {
         if is_json && query.is_empty() && (says_json || is_object(&body)) {
-            return job(JsonFields::parse(body)?);
+            return job(JsonFields::parse(body)?, now_ms);
+        }
+        if !is_json && query.is_empty() && is_job_with_settings(&body) {
+            return Err(Problem::bad(
+                "add the job: the body looks like a job with settings, but its content-type is not application/json: nothing would \
+                 read them; send that content-type, or the settings in the query; `?delay=0s` says that all of it is the body of a job",
+            ));
         }
         if is_json && is_job(&body) {
             return Err(Problem::bad(
@@ -67,7 +74,7 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
                  them, or a body like this one with another content-type",
             ));
         }
-        with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut FromQuery(&query))
+        with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut FromQuery(&query), now_ms)
     });
     let job = job.await?;
     let mut added = api.add("add the job", &call, &topic, vec![job]).await?;
@@ -95,7 +102,8 @@ pub async fn batch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
         let detail = "add jobs: several jobs are sent as JSON, with content-type application/json";
         return Err(Problem::new(ProblemKind::MediaType, detail));
     }
-    let jobs = call.read(jobs).await?;
+    let now_ms = api.queue.now_ms();
+    let jobs = call.read(move |body| jobs(body, now_ms)).await?;
     let added = api.add("add the jobs", &call, &topic, jobs).await?;
     Reply::json(StatusCode::OK, &AddedShapes { jobs: added.into_iter().map(AddedShape::from).collect() })
 }
@@ -113,22 +121,28 @@ fn is_job(body: &Bytes) -> bool {
     })
 }
 
+/// Whether a body is a job with a setting that would be ignored if the whole were taken for the body of one.
+fn is_job_with_settings(body: &Bytes) -> bool {
+    is_job(body)
+        && JsonFields::parse(body.clone()).is_ok_and(|fields| fields.names().any(|name| SETTINGS.contains(&name)))
+}
+
 /// The jobs of a batch.
-fn jobs(body: Bytes) -> Result<Vec<NewJob>, Problem> {
+fn jobs(body: Bytes, now_ms: i64) -> Result<Vec<NewJob>, Problem> {
     let mut fields = JsonFields::parse(body)?;
     let items = fields.list("jobs", BATCH)?;
     fields.finish()?;
     let items = items.ok_or_else(|| Problem::bad("read the body: `jobs` is missing: a list of jobs"))?;
-    let read = |(at, item): (usize, &Json)| job(JsonFields::of(format!("jobs[{at}]."), item)?);
+    let read = |(at, item): (usize, &Json)| job(JsonFields::of(format!("jobs[{at}]."), item)?, now_ms);
     items.iter().enumerate().map(read).collect()
 }
 
 /// A job as a JSON object.
-fn job(mut fields: JsonFields) -> Result<NewJob, Problem> {
+fn job(mut fields: JsonFields, now_ms: i64) -> Result<NewJob, Problem> {
     let none = "`body` is missing: a text, or any JSON value; bytes are `body_base64`";
     let (body, default_type) = body(&mut fields)?.ok_or_else(|| fields.problem(none))?;
     let content_type = fields.text(CONTENT)?.unwrap_or_else(|| default_type.to_owned());
-    let job = with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut fields)?;
+    let job = with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut fields, now_ms)?;
     fields.finish()?;
     Ok(job)
 }
@@ -154,6 +168,8 @@ pub(super) trait SettingsSource {
     fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem>;
     fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem>;
     fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem>;
+    /// Whether it is there without a value.
+    fn is_null(&self, name: &str) -> bool;
     fn refused(&self, detail: &str) -> Problem;
 }
 
@@ -168,6 +184,10 @@ impl SettingsSource for JsonFields {
 
     fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem> {
         JsonFields::time(self, names)
+    }
+
+    fn is_null(&self, name: &str) -> bool {
+        JsonFields::is_null(self, name)
     }
 
     fn refused(&self, detail: &str) -> Problem {
@@ -190,13 +210,20 @@ impl SettingsSource for FromQuery<'_> {
         self.0.time(names)
     }
 
+    fn is_null(&self, _: &str) -> bool {
+        false
+    }
+
     fn refused(&self, detail: &str) -> Problem {
         Problem::bad(format!("read the query: {detail}"))
     }
 }
 
-/// The due time, if there is one.
-pub(super) fn due(from: &mut impl SettingsSource) -> Result<Option<Due>, Problem> {
+/// The due time, if there is one. A `null` is refused: a client that has lost its delay does not mean at once.
+pub(super) fn due(from: &mut impl SettingsSource, now_ms: i64) -> Result<Option<Due>, Problem> {
+    if let Some(name) = ["delay", "delay_ms", "due", "due_ms"].into_iter().find(|name| from.is_null(name)) {
+        return Err(from.refused(&format!("`{name}` is null; leave it out, or send a time")));
+    }
     let at = match (from.word("due")?, from.whole("due_ms")?) {
         (Some(_), Some(_)) => return Err(from.refused("there are both `due` and `due_ms`; send one of them")),
         (Some(text), None) => Some(moment(&text).map_err(|problem| from.refused(&format!("`due`: {problem}")))?),
@@ -205,14 +232,18 @@ pub(super) fn due(from: &mut impl SettingsSource) -> Result<Option<Due>, Problem
     match (from.time(["delay", "delay_ms"])?, at) {
         (Some(_), Some(_)) => Err(from.refused("there are both a delay and a due time; send one of them")),
         (Some(delay), None) => Ok(Some(Due::After(delay))),
-        (None, at) => Ok(at.map(Due::At)),
+        (None, Some(at_ms)) => match Due::said(at_ms, now_ms) {
+            Ok(due) => Ok(Some(due)),
+            Err(problem) => Err(from.refused(&format!("the due time {problem}"))),
+        },
+        (None, None) => Ok(None),
     }
 }
 
-fn with_settings(job: NewJob, from: &mut impl SettingsSource) -> Result<NewJob, Problem> {
+fn with_settings(job: NewJob, from: &mut impl SettingsSource, now_ms: i64) -> Result<NewJob, Problem> {
     let id = from.word("id")?.map(|id| id.parse()).transpose();
     let id = id.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`id`: {error}")))?;
-    let due = due(from)?.unwrap_or(Due::After(Duration::ZERO));
+    let due = due(from, now_ms)?.unwrap_or(Due::After(Duration::ZERO));
     let ttr = from.time(["ttr", "ttr_ms"])?;
     let tries = from.whole("tries")?.map(u32::try_from).transpose();
     let tries = tries.map_err(|_| from.refused("`tries` is larger than any number of tries"))?;

@@ -33,7 +33,8 @@ pub struct ChangedJob {
 /// Changes a waiting job.
 pub async fn change(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let id = call.job(Right::Admin)?;
-    let change = call.read(wanted).await?;
+    let now_ms = api.queue.now_ms();
+    let change = call.read(move |body| wanted(body, now_ms)).await?;
     let (queue, name) = (api.queue.clone(), id.to_string());
     let weight = change.body.as_ref().map_or(1, |body| weight_of(body.len()));
     let work = async move { queue.change(&id, &change).await };
@@ -43,11 +44,11 @@ pub async fn change(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// The change in a JSON object. A content type stays unless it is given, or the body is a JSON value.
-fn wanted(sent: bytes::Bytes) -> Result<JobChange, Problem> {
+fn wanted(sent: bytes::Bytes, now_ms: i64) -> Result<JobChange, Problem> {
     let mut fields = JsonFields::parse(sent)?;
     let (content_type, body) = (fields.text(CONTENT)?, body(&mut fields)?);
     let of_body = body.as_ref().map(|(_, media_type)| (*media_type).to_owned()).filter(|of_body| !of_body.is_empty());
-    let due = due(&mut fields)?;
+    let due = due(&mut fields, now_ms)?;
     let if_due_ms = fields.number("if_due_ms")?.map(i64::try_from).transpose();
     let if_due_ms = if_due_ms.map_err(|_| fields.problem("`if_due_ms` is beyond all times"))?;
     let priority = priority(&mut fields)?;

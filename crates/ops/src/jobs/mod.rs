@@ -25,7 +25,7 @@ use super::error::Error;
 use super::session::{Session, connected, redis};
 pub use delaybridge_jobs::NewJob;
 use delaybridge_jobs::{
-    self, Added, Allowed, ChangeOutcome, Dispenser, JobChange, JobError, JobId, JobInfo, JobQueue, JobSettings,
+    self, Added, Allowed, ChangeOutcome, Dispenser, Due, JobChange, JobError, JobId, JobInfo, JobQueue, JobSettings,
     JobState, Limits, LocalId, PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
 };
 use delaybridge_link::{LinkError, Redis, Subscriber};
@@ -291,8 +291,9 @@ impl Jobs {
     ///
     /// Those of the queue.
     pub async fn add(&self, topic: &Topic, jobs: Vec<NewJob>) -> Result<AddedJobs, Error> {
-        let added = self.queue.add(topic, jobs).await;
-        let added = added.map_err(|error| failed(&format!("add to topic {topic}"), &error))?;
+        let what = format!("add to topic {topic}");
+        jobs.iter().try_for_each(|job| self.check_due(&what, job.due))?;
+        let added = self.queue.add(topic, jobs).await.map_err(|error| failed(&what, &error))?;
         Ok(AddedJobs { jobs: added.into_iter().map(AddedJob::from).collect() })
     }
 
@@ -334,7 +335,16 @@ impl Jobs {
     ///
     /// Those of the queue.
     pub async fn change(&self, id: &JobId, change: &JobChange) -> Result<ChangeOutcome, Error> {
-        self.queue.change(id, change).await.map_err(|error| failed(&format!("change job {id}"), &error))
+        let what = format!("change job {id}");
+        change.due.map_or(Ok(()), |due| self.check_due(&what, due))?;
+        self.queue.change(id, change).await.map_err(|error| failed(&what, &error))
+    }
+
+    /// Checks a due time that a person has written.
+    fn check_due(&self, what: &str, due: Due) -> Result<(), Error> {
+        let Due::At(at_ms) = due else { return Ok(()) };
+        let said = Due::said(at_ms, self.queue.now_ms());
+        said.map(drop).map_err(|problem| failed(what, &JobError::Invalid(format!("the due time {problem}"))))
     }
 
     /// Removes the jobs of a topic that wait now. Answers how many.
