@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use brokers::{RocketMq, RocketMqMessage, RocketMqOptions, RocketMqVersion};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::{patient_sink, topic};
 use crate::{RocketMqSpec, SlaveNotAvailable};
@@ -22,13 +22,17 @@ impl Cluster {
         let warm = options.acl.is_none();
         let cluster = Cluster::start_cold(options).await;
         if warm {
-            let sink = patient_sink(cluster.spec());
-            for number in 0..20 {
-                sink.deliver(outbound(number, topic("warm"), "x")).await.unwrap();
-            }
-            sink.close().await;
+            cluster.warm_up().await;
         }
         cluster
+    }
+
+    async fn warm_up(&self) {
+        let sink = patient_sink(self.spec());
+        for number in 0..20 {
+            sink.deliver(outbound(number, topic("warm"), "x")).await.unwrap();
+        }
+        sink.close().await;
     }
 
     pub(super) async fn start_cold(mut options: RocketMqOptions) -> Cluster {
@@ -50,6 +54,24 @@ impl Cluster {
         static SHARED: OnceCell<Cluster> = OnceCell::const_new();
         let version = RocketMqVersion::Four;
         SHARED.get_or_init(|| Cluster::start(RocketMqOptions { version, ..RocketMqOptions::default() })).await.clone()
+    }
+
+    /// The cluster of version 5 that tests break, one after the other: it runs when a test gets its turn.
+    pub(super) async fn to_break() -> (Cluster, MutexGuard<'static, ()>) {
+        static BROKEN: OnceCell<Cluster> = OnceCell::const_new();
+        static TURN: Mutex<()> = Mutex::const_new(());
+        let turn = TURN.lock().await;
+        let cluster = BROKEN.get_or_init(|| Cluster::start(RocketMqOptions::default())).await.clone();
+        // As the test before has left it.
+        let repair = |cluster: &RocketMq| {
+            cluster.thaw(0);
+            if cluster.pids().is_empty() {
+                cluster.restart(0).unwrap();
+            }
+        };
+        cluster.does(repair).await;
+        cluster.warm_up().await;
+        (cluster, turn)
     }
 
     /// Does something that takes its time.

@@ -1,8 +1,9 @@
-//! The contract of sinks. Clauses that break nothing share clusters, and have a topic each; the others have a cluster each.
+//! The contract of sinks. Clauses that break nothing share clusters; the others have one in turns. Each has a topic of its own.
 
 use std::sync::Arc;
 
-use brokers::{RocketMq, RocketMqOptions};
+use brokers::RocketMq;
+use tokio::sync::MutexGuard;
 
 use super::cluster::Cluster;
 use super::{impatient_sink, keyed, topic};
@@ -15,17 +16,20 @@ struct RocketRig {
     cluster: Cluster,
     topic: String,
     sink: Arc<RocketMqSink>,
+    /// The turn of a test that breaks its cluster.
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl RocketRig {
     async fn on(cluster: Cluster) -> RocketRig {
         let topic = cluster.topic(4).await;
         let sink = impatient_sink(cluster.spec());
-        RocketRig { cluster, topic, sink }
+        RocketRig { cluster, topic, sink, _turn: None }
     }
 
-    async fn own() -> RocketRig {
-        RocketRig::on(Cluster::start(RocketMqOptions::default()).await).await
+    async fn breaking() -> RocketRig {
+        let (cluster, turn) = Cluster::to_break().await;
+        RocketRig { _turn: Some(turn), ..RocketRig::on(cluster).await }
     }
 }
 
@@ -81,7 +85,7 @@ mod version_5 {
         an_element_for_another_kind_fails_alone,
     }
 
-    sink_contract_tests! { RocketRig::own().await,
+    sink_contract_tests! { RocketRig::breaking().await,
         an_outage_fails_deliveries_and_ends,
         a_silent_destination_is_ambiguous_in_time,
         a_dropped_delivery_hurts_no_other,
