@@ -11,7 +11,8 @@ pub mod inputs;
 mod queue;
 mod sink;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delaybridge_core::log::{error, info, warn};
@@ -46,12 +47,14 @@ pub struct Events {
     status: Status,
     tail: Tail,
     attempts: Attempts,
+    /// The sinks of now, for the lines that were left out.
+    sinks: Arc<Mutex<BTreeMap<Arc<str>, SinkEvents>>>,
 }
 
 impl Events {
     /// Creates events that report to these two.
     pub fn new(metrics: Metrics, status: Status) -> Self {
-        Events { metrics, status, tail: Tail::default(), attempts: Attempts::default() }
+        Events { metrics, status, ..Events::default() }
     }
 
     /// The metrics, for counts without a log line.
@@ -84,7 +87,9 @@ impl Events {
         self.status.add_sink(sink);
         let metrics = self.metrics.sink(sink);
         metrics.destinations_in_trouble(0);
-        SinkEvents::new(metrics, self.status.clone())
+        let events = SinkEvents::new(metrics, self.status.clone());
+        self.sinks.lock().unwrap_or_else(PoisonError::into_inner).insert(sink.clone(), events.clone());
+        events
     }
 
     /// The events of the job queue. Call it once and keep the result, which rate-limits the log lines.
@@ -170,8 +175,11 @@ impl Events {
         warn!(redis = address, "{advice}");
     }
 
-    /// Logs the sums of suppressed lines about holds that are old enough; with `all`, of all.
+    /// Logs the sums of suppressed lines about holds and sinks that are old enough; with `all`, of all.
     pub fn sum_up(&self, all: bool) {
+        // Not under the lock: standard error may block.
+        let sinks: Vec<_> = self.sinks.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        sinks.iter().for_each(|sink| sink.sum_up(all));
         for LeftOut { cause, lines, queues } in self.status.lines_left_out(all) {
             match cause.as_str() {
                 RESUMED => info!(lines, queues, "queue resumed: sum of the lines left out"),
@@ -286,7 +294,10 @@ impl Events {
 
     /// Sinks were removed: forgets them on the board and in the metrics.
     pub fn sinks_removed(&self, sinks: &[Arc<str>]) {
-        sinks.iter().for_each(|sink| self.status.remove_sink(sink));
+        for sink in sinks {
+            self.status.remove_sink(sink);
+            self.sinks.lock().unwrap_or_else(PoisonError::into_inner).remove(sink);
+        }
         self.metrics.forget("sink", sinks);
     }
 

@@ -182,6 +182,11 @@ impl Status {
         (held, paused)
     }
 
+    /// The state of a sink, if it is known by name.
+    pub(super) fn sink_state(&self, sink: &Arc<str>) -> Option<SinkState> {
+        self.board().sinks.get(sink).map(|(state, _)| state.clone())
+    }
+
     /// Removes a sink.
     pub(super) fn remove_sink(&self, sink: &Arc<str>) {
         let mut board = self.board();

@@ -7,7 +7,7 @@ use delaybridge_core::log::{info, warn};
 
 use super::{QUIET, reason};
 use crate::metrics::SinkMetrics;
-use crate::status::{SinkNews, SinkState, Status};
+use crate::status::{Reason, SinkNews, SinkState, Status};
 use crate::throttle::Throttle;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Failure;
@@ -17,18 +17,31 @@ use delaybridge_core::message::Failure;
 pub struct SinkEvents {
     metrics: SinkMetrics,
     status: Status,
-    /// The rate limit of lines about destinations.
-    quiet: Arc<Throttle>,
-    /// The rate limit of lines about another reason of the same state.
-    reasons: Arc<Throttle>,
+    lines: Arc<SinkLines>,
     /// Whether the sink was replaced or removed; its events are ignored then.
     retired: Arc<AtomicBool>,
 }
 
+/// The rate limits of the lines about one sink: whatever alternates, one line of each in [`QUIET`].
+struct SinkLines {
+    /// Its state, and the reason for it.
+    state: Throttle,
+    /// Destinations in trouble, and those that work again.
+    destinations: Throttle,
+    /// Looks for elements that failed.
+    looks: Throttle,
+}
+
+/// What a line says about a sink that is down: the breaker is open, it does not answer to a probe, or one of the two a while ago.
+const TRIED: &str = "sink down; one element at a time is tried until it answers";
+const SILENT: &str = "sink down: it does not answer to a probe";
+const DOWN: &str = "sink down";
+
 impl SinkEvents {
     pub(super) fn new(metrics: SinkMetrics, status: Status) -> Self {
-        let throttle = || Arc::new(Throttle::new(QUIET));
-        SinkEvents { metrics, status, quiet: throttle(), reasons: throttle(), retired: Arc::default() }
+        let throttle = || Throttle::new(QUIET);
+        let lines = SinkLines { state: throttle(), destinations: throttle(), looks: throttle() };
+        SinkEvents { metrics, status, lines: Arc::new(lines), retired: Arc::default() }
     }
 
     /// The metrics, for counts without a log line.
@@ -47,12 +60,12 @@ impl SinkEvents {
 
     /// The breaker opened, or a probe failed again. Logged only if the failure is new.
     pub fn down(&self, failure: &Failure) {
-        self.is_down(failure, "sink down; one element at a time is tried until it answers");
+        self.is_down(failure, TRIED);
     }
 
     /// The sink does not answer to a probe while nothing is to be delivered. Logged only if the failure is new.
     pub fn silent(&self, failure: &Failure) {
-        self.is_down(failure, "sink down: it does not answer to a probe");
+        self.is_down(failure, SILENT);
     }
 
     fn is_down(&self, failure: &Failure, line: &'static str) {
@@ -61,25 +74,60 @@ impl SinkEvents {
         }
         self.metrics.up(false);
         self.metrics.blocked(false);
-        if let Some(left_out) = self.news(SinkState::Down(reason(failure))) {
-            warn!(
-                sink = &**self.metrics.name(),
-                class = failure.class.as_str(),
-                code = failure.code,
-                problem = failure.message,
-                left_out,
-                "{line}"
-            );
+        self.set(SinkState::Down(reason(failure)), line);
+    }
+
+    /// Sets the state. News is logged, unless there was a line within the last ten seconds: states and reasons may alternate.
+    fn set(&self, state: SinkState, down: &'static str) {
+        match self.status.sink(self.metrics.name(), state.clone()) {
+            SinkNews::Nothing => {}
+            SinkNews::Reason | SinkNews::State => {
+                if let Some(left_out) = self.lines.state.admit(Instant::now(), 1) {
+                    self.log(&state, left_out, down);
+                }
+            }
         }
     }
 
-    /// Sets the state; returns the number of lines that were left out before, if a line is due now. A change of the state is
-    /// always logged; another reason of the same state at most every ten seconds, because reasons may alternate.
-    fn news(&self, state: SinkState) -> Option<u64> {
-        match self.status.sink(self.metrics.name(), state) {
-            SinkNews::Nothing => None,
-            SinkNews::Reason => self.reasons.admit(Instant::now(), 1),
-            SinkNews::State => Some(0),
+    fn log(&self, state: &SinkState, left_out: u64, down: &'static str) {
+        let sink = &**self.metrics.name();
+        match state {
+            SinkState::Unknown => {}
+            SinkState::Up => info!(sink, left_out, "sink up"),
+            SinkState::Blocked(reason) => {
+                let [_, code, problem] = parts(reason);
+                warn!(sink, code, problem, left_out, "sink full; claiming stops for it");
+            }
+            SinkState::Down(reason) => {
+                let [class, code, problem] = parts(reason);
+                warn!(sink, class, code, problem, left_out, "{down}");
+            }
+        }
+    }
+
+    /// Logs the state of now if a line about it was suppressed long enough ago, and the sums of other suppressed lines; with
+    /// `all`, of all.
+    pub(super) fn sum_up(&self, all: bool) {
+        if self.is_retired() {
+            return;
+        }
+        let (sink, now) = (self.metrics.name(), Instant::now());
+        if let Some((lines, _)) = self.lines.state.sum(now, all)
+            && let Some(state) = self.status.sink_state(sink)
+        {
+            // This line is one of them.
+            self.log(&state, lines.saturating_sub(1), DOWN);
+        }
+        if let Some((lines, time)) = self.lines.destinations.sum(now, all) {
+            let seconds = time.as_secs();
+            info!(
+                sink = &**sink,
+                lines, seconds, "destinations in trouble, and working again: sum of the lines left out"
+            );
+        }
+        if let Some((lines, time)) = self.lines.looks.sum(now, all) {
+            let seconds = time.as_secs();
+            warn!(sink = &**sink, lines, seconds, "looks for elements that failed: sum of the lines left out");
         }
     }
 
@@ -90,10 +138,7 @@ impl SinkEvents {
         }
         self.metrics.up(true);
         self.metrics.blocked(true);
-        if let Some(left_out) = self.news(SinkState::Blocked(reason(failure))) {
-            let (sink, problem) = (&**self.metrics.name(), &failure.message);
-            warn!(sink, code = failure.code, problem, left_out, "sink full; claiming stops for it");
-        }
+        self.set(SinkState::Blocked(reason(failure)), TRIED);
     }
 
     /// Logs that a look for an element failed. `waits`: it is looked for again, else sent again.
@@ -101,7 +146,7 @@ impl SinkEvents {
         if self.is_retired() {
             return;
         }
-        let Some(left_out) = self.quiet.admit(Instant::now(), 1) else { return };
+        let Some(left_out) = self.lines.looks.admit(Instant::now(), 1) else { return };
         let (sink, code, problem) = (&**self.metrics.name(), failure.code, &failure.message);
         match waits {
             true => warn!(
@@ -126,7 +171,7 @@ impl SinkEvents {
         }
         self.metrics.destinations_in_trouble(all);
         let news = self.status.destination(self.metrics.name(), key, Some((name.to_owned(), reason(failure))));
-        if news && let Some(left_out) = self.quiet.admit(Instant::now(), 1) {
+        if news && let Some(left_out) = self.lines.destinations.admit(Instant::now(), 1) {
             warn!(
                 sink = &**self.metrics.name(),
                 destination = name,
@@ -145,8 +190,10 @@ impl SinkEvents {
             return;
         }
         self.metrics.destinations_in_trouble(all);
-        if self.status.destination(self.metrics.name(), key, None) {
-            info!(sink = &**self.metrics.name(), still_in_trouble = all, "destination works again");
+        if self.status.destination(self.metrics.name(), key, None)
+            && let Some(left_out) = self.lines.destinations.admit(Instant::now(), 1)
+        {
+            info!(sink = &**self.metrics.name(), still_in_trouble = all, left_out, "destination works again");
         }
     }
 
@@ -161,15 +208,20 @@ impl SinkEvents {
         }
     }
 
-    /// The sink accepts elements, or has answered a probe. Logged only if it was down or full.
+    /// The sink accepts elements, or has answered a probe. Logged if it was down or full.
     pub fn up(&self) {
         if self.is_retired() {
             return;
         }
         self.metrics.up(true);
         self.metrics.blocked(false);
-        if self.news(SinkState::Up).is_some() {
-            info!(sink = &**self.metrics.name(), "sink up");
-        }
+        self.set(SinkState::Up, TRIED);
     }
+}
+
+/// Class, code and message of the failure behind a reason, which has them as `CLASS CODE` and `MESSAGE (CODE, CLASS)`.
+fn parts(reason: &Reason) -> [&str; 3] {
+    let (class, code) = reason.code.split_once(' ').unwrap_or(("", &reason.code));
+    let message = reason.text.rsplit_once(" (").map_or(&*reason.text, |(message, _)| message);
+    [class, code, message]
 }
