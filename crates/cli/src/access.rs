@@ -1,6 +1,6 @@
 //! How a command reaches Redis: as the configuration says, or with another address or login.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -8,8 +8,8 @@ use super::endpoint::endpoint;
 use super::{Failed, environment};
 use delaybridge_config::{Loaded, Needs};
 use delaybridge_model::Config;
-use delaybridge_settings::Secret;
 use delaybridge_settings::problem::ConfigErrors;
+use delaybridge_settings::{Secret, secrets};
 
 /// The connection in place of the configuration's.
 #[derive(Debug, Clone, Default, Args)]
@@ -57,7 +57,7 @@ impl AccessArgs {
             config.redis = config.redis.map(|_| target.clone());
             return Ok(config);
         }
-        let password = self.password_file.as_ref().map(readable).transpose()?;
+        let password = self.password_file.as_deref().map(readable).transpose()?;
         config.redis = config.redis.map(|target| target.with_login(self.username.as_deref(), password.as_ref()));
         Ok(config)
     }
@@ -71,11 +71,7 @@ impl AccessArgs {
 }
 
 /// The password in a file that can be read: it is read again at every connect.
-fn readable(path: &PathBuf) -> Result<Secret, Failed> {
-    let failed = |why: &str| Failed::usage(format!("read --password-file {}: {why}", path.display()));
-    let content = std::fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
-    match content.lines().next().is_some_and(|line| !line.trim().is_empty()) {
-        true => Ok(Secret::File(path.clone())),
-        false => Err(failed("its first line is empty; it is the password")),
-    }
+fn readable(path: &Path) -> Result<Secret, Failed> {
+    secrets::read_file("--password-file", path).map_err(Failed::usage)?;
+    Ok(Secret::File(path.to_owned()))
 }

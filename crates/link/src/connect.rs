@@ -21,7 +21,6 @@ use super::info::ServerInfo;
 use super::refusal::{Question, explain, refusal};
 use super::{LinkOptions, stream, tls};
 use crate::RedisEndpoint;
-use delaybridge_settings::Secret;
 
 /// An endpoint with its files read, for one attempt: the files may be rotated before the next.
 pub(super) struct Prepared {
@@ -38,8 +37,7 @@ pub(super) async fn prepare(endpoint: &Arc<RedisEndpoint>) -> Result<Prepared, (
     let task = tokio::task::spawn_blocking(move || {
         let password = match &endpoint.password {
             None => None,
-            Some(Secret::Literal(text)) => Some(text.clone()),
-            Some(Secret::File(path)) => Some(password_of(path).map_err(|text| (ConnectErrorKind::Secret, text))?),
+            Some(secret) => Some(secret.read("password_file").map_err(|text| (ConnectErrorKind::Secret, text))?),
         };
         let (host, port) = (endpoint.host.clone(), endpoint.port);
         let (addr, certificates, tls) = match &endpoint.tls {
@@ -56,17 +54,6 @@ pub(super) async fn prepare(endpoint: &Arc<RedisEndpoint>) -> Result<Prepared, (
         Ok(Prepared { addr, certificates, tls, password })
     });
     task.await.unwrap_or_else(|error| Err((ConnectErrorKind::Server, format!("reading the files failed: {error}"))))
-}
-
-/// Reads the first line of a password file.
-fn password_of(path: &std::path::Path) -> Result<SecretString, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        format!("read password_file {}: {error}: check that it exists and may be read", path.display())
-    })?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.into()),
-        _ => Err(format!("read password_file {}: its first line is empty", path.display())),
-    }
 }
 
 impl Prepared {
@@ -357,17 +344,19 @@ fn questions(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use delaybridge_settings::Secret;
 
     #[test]
     fn the_password_is_the_first_line_of_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("password");
-        assert!(password_of(&path).unwrap_err().contains("read password_file"));
+        assert!(Secret::File(path.clone()).read("password_file").unwrap_err().contains("read password_file"));
         for (text, expected) in
             [("secret", Some("secret")), ("se cret \r\nmore", Some("se cret ")), ("\n", None), ("", None)]
         {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(password_of(&path).ok().map(|p| p.expose_secret().to_owned()).as_deref(), expected, "{text:?}");
+            let read = Secret::File(path.clone()).read("password_file");
+            assert_eq!(read.ok().map(|p| p.expose_secret().to_owned()).as_deref(), expected, "{text:?}");
         }
     }
 }

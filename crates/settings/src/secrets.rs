@@ -1,6 +1,7 @@
 //! Passwords: in the file, in a variable, or in a file of their own. The same two keys wherever there is a login.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use serde::{Serialize, Serializer};
@@ -24,6 +25,53 @@ pub enum Secret {
     Literal(SecretString),
     /// First line of a file.
     File(PathBuf),
+}
+
+impl Secret {
+    /// The secret of now. Blocks: a file is read again each time, because secrets are rotated. `key` is the name of the key with the
+    /// file.
+    ///
+    /// # Errors
+    ///
+    /// Returns which file cannot be used, and why; never its content.
+    pub fn read(&self, key: &str) -> Result<SecretString, String> {
+        match self {
+            Secret::Literal(text) => Ok(text.clone()),
+            Secret::File(path) => read_file(key, path),
+        }
+    }
+}
+
+/// Reads the secret in the first line of a file, which belongs to this key or option.
+///
+/// # Errors
+///
+/// Returns which file cannot be used, and why; never its content.
+pub fn read_file(key: &str, path: &Path) -> Result<SecretString, String> {
+    line_of(path).map_err(|why| format!("read {key} {}: {why}", path.display()))
+}
+
+/// Reads the secret in the first line of a file.
+///
+/// # Errors
+///
+/// Returns why the file cannot be used; never its content.
+pub fn line_of(path: &Path) -> Result<SecretString, String> {
+    let content = fs::read(path).map_err(|error| format!("{error}: check that it exists and may be read"))?;
+    Ok(SecretString::from(first_line(&content)?))
+}
+
+/// The secret in the content of a file: its first line, without the byte order mark that editors on Windows write in front.
+///
+/// # Errors
+///
+/// Returns why there is none.
+pub fn first_line(content: &[u8]) -> Result<&str, &'static str> {
+    let line = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let line = std::str::from_utf8(line).map_err(|_| "its first line is not UTF-8 text")?;
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+    if line.trim().is_empty() { Err("its first line is empty") } else { Ok(line) }
 }
 
 /// Hidden, or the name of the file. To be flattened into the map where the two keys are.
@@ -54,13 +102,12 @@ pub fn either(section: &Section<'_>, literal: &Key, file: &Key, variable: &str) 
         report.problem(&section.spot(literal), message, "keep one of them");
     }
     if let Some((path, content)) = read {
-        let first_line = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let problem = match first_line.trim_ascii().is_empty() {
-            true => Some("the first line of the file is empty"),
-            false => std::str::from_utf8(first_line).err().map(|_| "the first line of the file is not UTF-8 text"),
-        };
-        if let Some(problem) = problem {
-            report.problem(&section.spot(file), problem, format!("it is the {what}"));
+        if let Err(problem) = first_line(&content) {
+            report.problem(
+                &section.spot(file),
+                format!("the file cannot be used: {problem}"),
+                format!("it is the {what}"),
+            );
         }
         return Some(Secret::File(path));
     }
@@ -69,5 +116,33 @@ pub fn either(section: &Section<'_>, literal: &Key, file: &Key, variable: &str) 
         let help = format!("put it into a file of its own with `{}`, or write `${{{variable}}}`", file.name);
         report.warning(&written.spot, format!("the {what} is in the file in plain text"), help);
     }
-    Some(Secret::Literal(SecretString::from(written.value)))
+    // A variable of a shell or of a file often ends with the line break of its last line.
+    let text = written.value.trim_end_matches(['\r', '\n']);
+    if text.is_empty() {
+        report.problem(&written.spot, format!("the {what} is only a line break"), "write one line");
+    }
+    if text.contains(['\r', '\n']) {
+        report.problem(&written.spot, format!("the {what} has several lines"), "write one line");
+    }
+    Some(Secret::Literal(SecretString::from(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_the_first_line_without_what_editors_add() {
+        let check = |content: &[u8], expected| assert_eq!(first_line(content), expected, "{content:?}");
+        check(b"geheim", Ok("geheim"));
+        check(b"geheim\nrest", Ok("geheim"));
+        check(b"geheim\r\nrest", Ok("geheim"));
+        check(b"\xef\xbb\xbfgeheim\r\n", Ok("geheim"));
+        check(b" with spaces ", Ok(" with spaces "));
+        check("\u{fc}ber\nall".as_bytes(), Ok("\u{fc}ber"));
+        check(b"", Err("its first line is empty"));
+        check(b"\nsecond", Err("its first line is empty"));
+        check(b"\xef\xbb\xbf\r\n", Err("its first line is empty"));
+        check(b"\xff\xfeg\0", Err("its first line is not UTF-8 text"));
+    }
 }

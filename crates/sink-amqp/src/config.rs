@@ -315,10 +315,15 @@ fn login(section: &Section<'_>, urls: &[(AmqpUrl, Scalar)], tls: Option<&TlsFile
         check_external(section, url, tls, username.is_some() || password.is_some());
         return AmqpLogin::External;
     }
-    plain(section, &spot, username, password)
+    plain(section, (url, &spot), username, password)
 }
 
-fn plain(section: &Section<'_>, spot: &Spot, username: Option<String>, password: Option<Secret>) -> AmqpLogin {
+fn plain(
+    section: &Section<'_>,
+    (url, spot): (Option<&AmqpUrl>, &Spot),
+    username: Option<String>,
+    password: Option<Secret>,
+) -> AmqpLogin {
     let guest = || Secret::Literal(SecretString::from("guest"));
     // What cannot be read has been reported, and is not missing.
     let written = [&USERNAME, &secrets::PASSWORD, &secrets::PASSWORD_FILE].map(|key| section.has(key));
@@ -332,7 +337,9 @@ fn plain(section: &Section<'_>, spot: &Spot, username: Option<String>, password:
             (username, guest())
         }
         (None, Some(password)) => {
-            if !written[0] {
+            // A URL that cannot be read may have the user.
+            let unread = url.is_none() && (section.has(&URL) || section.has(&URLS));
+            if !written[0] && !unread {
                 section.cx.report.problem(spot, "there is a password, but no user", "write `username: NAME`");
             }
             (String::new(), password)

@@ -62,18 +62,8 @@ impl Amqp1Login {
             Amqp1Login::Anonymous => Ok(b"delaybridge".to_vec()),
             Amqp1Login::External => Ok(Vec::new()),
             Amqp1Login::Plain { username, password } => {
-                let password = match password {
-                    Secret::Literal(text) => text.expose_secret().to_owned(),
-                    Secret::File(path) => {
-                        let shown = path.display();
-                        let text = std::fs::read_to_string(path).map_err(|error| {
-                            format!("read password_file {shown}: {error}: check that it exists and may be read")
-                        })?;
-                        let line = text.lines().next().filter(|line| !line.is_empty());
-                        line.ok_or_else(|| format!("read password_file {shown}: its first line is empty"))?.to_owned()
-                    }
-                };
-                Ok([b"\0", username.as_bytes(), b"\0", password.as_bytes()].concat())
+                let password = password.read("password_file")?;
+                Ok([b"\0", username.as_bytes(), b"\0", password.expose_secret().as_bytes()].concat())
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use delaybridge_settings::secrets;
 
 /// The prefix of every key.
 const PREFIX: &str = "whsec_";
@@ -30,8 +31,7 @@ fn key(line: &str) -> Result<Vec<u8>, &'static str> {
 /// # Errors
 /// Why it is no token.
 pub(super) fn token(text: &str) -> Result<&str, &'static str> {
-    match text.lines().next().unwrap_or_default().trim() {
-        "" => Err("its first line is empty: it is the token"),
+    match secrets::first_line(text.as_bytes())?.trim() {
         token if token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(token),
         _ => Err("its first line has characters that no token has"),
     }

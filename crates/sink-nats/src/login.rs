@@ -83,11 +83,8 @@ pub(super) fn prove(login: &NatsLogin, nonce: Option<&str>) -> Result<NatsProof,
     match login {
         NatsLogin::Anonymous => Ok(NatsProof::default()),
         NatsLogin::User { username, password } => {
-            let pass = match password {
-                Secret::Literal(text) => text.expose_secret().to_owned(),
-                Secret::File(path) => first_line("password_file", path)?,
-            };
-            Ok(NatsProof { user: Some(username.clone()), pass: Some(pass), ..NatsProof::default() })
+            let pass = Some(password.read("password_file")?.expose_secret().to_owned());
+            Ok(NatsProof { user: Some(username.clone()), pass, ..NatsProof::default() })
         }
         NatsLogin::Key(path) => {
             let key =
@@ -105,13 +102,6 @@ pub(super) fn prove(login: &NatsLogin, nonce: Option<&str>) -> Result<NatsProof,
 fn text(key: &str, path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path)
         .map_err(|error| format!("read {key} {}: {error}: check that it exists and may be read", path.display()))
-}
-
-fn first_line(key: &str, path: &Path) -> Result<String, String> {
-    match text(key, path)?.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err(format!("read {key} {}: its first line is empty", path.display())),
-    }
 }
 
 /// Whether the content of a file is one with a key.

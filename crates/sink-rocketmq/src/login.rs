@@ -42,17 +42,7 @@ impl RocketMqLogin {
     /// # Errors
     /// Which file cannot be used, and why; never its content.
     pub(super) fn read_secret(&self) -> Result<String, String> {
-        match &self.secret {
-            Secret::Literal(text) => Ok(text.expose_secret().to_owned()),
-            Secret::File(path) => {
-                let shown = path.display();
-                let text = std::fs::read_to_string(path).map_err(|error| {
-                    format!("read secret_key_file {shown}: {error}: check that it exists and may be read")
-                })?;
-                let line = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
-                line.map(str::to_owned).ok_or_else(|| format!("read secret_key_file {shown}: its first line is empty"))
-            }
-        }
+        self.secret.read(SECRET_KEY_FILE.name).map(|secret| secret.expose_secret().trim().to_owned())
     }
 }
 

@@ -78,6 +78,11 @@ fn a_login_is_whole_or_left_out() {
     }
     sink("url: 'amqp://u@r'", &["sinks.out.amqp.url: there is a user, but no password"]);
     sink("url: 'amqp://r', password: '${SECRET}'", &["sinks.out.amqp.url: there is a password, but no user"]);
+    // A mistake in the URL is one mistake: the user is in it.
+    sink(
+        "url: 'amqp://guest@r/', password: '${SECRET}'",
+        &["sinks.out.amqp.url: the `/` at the end names a vhost without a name"],
+    );
     sink("url: 'amqp://u:geheim@r', username: v", &["sinks.out.amqp.url: the user is in the URL and in `username`"]);
     sink(
         "url: 'amqp://u:geheim@r', password: geheim",

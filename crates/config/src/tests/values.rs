@@ -302,7 +302,10 @@ fn secrets_and_certificates_are_looked_for() {
     check("redis://h\n  password: 5", &["3:13 redis.password: expected text, found a number"]);
     check("redis://h\n  password_file: gone", &["3:18 redis.password_file: read `gone`: No such file"]);
     check("redis://h\n  password_file: .", &["3:18 redis.password_file: read `.`: not a regular file"]);
-    check("redis://h\n  password_file: empty", &["3:18 redis.password_file: the first line of the file is empty"]);
+    check(
+        "redis://h\n  password_file: empty",
+        &["3:18 redis.password_file: the file cannot be used: its first line is empty"],
+    );
     check("rediss://h\n  tls: { ca_file: ca.pem, cert_file: ca.pem, key_file: key.pem }", &[]);
     check(
         "rediss://h\n  tls: { ca_file: key.pem }",

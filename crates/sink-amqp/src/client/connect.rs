@@ -21,7 +21,7 @@ use crate::wire::{self, ReadableStream};
 use crate::{AmqpLogin, AmqpSpec};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_link::tls;
-use delaybridge_settings::{Secret, TlsFiles};
+use delaybridge_settings::TlsFiles;
 
 /// `host:port/vhost`, for messages to a person; never with a password.
 pub(super) fn address(spec: &AmqpSpec, node: usize) -> String {
@@ -105,10 +105,7 @@ fn uri(spec: &AmqpSpec, node: usize) -> Result<AMQPUri, String> {
     let (host, port) = spec.nodes[node].clone();
     let (userinfo, mechanism) = match &spec.login {
         AmqpLogin::Plain { username, password } => {
-            let password = match password {
-                Secret::Literal(text) => text.expose_secret().to_owned(),
-                Secret::File(path) => password_of(path)?,
-            };
+            let password = password.read("password_file")?.expose_secret().to_owned();
             (AMQPUserInfo { username: username.clone(), password }, SASLMechanism::Plain)
         }
         AmqpLogin::External => {
@@ -127,17 +124,6 @@ fn uri(spec: &AmqpSpec, node: usize) -> Result<AMQPUri, String> {
             ..AMQPQueryString::default()
         },
     })
-}
-
-/// The first line of a file; it is read at every connect, because passwords are rotated.
-fn password_of(path: &Path) -> Result<String, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        format!("read password_file {}: {error}: check that it exists and may be read", path.display())
-    })?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err(format!("read password_file {}: its first line is empty", path.display())),
-    }
 }
 
 /// The files are read at every connect, because certificates are rotated. The crypto provider is the process's.

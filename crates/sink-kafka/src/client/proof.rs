@@ -91,18 +91,8 @@ impl Proof {
 
 /// The current password.
 fn read(password: &Secret) -> Result<SecretString, Failure> {
-    let path = match password {
-        Secret::Literal(literal) => return Ok(literal.clone()),
-        Secret::File(path) => path,
-    };
     let failure = |what: String| Failure::new(Class::TargetPermanent, "secret", format!("log in to Kafka: {what}"));
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        failure(format!("read password_file {}: {error}: check that it exists and may be read", path.display()))
-    })?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.into()),
-        _ => Err(failure(format!("read password_file {}: its first line is empty", path.display()))),
-    }
+    password.read("password_file").map_err(failure)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::login::{OidcSpec, TokenSpec, TokenUrl};
 use delaybridge_aws::{AwsLogin, AwsSigner, AwsVariables, msk_token, unix_now};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_http_client::{ExchangeError, HttpPeer};
-use delaybridge_settings::{Secret, TlsFiles};
+use delaybridge_settings::{Secret, TlsFiles, secrets};
 
 /// Time for one question.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -131,8 +131,8 @@ impl TokenSource {
             TokenSource::File(path) => {
                 let what = format!("read the token in {}", path.display());
                 let refused = |why: &str| failed(Class::TargetPermanent, "token_file", &format!("{what}: {why}"));
-                let text = first_line(path).map_err(|why| refused(&why))?;
-                let token = LoginToken::of(&text, None, None, now()).map_err(refused)?;
+                let text = secrets::line_of(path).map_err(|why| refused(&why))?;
+                let token = LoginToken::of(text.expose_secret().trim(), None, None, now()).map_err(refused)?;
                 match token.left(now()).is_zero() {
                     true => Err(refused("it is not valid any more: check the program that renews the file")),
                     false => Ok(token),
@@ -215,13 +215,16 @@ impl TokenEndpoint {
         let unreadable = |path: &Path, why: &str| {
             failed(Class::TargetPermanent, "secret", &format!("log in to Kafka: read {}: {why}", path.display()))
         };
-        let of_file = |path: &Path| first_line(path).map_err(|why| unreadable(path, &why));
+        let of_file = |path: &Path| match secrets::line_of(path) {
+            Ok(line) => Ok(line.expose_secret().trim().to_owned()),
+            Err(why) => Err(unreadable(path, &why)),
+        };
         let mut basic = None;
         match &self.proof {
             ClientProof::Signed(path) => {
                 form.append_pair("client_id", &self.client);
                 form.append_pair("client_assertion_type", SIGNED);
-                form.append_pair("client_assertion", of_file(path)?.trim());
+                form.append_pair("client_assertion", &of_file(path)?);
             }
             ClientProof::Secret(secret) => {
                 let secret = match secret {
@@ -255,15 +258,6 @@ impl TokenEndpoint {
 /// Whether a text is a word as those of RFC 6749 are: `invalid_client`.
 fn is_word(text: &str) -> bool {
     text.len() <= 40 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-}
-
-fn first_line(path: &Path) -> Result<String, String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("{error}: check that it exists and may be read"))?;
-    match text.lines().next().map(str::trim) {
-        Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err("its first line is empty".to_owned()),
-    }
 }
 
 fn failed(class: Class, code: &'static str, text: &str) -> Failure {
