@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn the_operators_listener_says_what_is_wrong_with_its_tokens() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), "ann short\n").expect("write the tokens");
+    std::fs::write(file.path(), "ann short viewer\n").expect("write the tokens");
     let problem = |keys: &str| {
         let text = GOOD.replacen("redis:\n", &format!("http: {{ admin: {{ {keys} }} }}\nredis:\n"), 1);
         load(&text).err().map(|errors| errors.to_string()).unwrap_or_default()
@@ -67,4 +67,17 @@ fn a_link_to_grafana_has_a_place_for_the_name_and_runs_nothing() {
         let found = problem(keys);
         assert!(found.contains(expected), "{keys}: {found}");
     }
+}
+
+#[test]
+fn two_listeners_at_one_address_are_found() {
+    let problem = |text: &str| {
+        let text = GOOD.replacen("redis:\n", &format!("{text}\nredis:\n"), 1);
+        load(&text).err().map(|errors| errors.to_string()).unwrap_or_default()
+    };
+    assert_eq!(problem("http: { listen: '127.0.0.1:9464', admin: { listen: '127.0.0.1:9465' } }"), "");
+    let both = problem("http: { listen: '0.0.0.0:9465', admin: {} }");
+    assert!(both.contains("`http.admin.listen` and `http.listen` are the same address, 127.0.0.1:9465"), "{both}");
+    let jobs = problem("http: { admin: {} }\njobs: { listen: '127.0.0.1:9465' }");
+    assert!(jobs.contains("`jobs.listen` and `http.admin.listen` are the same address"), "{jobs}");
 }

@@ -7,6 +7,7 @@ mod cross_checks;
 mod dead_letter;
 mod destination;
 mod inputs;
+mod listeners;
 mod order;
 mod queue;
 mod retry;
@@ -23,7 +24,7 @@ use delaybridge_model::{Config, Mode, ONLY, ProcessLimits, Reload, Servers};
 use delaybridge_settings::Settings;
 use delaybridge_settings::node::{Node, Value};
 use delaybridge_settings::problem::Spot;
-use delaybridge_settings::reader::{Context, Section};
+use delaybridge_settings::reader::{Context, Needs, Section};
 use delaybridge_spans::config as spans;
 
 /// Reads the whole tree. `None` only where nothing can be built; problems are in the report.
@@ -84,6 +85,15 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let written = !top.written().is_empty();
     let jobs = top.opt_section(&top::JOBS);
     let api = jobs.as_ref().map(api::read).unwrap_or_default();
+    // Variables that are not needed stand for the same port everywhere.
+    let whole = cx.needs == Needs::Everything;
+    let mut listeners = Vec::new();
+    listeners.extend(http_listen.map(|listen| (top.spot(&top::HTTP), "http.listen", listen.into())));
+    listeners.extend(admin.as_ref().map(|spec| (top.spot(&top::HTTP), "http.admin.listen", spec.listen.clone())));
+    listeners.extend(api.iter().map(|spec| (top.spot(&top::JOBS), spec.key, spec.listen.into())));
+    if whole {
+        listeners::check(&cx.report, &listeners);
+    }
     let jobs_redis = jobs.as_ref().and_then(|section| jobs_redis(section, redis.as_ref()));
     let jobs_redis = jobs_redis.or_else(|| redis.as_ref()?.iter().next().map(|(name, _)| name.clone()));
     let jobs = jobs.map(|section| job_queue::read(&section)).or_else(|| inputs::job_settings(&inputs));
