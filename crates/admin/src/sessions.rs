@@ -67,9 +67,9 @@ mod tests {
     #[test]
     fn a_session_ends_with_its_token() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "ann 0123456789abcdef\n").unwrap();
+        std::fs::write(file.path(), "ann 0123456789abcdef admin\n").unwrap();
         let tokens = NamedTokens::read(file.path()).unwrap();
-        std::fs::write(file.path(), "ann fedcba9876543210\n").unwrap();
+        std::fs::write(file.path(), "ann fedcba9876543210 admin\n").unwrap();
         let others = NamedTokens::read(file.path()).unwrap();
         let sessions = Sessions::default();
         let id = sessions.begin(hash("0123456789abcdef")).unwrap();

@@ -1,5 +1,5 @@
-//! A file of named tokens: one line a token, `NAME TOKEN ROLE PATTERN`. Without a pattern the role is for every queue, without a role
-//! the token may do everything; a token alone has the name `admin`.
+//! A file of named tokens: one line a token, `NAME TOKEN ROLE PATTERN`. Without a pattern the role is for every queue. A token
+//! without a role is refused: whoever forgets it does not mean that it may do everything.
 //!
 //! In place of a token its hash may be there (`sha256:` and 64 hex digits). A token is found by its hash; hashes are compared in
 //! constant time.
@@ -20,8 +20,6 @@ const LONGEST_NAME: usize = 64;
 const MOST: usize = 1_000;
 /// A larger file is none of tokens.
 const LARGEST: u64 = 1 << 20;
-/// The name of a token that has none.
-const ONLY: &str = "admin";
 
 /// The SHA-256 of a token.
 pub type Hash = [u8; digest::SHA256_OUTPUT_LEN];
@@ -66,8 +64,12 @@ impl NamedTokens {
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let (name, token, role, pattern) = match words.as_slice() {
-                [token] => (ONLY, *token, AccessRole::Admin.as_str(), "*"),
-                [name, token] => (*name, *token, AccessRole::Admin.as_str(), "*"),
+                [_] | [_, _] => {
+                    let roles = AccessRole::ALL.map(AccessRole::as_str).join(", ");
+                    return Err(format!(
+                        "line {number}: the role is missing: write `NAME TOKEN ROLE`, where the role is one of {roles}"
+                    ));
+                }
                 [name, token, role] => (*name, *token, *role, "*"),
                 [name, token, role, pattern] => (*name, *token, *role, *pattern),
                 _ => {
@@ -135,14 +137,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_token_with_or_without_a_name() {
-        let text = "# rotated in May\nann 0123456789abcdef\n\nbob sha256:3465f6e6975baa864ca957f0914ecda9bf7eb601ac31ac20a5dc3d329279a843\n";
+    fn a_line_is_a_token_or_its_hash() {
+        let text = "# rotated in May\nann 0123456789abcdef admin\n\nbob sha256:3465f6e6975baa864ca957f0914ecda9bf7eb601ac31ac20a5dc3d329279a843 viewer\n";
         let tokens = NamedTokens::parse(text).unwrap();
         assert_eq!(tokens.owner(&hash("0123456789abcdef")), Some(Grantee::admin("ann")));
         assert_eq!(tokens.owner(&hash("0123456789abcdeg")), None);
         assert_eq!((tokens.count(), format!("{tokens:?}").as_str()), (2, "[\"ann\", \"bob\"]"));
-        let alone = NamedTokens::parse("0123456789abcdef\n").unwrap();
-        assert_eq!(alone.owner(&hash("0123456789abcdef")), Some(Grantee::admin("admin")));
     }
 
     #[test]
@@ -161,15 +161,17 @@ mod tests {
             assert!(problem.contains(expected) && !problem.contains("secret"), "{problem}");
         };
         check("", "there is no token");
-        check("ann secret", "line 1: a token has at least 16");
+        check("ann secret viewer", "line 1: a token has at least 16");
+        check("secretsecretsecret", "line 1: the role is missing: write `NAME TOKEN ROLE`");
+        check("# all\nann secretsecretsecret", "line 2: the role is missing");
         check("a b c d secretsecretsecret", "line 1: expected `NAME TOKEN ROLE PATTERN`");
         check(
             "a secretsecretsecret secretsecret",
             "line 1: the third word is the role, one of viewer, reader, operator, admin",
         );
         check("a secretsecretsecret viewer x,,y", "line 1: a pattern is a name");
-        check("ann/x secretsecretsecret", "line 1: a name has");
-        check("\nann sha256:secret", "line 2: 64 hex digits");
-        check("ann secretsecretsecret\nann othersecretsecret", "line 2: this name");
+        check("ann/x secretsecretsecret viewer", "line 1: a name has");
+        check("\nann sha256:secret viewer", "line 2: 64 hex digits");
+        check("ann secretsecretsecret viewer\nann othersecretsecret viewer", "line 2: this name");
     }
 }

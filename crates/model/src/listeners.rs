@@ -20,7 +20,7 @@ pub struct AdminSpec {
     pub listen: Listen,
     /// File with one token per line: `NAME TOKEN ROLE PATTERN`. The role is `viewer` (no payloads), `reader` (payloads),
     /// `operator` (pauses, moves, redrives) or `admin` (removes, reloads), for the queues and topics of the pattern (`*` stands
-    /// for any text, commas separate patterns). Without a role: `admin`. A token may be replaced by its hash, `sha256:` and
+    /// for any text, commas separate patterns). A token may be replaced by its hash, `sha256:` and
     /// 64 hex digits. Changes apply within a second. If omitted, changes and payloads are limited to clients on the same machine.
     #[key(Kind::File)]
     pub tokens_file: Option<PathBuf>,

@@ -10,7 +10,7 @@ use crate::harness::{Daemon, RedisServer, Stopwatch};
 
 /// A daemon whose operators need the token of [`WITH_TOKEN`], its port for them, and the directory of the token.
 pub(super) async fn for_operators(redis: &RedisServer) -> (Daemon, u16, TempDir) {
-    let (dir, path) = file("ann geheim-geheim-geheim");
+    let (dir, path) = file("ann geheim-geheim-geheim admin");
     let port = crate::harness::ports::free_port();
     let yaml = format!(
         "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\n\

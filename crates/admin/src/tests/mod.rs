@@ -66,7 +66,7 @@ impl World {
         delaybridge_link::tls::init();
         let redis = TestServer::start();
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), format!("ann {TOKEN}\n{ROLES}")).unwrap();
+        std::fs::write(file.path(), format!("ann {TOKEN} admin\n{ROLES}")).unwrap();
         let tokens = match tokens {
             true => format!(", tokens_file: {}", file.path().display()),
             false => String::new(),
