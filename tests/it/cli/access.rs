@@ -37,6 +37,26 @@ async fn a_command_needs_no_secret_but_that_of_redis() {
         "{}",
         check.out
     );
+    // CI has none of them, nor those of Redis and of inputs; what is wrong with the rest is still found.
+    let secrets = ask(&config, "check --without-secrets").well();
+    assert!(
+        secrets.contains("can be run") && secrets.contains("Secrets and certificates were not looked at"),
+        "{secrets}"
+    );
+    let file = |lease: &str| {
+        format!(
+            "http: {{ admin: {{ listen: '127.0.0.1:1', tokens_file: /nowhere/tokens }} }}\n\
+             redis: {{ url: 'redis://${{NO_SUCH_HOST}}:6379', password_file: /nowhere/redis }}\njobs: {{}}\n\
+             inputs: {{ in: {{ amqp: {{ url: 'amqp://u:${{NO_SUCH_PASSWORD}}@r', queue: a }}, topic: t }} }}\n\
+             sinks: {{ out: {{ stdout: {{}} }} }}\n\
+             queues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, lease: {lease}, to: [{{ sink: out }}] }} }}\n"
+        )
+    };
+    let path = config.write("elsewhere.yaml", &file("30s"));
+    ask(&config, &format!("check --without-secrets --config {}", path.display())).well();
+    let path = config.write("wrong.yaml", &file("soon"));
+    let wrong = ask(&config, &format!("check --without-secrets --config {}", path.display()));
+    assert!(wrong.code == 2 && wrong.out.contains("lease") && !wrong.out.contains("/nowhere"), "{}", wrong.out);
     // Settings that name a queue are needed by every command.
     let broken = config.write(
         "broken.yaml",

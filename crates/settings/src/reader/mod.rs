@@ -51,7 +51,7 @@ impl Context<'_> {
         let mut steps = path.split('.');
         match (self.needs, steps.next(), steps.next()) {
             (Needs::Everything, ..) => false,
-            (_, Some("sinks" | "http" | "tracing"), _) | (_, Some("jobs"), Some("http" | "lmstfy")) => true,
+            (_, Some("sinks" | "inputs" | "http" | "tracing"), _) | (_, Some("jobs"), Some("http" | "lmstfy")) => true,
             (needs, Some("redis"), _) => needs == Needs::Nothing,
             _ => false,
         }
