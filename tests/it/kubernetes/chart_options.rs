@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -55,6 +56,37 @@ fn an_existing_config_map_takes_the_place_of_the_text() {
     assert_eq!(volumes[0]["projected"]["sources"][0], json!({ "configMap": { "name": "orders-config" } }));
     let both = render("delaybridge", &["--set", "config=a,existingConfigMap=b"]);
     assert!(both.expect_err("one of the two would be ignored").contains("schema"));
+}
+
+/// YAML would take the indentation of the first line for that of the block.
+#[test]
+fn a_configuration_whose_first_line_is_indented_arrives_as_it_is() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let values = folder.path().join("values.yaml");
+    let config = "    redis: { url: 'redis://h' }\n  # a comment\n";
+    fs::write(&values, json!({ "config": config }).to_string()).expect("write the values");
+    let (_, all) = render("delaybridge", &["--values", values.to_str().expect("a path in UTF-8")]).expect("rendered");
+    assert_eq!(one(&all, "ConfigMap")["data"]["delaybridge.yaml"].as_str().map(str::trim_end), Some(config.trim_end()));
+}
+
+/// Labels and tags have no `+`, which a version has behind it for its build.
+#[test]
+fn a_version_with_a_build_is_valid_in_labels_and_as_a_tag() {
+    let copy = tempfile::tempdir().expect("a directory");
+    let status = Command::new("cp").arg("-r").arg(folder()).arg(copy.path()).status().expect("run cp");
+    assert!(status.success());
+    let chart = copy.path().join("delaybridge");
+    let file = chart.join("Chart.yaml");
+    let text = fs::read_to_string(&file).expect("the chart").replace("0.1.0", "0.1.0+build.7");
+    fs::write(&file, text).expect("write the chart");
+    let (yaml, all) = render_chart(&chart, "delaybridge", &["--set", "config=a"]).expect("rendered");
+    Schemas::close().judge("a build", &yaml).unwrap_or_else(|said| panic!("{said}"));
+    let deployment = one(&all, "Deployment");
+    let labels = &deployment["metadata"]["labels"];
+    assert_eq!(labels["helm.sh/chart"], "delaybridge-0.1.0_build.7");
+    assert_eq!(labels["app.kubernetes.io/version"], "0.1.0_build.7");
+    let image = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert!(image.as_str().is_some_and(|image| image.ends_with(":0.1.0-build.7")), "{image}");
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn the_network_policies_let_out_what_the_configuration_connects_to() {
     let rules: Vec<_> = overlay.of_kind("NetworkPolicy").flat_map(|policy| items(&policy["spec"]["egress"])).collect();
     let open: BTreeSet<u64> =
         rules.iter().flat_map(|rule| items(&rule["ports"])).filter_map(|port| port["port"].as_u64()).collect();
-    assert_eq!(open, &wanted | &[53].into());
+    assert_eq!(open, &wanted | &[53, 5353].into());
 }
 
 #[test]

@@ -16,6 +16,13 @@ const CHANGES: &[(&str, &str)] = &[
     // Secrets were readable for every user, of which the daemon warned.
     ("0.1.0-alpha", "Deployment/spec/template/spec/securityContext/fsGroup"),
     ("0.1.0-alpha", "Deployment/spec/template/spec/volumes/0/projected/defaultMode"),
+    // Services of the namespace set variables that a configuration may take for its own.
+    ("0.1.0-alpha", "Deployment/spec/template/spec/enableServiceLinks"),
+    // Resolvers of OpenShift listen on this port.
+    ("0.1.0-alpha", "NetworkPolicy/spec/egress/0/ports/2/port"),
+    ("0.1.0-alpha", "NetworkPolicy/spec/egress/0/ports/2/protocol"),
+    ("0.1.0-alpha", "NetworkPolicy/spec/egress/0/ports/3/port"),
+    ("0.1.0-alpha", "NetworkPolicy/spec/egress/0/ports/3/protocol"),
 ];
 
 fn versions() -> Vec<PathBuf> {

@@ -1,7 +1,7 @@
 {{/* What the daemon's container has in a Deployment and as a sidecar. deploy/kubernetes has the reasons of the probes. */}}
 {{- define "delaybridge.container" -}}
 name: delaybridge
-image: "{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}"
+image: "{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default (.Chart.AppVersion | replace "+" "-") }}{{ end }}"
 {{- with .Values.image.pullPolicy }}
 imagePullPolicy: {{ . }}
 {{- end }}
