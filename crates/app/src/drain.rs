@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use super::exit_codes::{LEFTOVERS, OK};
 use delaybridge_core::clock::Instant;
 use delaybridge_pipeline::process::Process;
 use delaybridge_pipeline::registry::{QueueCounts, QueueRegistry};
@@ -97,5 +98,5 @@ pub(super) async fn run(
     let left_over = all.iter().map(|registry| registry.left_over()).sum::<u64>() + unknown;
     let now = counts();
     process.events.stopped(now.settled - before.settled, now.released - before.released, left_over);
-    if left_over == 0 { super::OK } else { super::LEFTOVERS }
+    if left_over == 0 { OK } else { LEFTOVERS }
 }

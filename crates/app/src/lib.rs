@@ -7,6 +7,7 @@
 mod admin;
 mod api;
 mod drain;
+mod exit_codes;
 mod group;
 mod inputs;
 mod jobs;
@@ -29,6 +30,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinSet;
 
 use self::group::{Group, options};
+pub use self::exit_codes::{FAILED, LEFTOVERS, OK};
 pub use self::reload::ConfigFile;
 use self::reload::Reloads;
 pub use self::signals::{CaughtSignals, Signals};
@@ -46,13 +48,6 @@ use delaybridge_pipeline::watch::holders;
 use delaybridge_sink::SinkSpec;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::http;
-
-/// Exit code of a clean stop.
-pub const OK: u8 = 0;
-/// Exit code of a run that ended because of a failure.
-pub const FAILED: u8 = 1;
-/// Exit code of a drain that left elements in flight, which come back when their leases expire.
-pub const LEFTOVERS: u8 = 3;
 
 /// Time without a heartbeat, beside one command's time-out, after which a task counts as stuck. Tasks beat every
 /// second.

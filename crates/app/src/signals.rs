@@ -12,6 +12,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::exit_codes::LEFTOVERS;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::log::{info, warn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -179,7 +180,7 @@ fn cut(number: c_int, count: Arc<OnceLock<Count>>) -> ! {
         }
     }
     // Without the exit handlers of the process: see `end` in main.rs.
-    low_level::exit(super::LEFTOVERS.into())
+    low_level::exit(LEFTOVERS.into())
 }
 
 #[cfg(test)]
