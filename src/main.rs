@@ -48,8 +48,8 @@ fn run(global: &Global, args: &RunArgs, caught: CaughtSignals) -> Result<u8, Fai
     // Before anything that takes time: a signal may write a line.
     telemetry::logging::init(args.log_format.into(), args.log.as_deref())
         .map_err(|error| Failed { code: 2, message: error.to_string() })?;
-    let signals = Signals::listen(caught).map_err(signals)?;
-    let loaded = cli::load(global)?;
+    let mut signals = Signals::listen(caught).map_err(signals)?;
+    let loaded = cli::load_for_run(global, || signals.is_stopped())?;
     cli::log_warnings(&loaded.warnings);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let runtime = started(Builder::new_multi_thread().worker_threads(threads).enable_all().build())?;

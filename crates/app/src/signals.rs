@@ -107,6 +107,11 @@ pub struct Signals {
 }
 
 impl Signals {
+    /// Whether a stop was asked for before the daemon runs, which takes the request.
+    pub fn is_stopped(&mut self) -> bool {
+        std::iter::from_fn(|| self.requests.try_recv().ok()).any(|signal| matches!(signal, Signal::Stop(_)))
+    }
+
     /// Handles the signals that were caught, and those to come. Logging has been started.
     ///
     /// # Errors

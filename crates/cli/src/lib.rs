@@ -50,6 +50,7 @@ mod why;
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -98,7 +99,15 @@ Exit codes:
   0  done
   1  runtime error; the message says what was attempted and what to do
   2  wrong arguments or configuration
-  3  stopped, but some elements in flight could be neither settled nor released in time";
+  3  stopped, but some elements in flight could be neither settled nor released in time
+  75 a file that the configuration names, such as a secret, was not there within 30 s of the start";
+
+/// The exit code where files that the configuration names are not there: EX_TEMPFAIL of sysexits.h, after which a service manager
+/// starts the daemon again.
+const ABSENT: u8 = 75;
+/// Time for which the start waits for such files, and the time after which it looks again.
+const PATIENCE: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// The path of the configuration unless the command line or the environment says otherwise.
 const DEFAULT_CONFIG: &str = "/etc/delaybridge/delaybridge.yaml";
@@ -176,15 +185,45 @@ pub enum Command {
     Man(man::ManArgs),
 }
 
-/// Reads the configuration for the daemon: all of it has to be right, and every secret has to be there.
+/// Reads the whole configuration: all of it has to be right, and every secret has to be there.
 ///
 /// # Errors
 ///
 /// Exit code 2, with everything that is wrong.
-pub fn load(global: &Global) -> Result<Loaded, Failed> {
-    let usage = |errors: ConfigErrors| Failed::usage(errors.to_string());
-    let loaded = read(global).map_err(usage)?;
+fn load(global: &Global) -> Result<Loaded, Failed> {
+    let loaded = read(global).map_err(|errors| Failed::usage(errors.to_string()))?;
     Ok(Loaded { config: global.redis.over(loaded.config)?, ..loaded })
+}
+
+/// Reads the configuration for the daemon. Files that are not there are waited for, because a volume with secrets may be mounted late;
+/// `stopped` ends the wait.
+///
+/// # Errors
+///
+/// Exit code 2, with everything that is wrong; 75 if only files are not there in the end.
+pub fn load_for_run(global: &Global, mut stopped: impl FnMut() -> bool) -> Result<Loaded, Failed> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let errors = match read(global) {
+            Ok(loaded) => return Ok(Loaded { config: global.redis.over(loaded.config)?, ..loaded }),
+            Err(errors) => errors,
+        };
+        if !errors.may_pass() {
+            return Err(Failed::usage(errors.to_string()));
+        }
+        if stopped() {
+            return Err(Failed { code: 0, message: String::new() });
+        }
+        if waited >= PATIENCE {
+            let message = format!("{errors}\nwaited {} s for what is not there", waited.as_secs());
+            return Err(Failed { code: ABSENT, message });
+        }
+        if waited.is_zero() {
+            run::log_absent(&errors.problems);
+        }
+        std::thread::sleep(AGAIN);
+        waited += AGAIN;
+    }
 }
 
 /// Reads the configuration.

@@ -28,7 +28,8 @@ Examples:
   delaybridge run --config delaybridge.yaml
   delaybridge run --log info,delaybridge::link=debug --log-format json
 
-Exit codes: 0 drained, 1 failed, 2 wrong configuration, 3 drained with leftovers (their leases bring them back)";
+Exit codes: 0 drained, 1 failed, 2 wrong configuration, 3 drained with leftovers (their leases bring them back), 75 a file that \
+the configuration names, such as a secret, was not there within 30 s";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -48,6 +49,13 @@ impl From<LogFormat> for Format {
             LogFormat::Text => Format::Text,
             LogFormat::Json => Format::Json,
         }
+    }
+}
+
+/// Logs the files that the start waits for.
+pub(super) fn log_absent(problems: &[Problem]) {
+    for problem in problems {
+        tracing::warn!(path = %problem.path, "waiting for a file: {}", problem.message);
     }
 }
 

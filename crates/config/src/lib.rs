@@ -92,7 +92,7 @@ pub fn load_with_clients(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> R
         })
     };
     let problems: Vec<_> = loaded.config.sinks.iter().filter_map(refused).collect();
-    if problems.is_empty() { Ok(loaded) } else { Err(ConfigErrors { problems, warnings: loaded.warnings }) }
+    if problems.is_empty() { Ok(loaded) } else { Err(ConfigErrors { problems, warnings: loaded.warnings, absent: 0 }) }
 }
 
 fn unreadable(file: &str, at: Option<Position>, message: String, help: &str) -> ConfigErrors {
@@ -100,7 +100,7 @@ fn unreadable(file: &str, at: Option<Position>, message: String, help: &str) -> 
     report.of_file(at, message, Some(help.to_owned()).filter(|help| !help.is_empty()));
     match report.finish::<()>(None) {
         Err(errors) => errors,
-        Ok(_) => ConfigErrors { problems: Vec::new(), warnings: Vec::new() },
+        Ok(_) => ConfigErrors { problems: Vec::new(), warnings: Vec::new(), absent: 0 },
     }
 }
 

@@ -30,7 +30,7 @@ pub struct ConfigCheck {
 impl ConfigCheck {
     /// The result for a configuration that is refused.
     pub fn refused(errors: &ConfigErrors) -> ConfigCheck {
-        let ConfigErrors { problems, warnings } = errors.clone();
+        let ConfigErrors { problems, warnings, .. } = errors.clone();
         ConfigCheck { ok: false, problems, warnings, notes: Vec::new(), settings: None, live: None }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Independent of keys and values. The creator of a problem keeps secrets out of it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::Serialize;
@@ -56,6 +56,15 @@ pub struct ConfigErrors {
     pub problems: Vec<Problem>,
     /// Warnings.
     pub warnings: Vec<Problem>,
+    /// The number of problems that are files which are not there, and may be there later.
+    pub absent: usize,
+}
+
+impl ConfigErrors {
+    /// Whether nothing is wrong but that files are not there, which a volume that is mounted late brings.
+    pub fn may_pass(&self) -> bool {
+        self.absent > 0 && self.absent == self.problems.len()
+    }
 }
 
 /// Problems that are shown. What is wrong in a generated file is often wrong in each of thousands of queues.
@@ -103,12 +112,18 @@ pub struct Report {
     file: String,
     problems: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
+    absent: Cell<usize>,
 }
 
 impl Report {
     /// A report without problems about this file.
     pub fn new(file: &str) -> Self {
-        Report { file: file.to_owned(), problems: RefCell::default(), warnings: RefCell::default() }
+        Report {
+            file: file.to_owned(),
+            problems: RefCell::default(),
+            warnings: RefCell::default(),
+            absent: Cell::new(0),
+        }
     }
 
     fn make(&self, spot: &Spot, message: impl Into<String>, help: Option<String>) -> Problem {
@@ -119,6 +134,12 @@ impl Report {
     /// Adds an error, which keeps the daemon from starting.
     pub fn problem(&self, spot: &Spot, message: impl Into<String>, help: impl Into<String>) {
         self.problems.borrow_mut().push(self.make(spot, message, Some(help.into()).filter(|help| !help.is_empty())));
+    }
+
+    /// Adds the error that a file is not there, which may pass.
+    pub fn absent(&self, spot: &Spot, message: impl Into<String>, help: impl Into<String>) {
+        self.absent.set(self.absent.get().saturating_add(1));
+        self.problem(spot, message, help);
     }
 
     /// Adds a warning.
@@ -135,12 +156,13 @@ impl Report {
     /// Returns the value with its warnings if there is no error, else all problems.
     pub fn finish<T>(self, value: Option<T>) -> Result<(T, Vec<Problem>), ConfigErrors> {
         let (mut problems, mut warnings) = (self.problems.into_inner(), self.warnings.into_inner());
+        let absent = self.absent.get();
         // Stable: what points at one place keeps the order in which it was found.
         problems.sort_by_key(|problem| problem.position);
         warnings.sort_by_key(|warning| warning.position);
         match value {
             Some(value) if problems.is_empty() => Ok((value, warnings)),
-            _ => Err(ConfigErrors { problems, warnings }),
+            _ => Err(ConfigErrors { problems, warnings, absent }),
         }
     }
 }

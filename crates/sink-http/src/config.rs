@@ -13,7 +13,7 @@ use super::{NAME, names, secrets};
 use delaybridge_http_client::{self as url, HttpOrigin};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Table};
-use delaybridge_settings::reader::Section;
+use delaybridge_settings::reader::{STAND_IN, Section};
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, TlsFiles, tls};
 use delaybridge_sink::kind::{self, SinkSettings};
@@ -197,8 +197,8 @@ fn checked_file<T, E: fmt::Display>(
     check: impl Fn(&str) -> Result<T, E>,
 ) -> Option<PathBuf> {
     let (path, content) = section.file(key)?;
-    // A command that has no use for the sink may not be allowed to read it.
-    if section.cx.spares(&section.spot(key).path) {
+    // It was not read, which a command that has no use for the sink does not need.
+    if content == STAND_IN {
         return Some(path);
     }
     let problem = match std::str::from_utf8(&content) {

@@ -12,7 +12,7 @@ use super::login::{self, NatsLogin};
 use super::target::{self, NatsKeys};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
-use delaybridge_settings::reader::Section;
+use delaybridge_settings::reader::{STAND_IN, Section};
 use delaybridge_settings::url::host_and_port;
 use delaybridge_settings::{Settings, TlsFiles, secrets, tls};
 use delaybridge_sink::kind::{self, SinkSettings};
@@ -191,8 +191,8 @@ fn read_login(section: &Section<'_>) -> NatsLogin {
 /// The path of a file whose content passes `check`.
 fn file(section: &Section<'_>, key: &Key, check: fn(&str) -> Result<(), &'static str>) -> Option<PathBuf> {
     let (path, content) = section.file(key)?;
-    // A command that has no use for the sink may not be allowed to read it.
-    if section.cx.spares(&section.spot(key).path) {
+    // It was not read, which a command that has no use for the sink does not need.
+    if content == STAND_IN {
         return Some(path);
     }
     let problem = match std::str::from_utf8(&content) {

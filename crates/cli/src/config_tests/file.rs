@@ -89,7 +89,7 @@ fn of_file(file: &str, message: String) -> ConfigErrors {
     report.of_file(None, message, None);
     match report.finish::<()>(None) {
         Err(errors) => errors,
-        Ok(_) => ConfigErrors { problems: Vec::new(), warnings: Vec::new() },
+        Ok(_) => ConfigErrors { problems: Vec::new(), warnings: Vec::new(), absent: 0 },
     }
 }
 

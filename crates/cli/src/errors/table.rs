@@ -22,8 +22,8 @@ server, and never part of a payload. An entry that waits in Redis stores the fir
 | `unknown` | An unknown answer. The message is retried. The failure always counts, and is never a success. |
 
 Exit codes of the program: 0 done; 1 runtime error; 2 wrong arguments or configuration; 3 stopped, but some
-elements in flight could be neither settled nor released in time (their leases bring them back). A problem of the
-configuration has no code: `check` reports each with its file, line, column and key, and a correction. Log lines
+elements in flight could be neither settled nor released in time (their leases bring them back); 75 a file that the configuration
+names was not there within 30 s of the start. A problem of the configuration has no code: `check` reports each with its file, line, column and key, and a correction. Log lines
 that are not failures of an element, such as `queue on hold` or `leases lost`, describe the event and its effect.
 ";
 

@@ -447,3 +447,26 @@ fn a_key_that_elements_choose_alone_is_a_warning() {
     assert_eq!(["${payload.k}", "${payload.k}:x", "${id}"].map(with), [1, 1, 1]);
     assert_eq!(["due:${payload.k}", "${queue}:${payload.k}", "fixed"].map(with), [0, 0, 0]);
 }
+
+/// What follows from a file that is not there is no mistake of its own: the start waits for the file.
+#[test]
+fn a_file_that_is_not_there_is_one_problem_whatever_it_is_for() {
+    let check = |section: &str| {
+        let text = GOOD.replacen("sinks:\n", &format!("sinks:\n  more: {{ {section} }}\n"), 1);
+        let errors = load(&text).expect_err(section);
+        assert_eq!((errors.problems.len(), errors.absent, errors.may_pass()), (1, 1, true), "{section}: {errors}");
+    };
+    check("http: { url: 'https://h', bearer_token_file: gone }");
+    check("http: { url: 'https://h', signature: { secret_file: gone } }");
+    check("nats: { servers: [n], username: u, password_file: gone }");
+    check("nats: { servers: [n], nkey_file: gone }");
+    check("nats: { servers: [n], credentials_file: gone }");
+    check("amqp: { url: 'amqp://r', username: u, password_file: gone }");
+    check("kafka: { brokers: ['k:1'], sasl: { mechanism: PLAIN, username: u, password_file: gone } }");
+    check("amqp: { url: 'amqps://r', tls: { ca_file: gone } }");
+    let redis = GOOD.replacen("redis:\n", "redis:\n  username: u\n  password_file: gone\n", 1);
+    let errors = load(&redis).expect_err("no password");
+    assert!(errors.may_pass(), "{errors}");
+    // A mistake beside it does not pass.
+    assert!(!load(&redis.replacen("username: u", "username: u\n  usrname: u", 1)).expect_err("a mistake").may_pass());
+}

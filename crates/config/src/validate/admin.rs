@@ -16,7 +16,11 @@ pub(super) fn read(section: &Section<'_>) -> AdminSpec {
         && let Err(problem) = NamedTokens::read(path)
     {
         let help = "write one token a line, `NAME TOKEN ROLE PATTERN`; `openssl rand -hex 24` makes one";
-        report.problem(&section.spot(&admin::TOKENS_FILE), problem, help);
+        let spot = section.spot(&admin::TOKENS_FILE);
+        match path.exists() {
+            true => report.problem(&spot, problem, help),
+            false => report.absent(&spot, problem, help),
+        }
     }
     if !section.has(&admin::TOKENS_FILE) && spec.proxy.is_none() && !spec.listen.is_local() {
         report.warning(

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub use self::values::{content_hash, hash_of_file, meant, warn_of_constants};
+pub use self::values::{STAND_IN, content_hash, hash_of_file, meant, warn_of_constants};
 use super::expand::expand;
 use super::keys::{Key, Kind, Table, nearest};
 use super::node::{Name, Node, Value};

@@ -1,6 +1,7 @@
 //! Values behind keys: each read by its kind, each mistake answered with what to write instead.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,9 @@ use crate::keys::{Key, Kind, Word, Words, nearest};
 use crate::problem::Spot;
 use crate::units::{self, BadUnit};
 use delaybridge_core::template::{Template, TemplateError};
+
+/// What stands for the content of a file that was not read. It passes for a password, a certificate and a key.
+pub const STAND_IN: &[u8] = b"-----BEGIN CERTIFICATE, PRIVATE KEY-----";
 
 impl Section<'_> {
     /// Reads the scalar with `parse`; on a problem reports it and reads the default.
@@ -211,7 +215,7 @@ impl Section<'_> {
         compile(self.cx, &scalar)
     }
 
-    /// Path and contents of a file that can be read.
+    /// Path and contents of a file. Of one that cannot be read, or need not be there, the content is [`STAND_IN`].
     pub fn file(&self, key: &Key) -> Option<(PathBuf, Vec<u8>)> {
         let scalar = self.text(key)?;
         let path = self.cx.base.join(&scalar.value);
@@ -225,15 +229,16 @@ impl Section<'_> {
                 self.cx.files.borrow_mut().insert(scalar.spot.at, (path.clone(), hash));
                 Some((path, content))
             }
-            // Nothing will read it: what stands for it passes for a password, a certificate and a key.
-            Err(_) if self.cx.spares(&scalar.spot.path) => {
-                Some((path, b"-----BEGIN CERTIFICATE, PRIVATE KEY-----".to_vec()))
-            }
+            Err(_) if self.cx.spares(&scalar.spot.path) => Some((path, STAND_IN.to_vec())),
             Err(error) => {
                 let message = format!("read `{}`: {error}", clip(&scalar.written));
                 let help = "the daemon needs to read the file; a relative path starts at the configuration file";
-                self.cx.report.problem(&scalar.spot, message, help);
-                None
+                match error.kind() {
+                    ErrorKind::NotFound => self.cx.report.absent(&scalar.spot, message, help),
+                    _ => self.cx.report.problem(&scalar.spot, message, help),
+                }
+                // Reported once: that there is no password, or no certificate, would be a consequence.
+                Some((path, STAND_IN.to_vec()))
             }
         }
     }
