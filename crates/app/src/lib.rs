@@ -6,6 +6,7 @@
 
 mod admin;
 mod api;
+mod descriptors;
 mod drain;
 mod exit_codes;
 mod group;
@@ -29,8 +30,8 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinSet;
 
-use self::group::{Group, options};
 pub use self::exit_codes::{FAILED, LEFTOVERS, OK};
+use self::group::{Group, options};
 pub use self::reload::ConfigFile;
 use self::reload::Reloads;
 pub use self::signals::{CaughtSignals, Signals};
@@ -68,11 +69,12 @@ pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyh
     let (handle, wishes) = ReloadHandle::new(config.clone(), loaded.parts);
     tls::init();
     let events = Events::default();
+    let descriptors = descriptors::raise();
     let server = match config.http_listen {
         Some(listen) => Some(http::serve(listen, events.metrics().clone(), events.status().clone())?),
         None => None,
     };
-    let mut app = App::start(&config, events.clone())?;
+    let mut app = App::start(&config, events.clone(), descriptors)?;
     events.loaded(&summary(&config));
     let notifier = Notifier::start(events)?;
     let reloads = Reloads {
@@ -111,7 +113,7 @@ struct App {
 }
 
 impl App {
-    fn start(config: &Arc<Config>, events: Events) -> anyhow::Result<App> {
+    fn start(config: &Arc<Config>, events: Events, descriptors: u64) -> anyhow::Result<App> {
         let mut owner = [0; 8];
         getrandom::fill(&mut owner).context("draw a random number for this process")?;
         let (in_flight, bytes) = (u64::from(config.limits.in_flight), config.limits.in_flight_bytes);
@@ -140,7 +142,7 @@ impl App {
         let of_jobs = named(&config.jobs_redis);
         let jobs = jobs::start(config, of_jobs, &process, &mut tasks, stuck(of_jobs));
         if let Some(jobs) = &jobs {
-            api::start(&config.api, jobs, &process, &mut tasks)?;
+            api::start(&descriptors::share(descriptors, &config.api, &events), jobs, &process, &mut tasks)?;
             inputs::start(config, (of_jobs, &jobs.queue), &process, &mut tasks);
         }
         Ok(App { servers, process, groups: Arc::new(groups), sinks, _jobs: jobs, traces, tasks })

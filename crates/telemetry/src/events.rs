@@ -175,6 +175,17 @@ impl Events {
         warn!(redis = address, "{advice}");
     }
 
+    /// The limit of open files is too low for the connections that the listeners of the job queue may have.
+    pub fn few_descriptors(&self, limit: u64, wanted: u64, left: u64) {
+        warn!(
+            limit,
+            wanted,
+            left,
+            "fewer connections for clients of the job queue than `max_connections`: raise the limit of open files (LimitNOFILE= of systemd, \
+             ulimit -n)"
+        );
+    }
+
     /// Logs the sums of suppressed lines about holds and sinks that are old enough; with `all`, of all.
     pub fn sum_up(&self, all: bool) {
         // Not under the lock: standard error may block.

@@ -2,6 +2,7 @@
 
 pub mod clients;
 mod crowd;
+mod descriptors;
 mod https;
 
 use std::time::Duration;

@@ -1,0 +1,54 @@
+//! File descriptors: as many as the kernel allows, of which clients of the job queue get what the daemon itself does not need.
+
+use delaybridge_model::ApiSpec;
+use delaybridge_telemetry::events::Events;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors for the daemon itself: connections to Redis and to destinations, probes, metrics, the operators' page, and files that
+/// are read again.
+const OWN: u64 = 256;
+
+/// Raises the soft limit of open files to the hard one, as every program may; returns it. Most systems start with a soft limit of
+/// 1,024, for programs that use `select`, which this one does not.
+pub(super) fn raise() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let raised = setrlimit(Resource::Nofile, raised).is_ok();
+    // Without a number there is no limit.
+    (if raised { limit.maximum } else { limit.current }).unwrap_or(u64::MAX)
+}
+
+/// The listeners with as many connections as there are descriptors for: without one, no probe would be answered, and the daemon would
+/// be killed for it. Reports that it lowered a bound.
+pub(super) fn share(limit: u64, listeners: &[ApiSpec], events: &Events) -> Vec<ApiSpec> {
+    let wanted = listeners.iter().map(|spec| spec.max_connections as u64).sum();
+    let room = room(limit);
+    if wanted > room {
+        events.few_descriptors(limit, wanted, room);
+    }
+    let part = |spec: &ApiSpec| {
+        if wanted > room { part(spec.max_connections as u64, wanted, room) } else { spec.max_connections }
+    };
+    listeners.iter().map(|spec| ApiSpec { max_connections: part(spec), ..spec.clone() }).collect()
+}
+
+/// The descriptors for clients.
+fn room(limit: u64) -> u64 {
+    limit.saturating_sub(OWN).max(limit / 2)
+}
+
+/// The part of a listener that wants so many of all.
+fn part(own: u64, all: u64, room: u64) -> usize {
+    usize::try_from((own.saturating_mul(room) / all.max(1)).max(1)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_share_what_the_daemon_does_not_need() {
+        assert_eq!([room(1_024), room(524_288), room(300), room(u64::MAX)], [768, 524_032, 150, u64::MAX - OWN]);
+        assert_eq!([part(1_024, 1_024, 768), part(1_024, 2_048, 768), part(1, 10_000, 150)], [768, 384, 1]);
+    }
+}
