@@ -450,6 +450,8 @@ fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
         (spec.layout.record, spec.layout.wanted, spec.layout.status) = (format, Wanted::default(), None);
     }
     let wanted = &mut spec.layout.wanted;
+    // Another field than the preset's may be a mistake.
+    wanted.left_out &= body.is_none() && retries.is_none();
     wanted.body = body.or(wanted.body.take());
     wanted.topic = topic.or(wanted.topic.take());
     wanted.retries = retries.or(wanted.retries.take());

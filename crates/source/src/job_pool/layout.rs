@@ -13,6 +13,9 @@ use delaybridge_ledger::score::{Score, Unit};
 use delaybridge_ledger::{AllBodies, Junk, NoPayload};
 use delaybridge_settings::words::words;
 
+/// MessagePack's byte for nothing.
+const NIL: Bytes = Bytes::from_static(b"\xc0");
+
 /// Longest id in bytes.
 const ID_MAX: usize = 1_024;
 /// The placeholder for the id in the pattern of a key.
@@ -63,6 +66,9 @@ pub struct Wanted {
     pub due: Option<(String, Unit)>,
     /// The field with the number of attempts after the first.
     pub retries: Option<String>,
+    /// Whether body and attempts are left out where they are empty and zero, as proto3 writes them. Elsewhere a record without the
+    /// field is another program's, or the setting is wrong.
+    pub left_out: bool,
 }
 
 /// A status, and how it is written.
@@ -245,15 +251,32 @@ impl Layout {
             }
         }
         match body {
+            Some(name) if self.is_left_out(&record, name) => Ok(Bytes::new()),
             Some(name) => Ok(field(name)?.into_bytes()),
             None => Ok(bytes.clone()),
+        }
+    }
+
+    /// Whether a field has the value of nothing: `null` in JSON, nil in MessagePack, and what was left out.
+    fn is_left_out(&self, record: &Record, name: &str) -> bool {
+        match record {
+            Record::Tree(value) => value.get(name).is_some_and(serde_json::Value::is_null),
+            Record::Fields(_) => match self.record {
+                Format::Msgpack => record.field(name) == Some(Field::Other(NIL)),
+                _ => self.wanted.left_out && record.field(name).is_none(),
+            },
         }
     }
 
     /// The number of attempts that a job may have, where its record says so.
     pub fn tries(&self, body: &Body) -> Option<u32> {
         let (name, Body::Here { bytes, .. }) = (self.wanted.retries.as_ref()?, body) else { return None };
-        let retries = Record::read(self.record, bytes).ok()?.field(name)?.number()?;
+        let record = Record::read(self.record, bytes).ok()?;
+        let retries = match record.field(name) {
+            Some(field) => field.number()?,
+            None if self.wanted.left_out => 0,
+            None => return None,
+        };
         Some(u32::try_from(retries.max(0)).unwrap_or(u32::MAX).saturating_add(1))
     }
 

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::job_pool::PRESETS;
+use crate::job_pool::layout::Layout;
 use delaybridge_ledger::NoPayload;
 use delaybridge_ledger::claims::{Body, BodyAt};
 
@@ -115,6 +116,23 @@ fn pools_without_a_common_hash_tag_are_known() {
     assert!(why("hdt3213", "mail") && !why("hdt3213", "{dp:mail}"));
     assert!(!why("asynq", "mail") && !why("yii2", "{queue}") && !why("bullmq", "{mail}"));
     assert!(JobPoolSpec::of(plain()).why_not_in_cluster().is_none());
+}
+
+/// `asynq.NewTask("t:a", nil, asynq.MaxRetry(0))`, and a job of a program that writes all of its fields.
+#[test]
+fn a_job_without_a_body_has_an_empty_one() {
+    let read = |bytes: &'static [u8]| Body::Here { bytes: Bytes::from_static(bytes), read_ms: i64::MAX };
+    let asynq = preset("asynq", "default").layout;
+    let task = read(b"\x0a\x03t:a\x1a\x04id-7\x22\x07default");
+    assert_eq!((asynq.payload(&task), asynq.tries(&task)), (Ok(Bytes::new()), Some(1)));
+    let wanted = Wanted { body: Some("body".to_owned()), ..Wanted::default() };
+    let json = Layout { record: Format::Json, wanted, ..asynq };
+    assert_eq!(json.payload(&read(br#"{"id":7,"body":null}"#)), Ok(Bytes::new()));
+    let msgpack = Layout { record: Format::Msgpack, ..json.clone() };
+    assert_eq!(msgpack.payload(&read(b"\x82\xa2id\x07\xa4body\xc0")), Ok(Bytes::new()));
+    // A field that is not there at all is a wrong setting, or another program's record.
+    assert!(json.payload(&read(br#"{"id":7}"#)).is_err());
+    assert!(msgpack.payload(&read(b"\x81\xa2id\x07")).is_err());
 }
 
 /// A job is written as its program would have written it: what the recordings show is read of it again.
