@@ -24,13 +24,11 @@ pub(super) struct Ports {
     pub(super) epmd: u16,
     /// The port on which the node listens to `rabbitmqctl`.
     node: u16,
-    /// The first of the ports on which `rabbitmqctl` itself listens.
-    ctl: u16,
 }
 
 impl Ports {
     pub(super) fn free() -> Self {
-        Ports { amqp: free_port(), amqps: free_port(), epmd: free_port(), node: free_port(), ctl: free_port() }
+        Ports { amqp: free_port(), amqps: free_port(), epmd: free_port(), node: free_port() }
     }
 }
 
@@ -122,8 +120,8 @@ impl Files {
         command.env("ERL_EPMD_PORT", self.ports.epmd.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
         command.env("RABBITMQ_NODENAME", &self.node);
         command.env("RABBITMQ_DIST_PORT", self.ports.node.to_string());
-        command.env("RABBITMQ_CTL_DIST_PORT_MIN", self.ports.ctl.to_string());
-        command.env("RABBITMQ_CTL_DIST_PORT_MAX", (self.ports.ctl + 20).to_string());
+        // Each run of a tool listens on the first free one: behind those that are reserved for servers.
+        command.env("RABBITMQ_CTL_DIST_PORT_MIN", "33000").env("RABBITMQ_CTL_DIST_PORT_MAX", "60999");
         command.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", LOCAL).env("RABBITMQ_CTL_ERL_ARGS", LOCAL);
         if let Some(further) = &self.plugins_folder {
             let own = self.sbin.join("../plugins");
