@@ -19,8 +19,9 @@ pub const MAX_BATCH: usize = 1_000;
 pub const MAX_PRIORITY: u8 = 9;
 /// The last due time, in ms since 1970: scores are exact up to here.
 const LAST_DUE_MS: i64 = 1 << 52;
-/// Maximum number of jobs past their time to live that are removed at once before jobs are added, and how often.
+/// Maximum number of jobs past their time to live that one sweep removes before jobs are added.
 const SWEPT_AT_ONCE: usize = 1_000;
+/// Maximum number of such sweeps for one call.
 const MAX_SWEEPS: usize = 100;
 /// Number of arguments of a job; the last is its unique key.
 const PER_JOB: usize = 11;

@@ -25,7 +25,7 @@ impl Model {
         self.jobs.get(id).is_some_and(over)
     }
 
-    /// Adds jobs; returns the outcome of each, or `None` if the topic is full. Jobs past their time to live keep nobody out.
+    /// Adds jobs; returns the outcome of each, or `None` if the topic is full. Jobs past their time to live are removed first if they are in the way.
     pub fn add(&mut self, jobs: &[(String, Job)]) -> Option<Vec<AddVerdict>> {
         let stale = |(id, job): &(String, Job)| {
             let holder = job.unique.as_ref().and_then(|(key, ..)| self.holder(key));

@@ -14,7 +14,7 @@ use crate::problem::Spot;
 use crate::units::{self, BadUnit};
 use delaybridge_core::template::{Template, TemplateError};
 
-/// What stands for the content of a file that was not read. It passes for a password, a certificate and a key.
+/// Placeholder for the content of a file that was not read. It is accepted as a password, a certificate and a key.
 pub const STAND_IN: &[u8] = b"-----BEGIN CERTIFICATE, PRIVATE KEY-----";
 
 impl Section<'_> {

@@ -24,17 +24,19 @@ pub struct SinkEvents {
 
 /// The rate limits of the lines about one sink: whatever alternates, one line of each in [`QUIET`].
 struct SinkLines {
-    /// Its state, and the reason for it.
+    /// The state of the sink, and its reason.
     state: Throttle,
-    /// Destinations in trouble, and those that work again.
+    /// The destinations in trouble, and those that work again.
     destinations: Throttle,
-    /// Looks for elements that failed.
+    /// The failed looks for elements.
     looks: Throttle,
 }
 
-/// What a line says about a sink that is down: the breaker is open, it does not answer to a probe, or one of the two a while ago.
+/// The line about a sink whose breaker is open.
 const TRIED: &str = "sink down; one element at a time is tried until it answers";
+/// The line about a sink that does not answer to a probe.
 const SILENT: &str = "sink down: it does not answer to a probe";
+/// The line about a sink that went down some time ago, for either reason.
 const DOWN: &str = "sink down";
 
 impl SinkEvents {
