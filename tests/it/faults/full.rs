@@ -83,7 +83,7 @@ async fn a_full_redis_is_drained_without_a_lease_running_out() {
     let report = oracle.judge(&deliveries);
     assert_complete(&report, &[&daemon]).await;
     let extended = metrics.sum("delaybridge_script_duration_seconds_count{script=\"extend\"}");
-    assert!(extended > 0.0, "no lease was extended on the full server");
+    assert!(extended > 0.0, "no lease was extended: the test shows nothing");
     println!(
         "{length} arrived from a full server, {} twice, {extended} extensions; resident {} MiB before, {} MiB at most; lateness {}",
         report.duplicates,

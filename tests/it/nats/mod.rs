@@ -132,7 +132,7 @@ async fn what_a_killed_daemon_had_sent_is_not_there_twice() {
     let found = arrived(&server, &nats, &oracle).await;
     let avoided = daemon.metric("delaybridge_duplicates_avoided_total{sink=\"out\"}").await;
     println!("{} elements, {avoided} recognised by the stream", found.len());
-    assert!(avoided > 0.0, "nothing was sent twice, so the test shows nothing");
+    assert!(avoided > 0.0, "nothing was sent twice: the test shows nothing");
     oracle.judge(&found).assert_complete(0);
 }
 

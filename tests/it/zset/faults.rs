@@ -56,17 +56,23 @@ async fn replies_of_scripts_that_are_lost_lose_nothing() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let proxy = Proxy::start(server.port()).await;
-    let now = now_ms(&mut redis).await / 1_000;
-    let offered: Vec<_> = (0..2_000).map(|n| (now - 2 + n % 6, format!("element {n}"))).collect();
     let mut daemon = Daemon::start(&yaml(&proxy.url())).await;
     for text in ["connection", "no answer", "leases lost", "reconnect", "lost", "Redis"] {
         daemon.expect_log(text);
     }
     let cut = proxy.cut(Cut::command("EVALSHA").after(3).every(5).times(8));
-    produce(&mut redis, KEY, &offered).await;
+    let mut offered = Vec::new();
+    // How many scripts a number of elements takes depends on the load: offer until all replies are lost.
+    eventually("eight replies to be lost", PATIENCE, async || {
+        let (now, first) = (now_ms(&mut redis).await / 1_000, offered.len());
+        let more: Vec<_> = (first..first + 100).map(|n| (now, format!("element {n}"))).collect();
+        produce(&mut redis, KEY, &more).await;
+        offered.extend(more);
+        if cut.lost() < 8 { Err(format!("{} are lost", cut.lost())) } else { Ok(()) }
+    })
+    .await;
     let twice = all(&mut redis, &offered).await;
-    println!("{} replies lost, {twice} elements came twice", cut.lost());
-    assert!(cut.lost() > 0);
+    println!("{} offered, {twice} came twice", offered.len());
     daemon.stop().await;
 }
 

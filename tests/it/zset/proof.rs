@@ -105,7 +105,7 @@ async fn beside_two_consumers_nothing_is_lost_and_nothing_comes_twice() {
     shares.push(delivered.len());
     delivered.into_iter().for_each(|member| *got.entry(member).or_default() += 1);
     println!("of {}: ZREM {}, script {}, delaybridge {}", offered.len(), shares[0], shares[1], shares[2]);
-    assert!(shares[2] > 0, "delaybridge got none");
+    assert!(shares[2] > 0, "delaybridge got none: the test shows nothing");
     let lost = offered.iter().filter(|(_, member)| !got.contains_key(member)).count();
     let twice = got.values().filter(|times| **times > 1).count();
     assert_eq!((lost, twice, got.len()), (0, 0, offered.len()));
