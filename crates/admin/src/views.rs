@@ -113,7 +113,7 @@ impl Admin {
 
 /// An input, as the board and the counters have it.
 fn input(seen: &InputLook, counts: &InputCounts) -> InputRow {
-    let InputCounts { scheduled, duplicates, refused, lag } = *counts;
+    let InputCounts { scheduled, duplicates, refused, lag, .. } = *counts;
     InputRow {
         state: seen.state.to_owned(),
         reason: seen.reason.clone(),

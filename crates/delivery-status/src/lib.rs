@@ -1,18 +1,23 @@
-//! Whether librdkafka may have written a record that it reports as failed; the headers of a record as bytes; and a commit of offsets
-//! with an answer.
+//! Whether librdkafka may have written a record that it reports as failed; the headers of a record as bytes; a commit of offsets
+//! with an answer, and its metadata as bytes; the ids of topics; and the first offset of a partition as of the last fetch.
 //!
 //! librdkafka knows this of every record (`rd_kafka_message_status`), and it decides whether a retry may be a duplicate.
 //! The `rdkafka` crate returns the message but not its status, so there is a foreign call here. Its own list of headers panics at a
-//! name that is not UTF-8, which any producer can write, so there is another way to them. Its commit without a wait has no answer. All
-//! are in a crate of their own because delaybridge itself forbids unsafe code.
+//! name that is not UTF-8, which any producer can write, so there is another way to them. Its commit without a wait has no answer, and
+//! the metadata of a commit panics where it is not UTF-8, which any other member of the group can write. It has no call for the ids of
+//! topics. All are in a crate of their own because delaybridge itself forbids unsafe code.
 
-use std::ffi::CStr;
+mod topics;
+
+use std::ffi::{CStr, CString};
 use std::ptr;
+
+pub use topics::{TopicDescription, describe};
 
 use rdkafka::TopicPartitionList;
 use rdkafka::bindings::{
-    rd_kafka_commit_queue, rd_kafka_header_get_all, rd_kafka_message_headers, rd_kafka_message_status,
-    rd_kafka_msg_status_t, rd_kafka_queue_destroy, rd_kafka_queue_get_consumer,
+    rd_kafka_commit_queue, rd_kafka_get_watermark_offsets, rd_kafka_header_get_all, rd_kafka_message_headers,
+    rd_kafka_message_status, rd_kafka_msg_status_t, rd_kafka_queue_destroy, rd_kafka_queue_get_consumer,
 };
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{IsError, KafkaError, KafkaResult};
@@ -87,6 +92,35 @@ pub fn commit<C: ConsumerContext>(consumer: &BaseConsumer<C>, offsets: &TopicPar
     // SAFETY: the reference of above; the consumer has its own.
     unsafe { rd_kafka_queue_destroy(queue) };
     if error.is_error() { Err(KafkaError::ConsumerCommit(error.into())) } else { Ok(()) }
+}
+
+/// Returns the metadata of each partition of a list, in their order: what the last commit of its offset left beside it.
+pub fn metadata(list: &TopicPartitionList) -> Vec<Vec<u8>> {
+    // SAFETY: the list is valid as long as `list`, and nothing changes it during the call.
+    let native = unsafe { &*list.ptr() };
+    let count = usize::try_from(native.cnt).unwrap_or(0);
+    if native.elems.is_null() || count == 0 {
+        return Vec::new();
+    }
+    // SAFETY: there are `cnt` elements, which belong to the list.
+    let elements = unsafe { std::slice::from_raw_parts(native.elems, count) };
+    let bytes = elements.iter().map(|element| match element.metadata.is_null() {
+        true => Vec::new(),
+        // SAFETY: a pointer that is not null points to `metadata_size` bytes, which belong to the list.
+        false => unsafe { std::slice::from_raw_parts(element.metadata.cast::<u8>(), element.metadata_size) }.to_vec(),
+    });
+    bytes.collect()
+}
+
+/// Returns the first offset of a partition as the last fetch showed it; `None` before that. Asks no broker.
+pub fn first_offset<C: ConsumerContext>(consumer: &BaseConsumer<C>, topic: &str, partition: i32) -> Option<i64> {
+    let topic = CString::new(topic).ok()?;
+    let (mut low, mut high) = (-1, -1);
+    let client = consumer.client().native_ptr();
+    // SAFETY: the client lives as long as `consumer`, and the name as long as the call, which writes two numbers.
+    let error =
+        unsafe { rd_kafka_get_watermark_offsets(client, topic.as_ptr(), partition, &raw mut low, &raw mut high) };
+    (!error.is_error() && low >= 0).then_some(low)
 }
 
 /// Shows each header, until one answers `false`.

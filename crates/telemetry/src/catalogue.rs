@@ -211,7 +211,9 @@ catalogue! {
     unreadable_topics: IntGaugeVec, "delaybridge_jobs_unreadable_topics", "members", [], &[],
         "Members of delaybridge:jobs:topics that are no names of topics: another program wrote them. They are passed over.";
     input_messages: IntCounterVec, "delaybridge_input_messages_total", "messages", ["input", "result"], &[],
-        "Messages that came by an input: scheduled in Redis, known already, or refused to the broker's dead letters. Counted before they are settled at the broker.";
+        "Messages that came by an input: scheduled in Redis, known already, or refused to the broker's dead letters. Counted before they are settled at the broker. And records of Kafka that the broker removed before they were read (missed).";
+    input_resets: IntCounterVec, "delaybridge_input_resets_total", "partitions", ["input", "reason"], &[],
+        "Partitions of Kafka that an input does not read on behind the last record: older ones are gone (gap), the place is beyond the end, or the topic is another one of the same name.";
     input_up: IntGaugeVec, "delaybridge_input_up", "0 or 1", ["input"], &[],
         "1 while an input takes messages; 0 while its broker is away, or Redis has no room for their jobs.";
     input_lag: IntGaugeVec, "delaybridge_input_lag_messages", "messages", ["input"], &[],
@@ -311,7 +313,7 @@ mod tests {
              unknown_entries unknown_claims slot_migrations_total queue_held queue_paused queue_active sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
              jobs jobs_oldest_ready_age_seconds jobs_ended_total jobs_operations_total jobs_firings_total jobs_unreadable_topics \
-             input_messages_total input_up input_lag_messages redis_up \
+             input_messages_total input_resets_total input_up input_lag_messages redis_up \
              api_requests_total api_request_duration_seconds api_connections \
              config_last_reload_successful config_last_reload_success_timestamp_seconds trace_spans_total build_info";
         assert_eq!(names.join(" "), pinned);

@@ -117,6 +117,20 @@ words! {
         Duplicate = "duplicate",
         /// A message for the broker's dead letters.
         Refused = "refused",
+        /// A record that the broker removed before it was read.
+        Missed = "missed",
+    }
+}
+
+words! {
+    /// The reason why a partition is read from another place than the one behind the last record.
+    InputReset {
+        /// The records behind the last one are gone: the partition goes on at the first that is there.
+        Gap = "gap",
+        /// The place is beyond the end of the partition, which begins at its beginning.
+        BeyondEnd = "beyond_end",
+        /// The topic is another one of the same name, and begins at its beginning.
+        OtherTopic = "other_topic",
     }
 }
 
@@ -260,6 +274,7 @@ pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
         ("`place`", JobPlace::ALL.iter().map(|word| word.as_str()).collect()),
         ("`result`", InputResult::ALL.iter().map(|word| word.as_str()).collect()),
         ("`how`", JobEnd::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`reason` of a reset", InputReset::ALL.iter().map(|word| word.as_str()).collect()),
     ]
 }
 

@@ -182,6 +182,7 @@ pub fn rows() -> Vec<Row> {
             vec![
                 rate("Messages by result", "input_messages_total", &["input", "result"]),
                 rare("Input takes messages", "input_up", &["input"]),
+                total("Partitions read from another place", "input_resets_total", &["input", "reason"]),
                 rare("Waiting at the broker", "input_lag_messages", &["input"]),
             ],
         ),

@@ -10,28 +10,28 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rdkafka::TopicPartitionList;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::Message;
 use rdkafka::statistics::Statistics;
-use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka::types::{RDKafkaErrorCode as Code, RDKafkaRespErr};
+use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::KafkaInputSpec;
 use super::errors::failure;
 use super::offsets::UnconfirmedOffsets;
+use super::partitions::{MetTopics, PartitionStates, Step, TopicId};
 use super::record::{Partition, RecordPlace, arrival};
+use super::{KafkaInputSpec, StartFrom, starts};
 use crate::client::proof::Proof;
 use crate::client::settings::security;
 use crate::errors;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Failure;
-use delaybridge_input::Arrival;
-use delaybridge_input::InputEvents;
+use delaybridge_input::{Arrival, InputEvents, InputReset};
 
 /// Records of one batch.
 const BATCH: usize = 500;
@@ -49,6 +49,11 @@ const AGAIN: Duration = Duration::from_secs(2);
 const LAST_COMMIT: Duration = Duration::from_secs(10);
 /// The time-out of questions.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// The interval between looks at the partitions and ids of the topics. The client's own, of five minutes, is as long as records of
+/// a new partition would wait.
+const LOOK: Duration = Duration::from_secs(1);
+/// The time-out of a look. Nothing else is done meanwhile.
+const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The end of a record.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,26 +72,15 @@ pub(super) struct TakenRecords {
     pub(super) reply: SyncSender<Vec<RecordEnd>>,
 }
 
-/// The number of times that each partition was taken away. A record of an earlier term comes to another member of the group, or
-/// again to this one; its offset is not committed.
-#[derive(Default)]
-struct PartitionTerms(Mutex<HashMap<Partition, u64>>);
-
-impl PartitionTerms {
-    fn of(&self, topic: &str, partition: i32) -> u64 {
-        self.0.lock().get(&(topic.to_owned(), partition)).copied().unwrap_or(0)
-    }
-
-    fn is_over(&self, place: &RecordPlace) -> bool {
-        self.of(&place.topic, place.partition) != place.term
-    }
-}
-
 /// Takes in what the client says.
 struct InputListener {
     proof: Proof,
-    terms: PartitionTerms,
+    spec: Arc<KafkaInputSpec>,
+    states: PartitionStates,
+    met: Arc<MetTopics>,
     unconfirmed: UnconfirmedOffsets,
+    /// The reason why the partitions that came last are not read.
+    failed: Mutex<Option<Failure>>,
     /// Whether partitions have come since this was looked at. The client keeps a pause beyond the assignment, and knows none of a
     /// partition that is new.
     assigned: AtomicBool,
@@ -123,23 +117,60 @@ impl ClientContext for InputListener {
     }
 }
 
-impl ConsumerContext for InputListener {
-    fn pre_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Revoke(partitions) = rebalance {
-            let mut terms = self.terms.0.lock();
-            for of in partitions.elements() {
-                let partition = (of.topic().to_owned(), of.partition());
-                self.unconfirmed.revoked(&partition);
-                *terms.entry(partition).or_default() += 1;
-            }
+impl InputListener {
+    /// Begins to read these partitions, which are all that this member has.
+    fn assign(&self, consumer: &BaseConsumer<Self>, list: &mut TopicPartitionList) -> Result<(), Failure> {
+        let failed = |error: KafkaError| failure(&format!("consume {}", self.address), &error);
+        let begins = starts::begins(consumer, &self.spec, &self.met, list)?;
+        for begin in &begins {
+            let at = begin.at.map_or(Offset::Beginning, Offset::Offset);
+            list.set_partition_offset(&begin.topic, begin.partition, at).map_err(failed)?;
+            self.states.begins(&begin.topic, begin.partition, begin.at);
         }
+        consumer.assign(list).map_err(failed)?;
+        for begin in begins.iter().filter(|begin| begin.is_other) {
+            self.events.begins_again(&begin.topic, begin.partition, begin.committed, InputReset::OtherTopic);
+        }
+        self.assigned.store(true, Ordering::Relaxed);
+        self.events.up(&self.address);
+        Ok(())
     }
 
-    fn post_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Assign(_) = rebalance {
-            self.assigned.store(true, Ordering::Relaxed);
-            self.events.up(&self.address);
+    /// Notes a record, and says what was skipped before it. Returns the id of its topic, as far as it is known.
+    fn arrived(&self, consumer: &BaseConsumer<Self>, topic: &str, partition: i32, offset: i64) -> Option<TopicId> {
+        match self.states.arrived(topic, partition, offset) {
+            Step::Next => {}
+            Step::Back(expected) => {
+                self.events.begins_again(topic, partition, Some(expected), InputReset::BeyondEnd);
+            }
+            // Offsets that were compacted away, or are marks of transactions, are no gap.
+            Step::Over(expected) => match delivery_status::first_offset(consumer, topic, partition) {
+                Some(first) if first > expected => {
+                    self.events.missed(topic, partition, expected, (first.min(offset) - expected).unsigned_abs());
+                }
+                _ => {}
+            },
         }
+        self.met.id(topic)
+    }
+}
+
+impl ConsumerContext for InputListener {
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        if what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+            if let Err(failure) = self.assign(consumer, list) {
+                *self.failed.lock() = Some(failure);
+                // The group waits for an answer; nothing is read before another client has asked again.
+                drop(consumer.assign(&TopicPartitionList::new()));
+            }
+            return;
+        }
+        for of in list.elements() {
+            let partition = (of.topic().to_owned(), of.partition());
+            self.unconfirmed.revoked(&partition);
+            self.states.taken_away(&partition);
+        }
+        drop(consumer.unassign());
     }
 
     fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
@@ -162,9 +193,10 @@ pub(super) fn start(
     stop: CancellationToken,
 ) -> oneshot::Receiver<()> {
     let (done, ended) = oneshot::channel();
+    let met = Arc::new(MetTopics::default());
     let work = move || {
         while !stop.is_cancelled() && !batches.is_closed() {
-            if let Err(failure) = consume(&spec, &address, &events, &batches, &stop) {
+            if let Err(failure) = consume(&spec, &address, &met, &events, &batches, &stop) {
                 events.down(&failure);
                 std::thread::sleep(AGAIN.min(Duration::from_secs(1)));
             }
@@ -190,18 +222,30 @@ struct OpenBatch {
 fn consume(
     spec: &Arc<KafkaInputSpec>,
     address: &str,
+    met: &Arc<MetTopics>,
     events: &InputEvents,
     batches: &mpsc::Sender<TakenRecords>,
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
-    let consumer = client(spec, address, events)?;
+    let consumer = client(spec, address, met, events)?;
     let topics: Vec<_> = spec.topics.iter().map(String::as_str).collect();
     consumer.subscribe(&topics).map_err(|error| failure(&format!("consume {address}"), &error))?;
     let mut waiting: Option<OpenBatch> = None;
     let mut held = HeldPartitions::new();
     // Records that came after their partitions were paused.
     let mut rest: VecDeque<(RecordPlace, Arrival)> = VecDeque::new();
+    let mut looked = Instant::now();
     while !stop.is_cancelled() {
+        if let Some(failure) = consumer.context().failed.lock().take() {
+            return Err(failure);
+        }
+        if looked.elapsed() >= LOOK {
+            for topic in begin_other_topics(&consumer, &topics)? {
+                held.retain(|(name, _), _| *name != topic);
+                consumer.context().assigned.store(true, Ordering::Relaxed);
+            }
+            looked = Instant::now();
+        }
         if let Some(batch) = &mut waiting {
             // A pause throws away what was fetched ahead: only a batch that takes long is worth one.
             match batch.ends.recv_timeout(if batch.paused { Duration::ZERO } else { UNPAUSED }) {
@@ -227,13 +271,13 @@ fn consume(
         let mut records: Vec<_> = rest.drain(..rest.len().min(BATCH)).collect();
         let (wait, most) = (if records.is_empty() { POLL } else { Duration::ZERO }, BATCH - records.len());
         records.extend(taken(&consumer, spec, wait, most)?);
-        let terms = &consumer.context().terms;
-        held.retain(|(topic, partition), (term, _)| terms.of(topic, *partition) == *term);
+        let states = &consumer.context().states;
+        held.retain(|(topic, partition), (term, _)| states.term(topic, *partition) == *term);
         if consumer.context().assigned.swap(false, Ordering::Relaxed) {
             resume(&consumer, &held);
         }
         records
-            .retain(|(place, _)| !terms.is_over(place) && !held.contains_key(&(place.topic.clone(), place.partition)));
+            .retain(|(place, _)| !states.is_over(place) && !held.contains_key(&(place.topic.clone(), place.partition)));
         if records.is_empty() {
             commit(&consumer);
             continue;
@@ -253,6 +297,42 @@ fn consume(
     }
     commit_all(&consumer);
     Ok(())
+}
+
+/// Looks whether topics were made again since the last look, and begins such ones at their beginning: the client would go on at
+/// the place in the one before. Returns their names. What was taken from the one before is kept.
+fn begin_other_topics(consumer: &BaseConsumer<InputListener>, topics: &[&str]) -> Result<Vec<String>, Failure> {
+    let context = consumer.context();
+    // An outage is known from other questions.
+    let Ok(found) = delivery_status::describe(consumer.client(), topics, LOOK_TIMEOUT) else { return Ok(Vec::new()) };
+    let mut others = Vec::new();
+    for topic in found {
+        let Some(id) = topic.id.as_deref() else { continue };
+        context.met.meet(&topic.name, id);
+        let what = format!("consume topic {} from its beginning", topic.name);
+        let failed = |error: KafkaError| failure(&what, &error);
+        let own = consumer.assignment().map_err(failed)?;
+        let own: Vec<_> = own.elements_for_topic(&topic.name).iter().map(|of| of.partition()).collect();
+        // Without a partition of it, the next assignment decides.
+        if own.is_empty() || !context.met.is_other(&topic.name, Some(id)) {
+            continue;
+        }
+        // Its offsets went with the one before. Without any, `latest` would begin at the end once more.
+        if context.spec.start == StartFrom::Latest {
+            starts::settle(consumer, &context.spec, &topic, Offset::Beginning)?;
+        }
+        let mut list = TopicPartitionList::new();
+        for partition in own {
+            list.add_partition_offset(&topic.name, partition, Offset::Beginning).map_err(failed)?;
+            context.states.begins(&topic.name, partition, None);
+            context.events.begins_again(&topic.name, partition, None, InputReset::OtherTopic);
+        }
+        let moved = consumer.seek_partitions(list, TIMEOUT).map_err(failed)?;
+        moved.elements().iter().try_for_each(|of| of.error()).map_err(failed)?;
+        context.met.read(&topic.name, id);
+        others.push(topic.name);
+    }
+    Ok(others)
 }
 
 /// Commits what is not confirmed yet, again and again for a while: a group that has just lost its coordinator takes nothing.
@@ -287,8 +367,11 @@ fn taken(
         match consumer.poll(wait) {
             None => break,
             Some(Ok(message)) => {
+                let (topic, partition) = (message.topic(), message.partition());
+                let topic_id = consumer.context().arrived(consumer, topic, partition, message.offset());
+                let term = consumer.context().states.term(topic, partition);
                 let mut record = arrival(spec, &message, delivery_status::headers(&message));
-                record.0.term = consumer.context().terms.of(message.topic(), message.partition());
+                record.0 = RecordPlace { term, topic_id, ..record.0 };
                 bytes += record.1.size();
                 records.push(record);
             }
@@ -326,11 +409,11 @@ fn finish(
             held.insert(partition, (place.term, text));
         }
     }
-    let lost: HashSet<_> = places.iter().filter(|place| context.terms.is_over(place)).collect();
+    let lost: HashSet<_> = places.iter().filter(|place| context.states.is_over(place)).collect();
     let is_lost = |topic: &str, partition| lost.iter().any(|at| at.topic == topic && at.partition == partition);
-    for ((topic, partition), next) in next_offsets(places, &ends) {
+    for ((topic, partition), (next, topic_id)) in next_offsets(places, &ends) {
         if !is_lost(&topic, partition) {
-            context.unconfirmed.add((topic, partition), next);
+            context.unconfirmed.add((topic, partition), next, topic_id);
         }
     }
     if let Some((_, why)) = held.values().next() {
@@ -339,15 +422,17 @@ fn finish(
     }
 }
 
-/// The offset to commit for each partition: that of the first record that is not done, or the one behind the last.
-fn next_offsets(places: &[RecordPlace], ends: &[RecordEnd]) -> HashMap<Partition, i64> {
-    let (mut next, mut stopped): (HashMap<Partition, i64>, HashSet<Partition>) = Default::default();
+/// The offset to commit for each partition, with the id of its topic: that of the first record that is not done, or the one behind
+/// the last.
+fn next_offsets(places: &[RecordPlace], ends: &[RecordEnd]) -> HashMap<Partition, (i64, Option<TopicId>)> {
+    let mut next = HashMap::new();
+    let mut stopped: HashSet<Partition> = HashSet::new();
     for (place, end) in places.iter().zip(ends) {
         let partition = (place.topic.clone(), place.partition);
         if *end != RecordEnd::Done {
             stopped.insert(partition);
         } else if !stopped.contains(&partition) {
-            next.insert(partition, place.offset + 1);
+            next.insert(partition, (place.offset + 1, place.topic_id.clone()));
         }
     }
     next
@@ -371,7 +456,12 @@ fn resume(consumer: &BaseConsumer<InputListener>, held: &HeldPartitions) {
     drop(consumer.resume(&free));
 }
 
-fn client(spec: &KafkaInputSpec, address: &str, events: &InputEvents) -> Result<BaseConsumer<InputListener>, Failure> {
+fn client(
+    spec: &Arc<KafkaInputSpec>,
+    address: &str,
+    met: &Arc<MetTopics>,
+    events: &InputEvents,
+) -> Result<BaseConsumer<InputListener>, Failure> {
     let mut config = ClientConfig::new();
     config.set_log_level(RDKafkaLogLevel::Info);
     let kbytes = (spec.prefetch_bytes / 1024).clamp(1, 2_097_151);
@@ -381,7 +471,11 @@ fn client(spec: &KafkaInputSpec, address: &str, events: &InputEvents) -> Result<
         .set("group.id", &spec.group)
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
-        .set("auto.offset.reset", spec.start.as_str())
+        // For places that are out of range: where a partition begins is decided before.
+        .set("auto.offset.reset", "earliest")
+        .set("topic.metadata.refresh.interval.ms", LOOK.as_millis().to_string())
+        // Of its own, the client would forget the topics after three such intervals of an outage.
+        .set("metadata.max.age.ms", "900000")
         .set("allow.auto.create.topics", "false")
         .set("queued.max.messages.kbytes", kbytes.to_string())
         .set("statistics.interval.ms", "5000")
@@ -391,8 +485,11 @@ fn client(spec: &KafkaInputSpec, address: &str, events: &InputEvents) -> Result<
     security(&mut config, &spec.cluster, proof.password());
     let listener = InputListener {
         proof,
-        terms: PartitionTerms::default(),
+        spec: spec.clone(),
+        states: PartitionStates::default(),
+        met: met.clone(),
         unconfirmed: UnconfirmedOffsets::default(),
+        failed: Mutex::default(),
         assigned: AtomicBool::default(),
         events: events.clone(),
         address: address.to_owned(),
@@ -416,7 +513,7 @@ mod tests {
             ..super::super::tests::spec()
         };
         let events = delaybridge_testing::input::events();
-        let consumer = client(&Arc::new(spec), "kafka", &events).expect("a consumer");
+        let consumer = client(&Arc::new(spec), "kafka", &Arc::default(), &events).expect("a consumer");
         consumer.subscribe(&[&topic]).expect("subscribe");
         let begun = Instant::now();
         let poll_until = |what: &str, done: &dyn Fn() -> bool| {
@@ -428,17 +525,18 @@ mod tests {
         };
         poll_until("no partition", &|| consumer.context().assigned.load(Ordering::Relaxed));
         let unconfirmed = &consumer.context().unconfirmed;
-        unconfirmed.add((topic.clone(), 0), 0);
+        unconfirmed.add((topic.clone(), 0), 0, None);
         poll_until("no answer", &|| unconfirmed.is_empty());
     }
 
     #[test]
     fn only_what_is_done_without_a_gap_is_committed() {
-        let place = |partition, offset| RecordPlace { topic: "t".to_owned(), partition, offset, term: 0 };
+        let place =
+            |partition, offset| RecordPlace { topic: "t".to_owned(), partition, offset, term: 0, topic_id: None };
         let places = [place(0, 5), place(1, 7), place(0, 6), place(1, 8), place(0, 7), place(2, 1)];
         let held = || RecordEnd::Held("no address".to_owned());
         let ends = [RecordEnd::Done, RecordEnd::Done, held(), RecordEnd::Done, RecordEnd::Done, RecordEnd::Behind];
         let next = next_offsets(&places, &ends);
-        assert_eq!(next, HashMap::from([(("t".to_owned(), 0), 6), (("t".to_owned(), 1), 9)]));
+        assert_eq!(next, HashMap::from([(("t".to_owned(), 0), (6, None)), (("t".to_owned(), 1), (9, None))]));
     }
 }

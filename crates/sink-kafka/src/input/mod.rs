@@ -1,7 +1,7 @@
 //! The input `kafka`: records of topics, as a member of a consumer group.
 //!
-//! `record` reads a record, `consumer` is the thread with the client, `decide` says what becomes of its records, `check` asks
-//! before all of it, and `may_write` whether refused records have a place.
+//! `record` reads a record, `consumer` is the thread with the client, `starts` says from where it reads, `decide` what becomes of
+//! its records, `check` asks before all of it, and `may_write` whether refused records have a place.
 
 mod check;
 mod consumer;
@@ -9,9 +9,13 @@ mod consumer;
 mod contract;
 mod decide;
 mod errors;
+#[cfg(test)]
+mod lives;
 mod may_write;
 mod offsets;
+mod partitions;
 mod record;
+mod starts;
 
 use std::sync::Arc;
 
@@ -49,7 +53,8 @@ pub struct KafkaInputSpec {
     /// Consumer group. Several daemons share the partitions of the topics.
     #[key(Kind::Text, default = "delaybridge")]
     pub group: String,
-    /// First record of a partition without a committed offset.
+    /// First record of a topic of which the group has no committed offset. Partitions that are added later begin at their first
+    /// record.
     #[key(word::<StartFrom>(), default = "earliest")]
     pub start: StartFrom,
     /// Identity of a record, by which it is scheduled once. `position`: topic, partition and offset. `header`: the header
@@ -71,7 +76,7 @@ pub struct KafkaInputSpec {
 }
 
 words! {
-    /// The first record of a partition without a committed offset.
+    /// The first record of a topic of which the group has no committed offset.
     pub enum StartFrom {
         /// The next record that is written.
         Latest = "latest",

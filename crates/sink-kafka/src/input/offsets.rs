@@ -8,7 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rdkafka::{Offset, TopicPartitionList};
 
+use super::partitions::TopicId;
 use super::record::Partition;
+use super::starts;
 use delaybridge_core::clock::Instant;
 
 /// The wait for the answer to a commit that has none. The client answers before: after `session.timeout.ms` (45 s) without a
@@ -23,15 +25,16 @@ pub(super) struct UnconfirmedOffsets(Mutex<SentOffsets>);
 
 #[derive(Default)]
 struct SentOffsets {
-    offsets: HashMap<Partition, i64>,
+    /// The offsets, with the ids of the topics that they belong to.
+    offsets: HashMap<Partition, (i64, Option<TopicId>)>,
     /// The earliest time of the next commit, while one is under way, or after one that was refused.
     next: Option<Instant>,
 }
 
 impl UnconfirmedOffsets {
     /// Adds an offset, in place of an earlier one of its partition.
-    pub(super) fn add(&self, partition: Partition, offset: i64) {
-        self.0.lock().offsets.insert(partition, offset);
+    pub(super) fn add(&self, partition: Partition, offset: i64, topic_id: Option<TopicId>) {
+        self.0.lock().offsets.insert(partition, (offset, topic_id));
     }
 
     /// The offsets to commit now, which the caller does. `None` without one, and while a commit is under way.
@@ -42,11 +45,15 @@ impl UnconfirmedOffsets {
         }
         sent.next = Some(now.after(LOST));
         let mut list = TopicPartitionList::with_capacity(sent.offsets.len());
-        for ((topic, partition), offset) in &sent.offsets {
-            // A partition that cannot be listed is read again.
-            drop(list.add_partition_offset(topic, *partition, Offset::Offset(*offset)));
+        for ((topic, partition), (offset, topic_id)) in &sent.offsets {
+            let mut of = list.add_partition(topic, *partition);
+            // Any number is an offset that can be set.
+            drop(of.set_offset(Offset::Offset(*offset)));
+            if let Some(id) = topic_id {
+                of.set_metadata(starts::metadata(id));
+            }
         }
-        (list.count() > 0).then_some(list)
+        Some(list)
     }
 
     /// Whether all offsets are confirmed.
@@ -67,7 +74,7 @@ impl UnconfirmedOffsets {
             let partition = (of.topic().to_owned(), of.partition());
             if of.error().is_err() {
                 sent.next = Some(now.after(REFUSED));
-            } else if sent.offsets.get(&partition).is_some_and(|at| of.offset() == Offset::Offset(*at)) {
+            } else if sent.offsets.get(&partition).is_some_and(|(at, _)| of.offset() == Offset::Offset(*at)) {
                 sent.offsets.remove(&partition);
             }
         }
@@ -82,6 +89,15 @@ impl UnconfirmedOffsets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_offset_is_committed_with_the_id_of_its_topic() {
+        let unconfirmed = UnconfirmedOffsets::default();
+        unconfirmed.add(("t".to_owned(), 0), 5, Some("a".into()));
+        unconfirmed.add(("t".to_owned(), 0), 6, Some("b".into()));
+        let list = unconfirmed.to_send(Instant::now()).expect("an offset");
+        assert_eq!(delivery_status::metadata(&list), [b"topic-id=b"]);
+    }
 
     fn list(offsets: &[(i32, i64)]) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
@@ -104,10 +120,10 @@ mod tests {
     fn offsets_are_sent_until_they_are_confirmed() {
         let (unconfirmed, begin) = (UnconfirmedOffsets::default(), Instant::now());
         assert_eq!(offsets(unconfirmed.to_send(begin)), []);
-        unconfirmed.add(("t".to_owned(), 0), 5);
-        unconfirmed.add(("t".to_owned(), 1), 8);
+        unconfirmed.add(("t".to_owned(), 0), 5, None);
+        unconfirmed.add(("t".to_owned(), 1), 8, None);
         assert_eq!(offsets(unconfirmed.to_send(begin)), [(0, 5), (1, 8)]);
-        unconfirmed.add(("t".to_owned(), 0), 9);
+        unconfirmed.add(("t".to_owned(), 0), 9, None);
         assert_eq!(offsets(unconfirmed.to_send(begin.after(LOST / 2))), [], "the first commit has no answer");
         unconfirmed.confirmed(&list(&[(0, 5), (1, 8)]), begin);
         assert_eq!(offsets(unconfirmed.to_send(begin.after(LOST / 2))), [(0, 9)], "the newer one is not confirmed");

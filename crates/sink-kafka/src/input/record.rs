@@ -4,6 +4,7 @@ use bytes::Bytes;
 use delivery_status::RawHeader;
 use rdkafka::message::{Message, Timestamp};
 
+use super::partitions::TopicId;
 use super::{DelayFrom, IdentityFrom, KafkaInputSpec};
 use delaybridge_core::carried::Carried;
 use delaybridge_input::Arrival;
@@ -22,6 +23,8 @@ pub(super) struct RecordPlace {
     pub(super) offset: i64,
     /// The number of times that the partition had been taken away before.
     pub(super) term: u64,
+    /// The id of the topic, as far as it is known.
+    pub(super) topic_id: Option<TopicId>,
 }
 
 impl RecordPlace {
@@ -38,6 +41,7 @@ pub(super) fn arrival(spec: &KafkaInputSpec, record: &impl Message, headers: Vec
         partition: record.partition(),
         offset: record.offset(),
         term: 0,
+        topic_id: None,
     };
     let mut origin = vec![("topic".to_owned(), place.topic.clone())];
     // The same message at another place is the same message, if it has an identity of its own.

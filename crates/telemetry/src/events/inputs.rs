@@ -5,7 +5,7 @@ use std::sync::Arc;
 use delaybridge_core::log::{info, warn};
 
 use super::{Events, QUIET};
-pub use crate::labels::InputResult;
+pub use crate::labels::{InputReset, InputResult};
 use crate::metrics::Metrics;
 use crate::status::{InputState, Status};
 use crate::throttle::Throttle;
@@ -31,6 +31,9 @@ impl Events {
         for result in InputResult::ALL {
             metrics.families().input_messages.with_label_values(&[input, result.as_str()]).inc_by(0);
         }
+        for reason in InputReset::ALL {
+            metrics.families().input_resets.with_label_values(&[input, reason.as_str()]).inc_by(0);
+        }
         metrics.families().input_up.with_label_values(&[&**input]).set(0);
         InputEvents { input: input.clone(), metrics, status, quiet: Arc::new(Throttle::new(QUIET)) }
     }
@@ -45,6 +48,10 @@ pub struct InputCounts {
     pub duplicates: u64,
     /// Messages that can never be scheduled.
     pub refused: u64,
+    /// Records that the broker removed before they were read.
+    pub missed: u64,
+    /// Partitions that begin at another place than the one behind the last record.
+    pub resets: u64,
     /// Messages that waited at the broker when it was last asked.
     pub lag: u64,
 }
@@ -54,10 +61,13 @@ impl Metrics {
     pub fn input(&self, input: &str) -> InputCounts {
         let families = self.families();
         let of = |result: InputResult| families.input_messages.with_label_values(&[input, result.as_str()]).get();
+        let resets = |why: InputReset| families.input_resets.with_label_values(&[input, why.as_str()]).get();
         InputCounts {
             scheduled: of(InputResult::Scheduled),
             duplicates: of(InputResult::Duplicate),
             refused: of(InputResult::Refused),
+            missed: of(InputResult::Missed),
+            resets: InputReset::ALL.into_iter().map(resets).sum(),
             lag: u64::try_from(families.input_lag.with_label_values(&[input]).get()).unwrap_or(0),
         }
     }
@@ -134,3 +144,31 @@ impl InputEvents {
         gauge.set(i64::try_from(messages).unwrap_or(i64::MAX));
     }
 }
+    /// Counts and logs that the broker removed records of a partition before they were read, from this offset on.
+    pub fn missed(&self, topic: &str, partition: i32, from: i64, records: u64) {
+        let families = self.metrics.families();
+        families.input_messages.with_label_values(&[&*self.input, InputResult::Missed.as_str()]).inc_by(records);
+        self.count_reset(InputReset::Gap);
+        warn!(
+            input = &*self.input,
+            topic, partition, from, records, "input missed records: the broker removed them before they were read"
+        );
+    }
+
+    /// Counts and logs that a partition is read from its beginning, instead of from this offset on, where that is known.
+    pub fn begins_again(&self, topic: &str, partition: i32, instead_of: Option<i64>, why: InputReset) {
+        self.count_reset(why);
+        let why = match why {
+            InputReset::OtherTopic => "the topic is another one of the same name",
+            InputReset::BeyondEnd => {
+                "the topic ends before: it was made again, or a broker without its last records leads it"
+            }
+            InputReset::Gap => "the records from there on are gone",
+        };
+        warn!(input = &*self.input, topic, partition, instead_of, why, "input reads a partition from its beginning");
+    }
+
+    fn count_reset(&self, why: InputReset) {
+        self.metrics.families().input_resets.with_label_values(&[&*self.input, why.as_str()]).inc();
+    }
+

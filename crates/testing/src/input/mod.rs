@@ -9,16 +9,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::fake::FakeInputRig;
+use delaybridge_core::carried::Carried;
 use delaybridge_input::{Input, InputEvents, IntakeRules, JobIntake, OnBadDelay};
-use delaybridge_jobs::{JobQueue, JobSettings, SCRIPTS, Topic};
+use delaybridge_jobs::{JobInfo, JobQueue, JobSettings, JobState, MAX_PAGE, SCRIPTS, Topic};
 use delaybridge_link::test_server::TestServer;
 use delaybridge_link::{Link, LinkOptions};
 use delaybridge_telemetry::events::Events;
+use delaybridge_telemetry::events::inputs::InputCounts;
 
 /// The time that a test waits for anything before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,7 +51,7 @@ pub trait InputRig {
 }
 
 /// A Redis with the job queue, and an intake into it.
-struct World {
+pub struct World {
     server: TestServer,
     jobs: JobQueue,
     intake: Arc<JobIntake>,
@@ -58,7 +61,7 @@ struct World {
 }
 
 /// A running input.
-struct RunningInput {
+pub struct RunningInput {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -67,8 +70,15 @@ fn topic() -> Topic {
     INPUT.parse().expect("a topic")
 }
 
+impl Default for World {
+    fn default() -> World {
+        World::new()
+    }
+}
+
 impl World {
-    fn new() -> World {
+    /// Starts a Redis, without a job.
+    pub fn new() -> World {
         let server = TestServer::start();
         let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
         let jobs = JobQueue::new(link, JobSettings::default(), &SCRIPTS);
@@ -90,13 +100,50 @@ impl World {
     }
 
     fn run(&self, rig: &impl InputRig) -> RunningInput {
-        let (input, intake, stop) = (rig.input(), self.intake.clone(), CancellationToken::new());
+        self.begin(rig.input())
+    }
+
+    /// Starts an input.
+    pub fn begin(&self, input: Arc<dyn Input>) -> RunningInput {
+        let (intake, stop) = (self.intake.clone(), CancellationToken::new());
         let stopped = stop.clone();
         RunningInput { stop, task: tokio::spawn(async move { input.run(&intake, stopped).await }) }
     }
 
+    /// The job queue.
+    pub fn jobs(&self) -> &JobQueue {
+        &self.jobs
+    }
+
+    /// The topic of the jobs.
+    pub fn topic(&self) -> Topic {
+        topic()
+    }
+
+    /// The counts of the input.
+    pub fn counts(&self) -> InputCounts {
+        self.events.metrics().input(INPUT)
+    }
+
+    /// The jobs that wait for their time: their ids, and the messages that they are.
+    pub async fn messages(&self) -> Vec<(String, Carried, Bytes)> {
+        let jobs = self.jobs.peek(&topic(), JobState::Delay, 0, MAX_PAGE).await.expect("the jobs");
+        let message = |job: JobInfo| {
+            let (carried, body) = Carried::open(&job.body).expect("a message");
+            (job.id.local.to_string(), carried, body)
+        };
+        jobs.into_iter().map(message).collect()
+    }
+
+    /// Waits until the input takes messages.
+    pub async fn up(&self) {
+        let up = format!("delaybridge_input_up{{input=\"{INPUT}\"}} 1");
+        let is_up = async || self.events.metrics().render().is_ok_and(|text| text.contains(&up));
+        until("the input takes no messages", is_up).await;
+    }
+
     /// Waits for this many scheduled jobs.
-    async fn scheduled(&self, count: u64) {
+    pub async fn scheduled(&self, count: u64) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let there = self.jobs.sizes(&topic()).await.map(|sizes| sizes.delay);
@@ -122,7 +169,7 @@ impl World {
 }
 
 /// Waits until something is true; fails with this text if it does not become so.
-async fn until(otherwise: &str, mut is_true: impl AsyncFnMut() -> bool) {
+pub async fn until(otherwise: &str, mut is_true: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_true().await {
         assert!(Instant::now() < deadline, "{otherwise}");
@@ -132,7 +179,7 @@ async fn until(otherwise: &str, mut is_true: impl AsyncFnMut() -> bool) {
 
 impl RunningInput {
     /// Stops the input, which settles what is decided.
-    async fn end(self) {
+    pub async fn end(self) {
         self.stop.cancel();
         tokio::time::timeout(PATIENCE, self.task).await.expect("the input ends").expect("it does not panic");
     }

@@ -1,0 +1,243 @@
+//! The input against a real Kafka whose topics change: partitions that come, records that go, topics that are made again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::tests::spec;
+use super::{IdentityFrom, KafkaInputSpec, StartFrom};
+use crate::client::tests::rig::{PATIENCE, Shared, new_topic, unique};
+use delaybridge_core::clock::Instant;
+use delaybridge_input::{Input, InputConnector};
+use delaybridge_testing::input::{RunningInput, World, until};
+
+/// A topic that an input reads, and a Redis for its jobs.
+struct Stage {
+    kafka: Shared,
+    topic: String,
+    group: String,
+    world: World,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let kafka = Shared::get();
+        let topic = new_topic(&kafka);
+        Stage { kafka, topic, group: unique("group"), world: World::new() }
+    }
+
+    fn input(&self, start: StartFrom) -> Arc<dyn Input> {
+        let spec = KafkaInputSpec {
+            topics: vec![self.topic.clone()],
+            group: self.group.clone(),
+            identity: IdentityFrom::Header,
+            start,
+            cluster: Arc::new(crate::client::tests::spec(&self.kafka.bootstrap())),
+            ..spec()
+        };
+        spec.input()
+    }
+
+    /// Starts an input, and waits until it reads.
+    async fn run(&self, start: StartFrom) -> RunningInput {
+        let running = self.world.begin(self.input(start));
+        self.world.up().await;
+        running
+    }
+
+    /// Writes records that are due in an hour, and waits until the broker has them.
+    fn write(&self, partition: i32, bodies: &[&str]) {
+        let producer: BaseProducer =
+            ClientConfig::new().set("bootstrap.servers", self.kafka.bootstrap()).create().expect("a producer");
+        for body in bodies {
+            let header = |key, value| Header { key, value: Some(value) };
+            let headers =
+                OwnedHeaders::new().insert(header("x-message-id", *body)).insert(header("x-delay", "3600000"));
+            let record = BaseRecord::<str, str>::to(&self.topic).payload(body).headers(headers).partition(partition);
+            producer.send(record).map_err(|(error, _)| error).expect("send the record");
+        }
+        producer.flush(PATIENCE).expect("the broker takes them");
+    }
+
+    /// A list with an offset of the first partition.
+    fn at(&self, offset: i64) -> TopicPartitionList {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(&self.topic, 0, Offset::Offset(offset)).expect("an offset");
+        list
+    }
+
+    fn member(&self) -> BaseConsumer {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.kafka.bootstrap()).set("group.id", &self.group);
+        config.create().expect("a consumer")
+    }
+
+    /// Commits an offset of the first partition for the group, with this metadata.
+    fn commit(&self, offset: i64, metadata: &str) {
+        let list = self.at(offset);
+        list.find_partition(&self.topic, 0).expect("the partition").set_metadata(metadata);
+        let consumer = self.member();
+        let begun = Instant::now();
+        // The first commit of a group waits for its coordinator.
+        while let Err(error) = consumer.commit(&list, CommitMode::Sync) {
+            assert!(begun.elapsed() < PATIENCE, "commit: {error}");
+        }
+    }
+
+    /// The committed offset of the first partition.
+    fn committed(&self) -> Option<i64> {
+        let found = self.member().committed_offsets(self.at(0), PATIENCE).expect("the committed offset");
+        match found.find_partition(&self.topic, 0)?.offset() {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
+        }
+    }
+
+    /// Removes the records of the first partition before an offset.
+    async fn remove_before(&self, offset: i64) {
+        let admin: AdminClient<DefaultClientContext> =
+            ClientConfig::new().set("bootstrap.servers", self.kafka.bootstrap()).create().expect("a client");
+        let removed = admin.delete_records(&self.at(offset), &AdminOptions::new()).await.expect("remove records");
+        assert!(removed.elements().iter().all(|of| of.error().is_ok()), "{removed:?}");
+    }
+
+    /// Deletes the topic, and makes another one of its name.
+    fn make_again(&self) {
+        self.kafka.delete_topic(&self.topic).expect("delete the topic");
+        self.kafka.create_topic(&self.topic, 1, &[]).expect("create the topic");
+    }
+
+    async fn bodies(&self) -> Vec<String> {
+        let text = |body: Bytes| String::from_utf8_lossy(&body).into_owned();
+        let mut bodies: Vec<_> = self.world.messages().await.into_iter().map(|(_, _, body)| text(body)).collect();
+        bodies.sort();
+        bodies
+    }
+
+    /// Waits for these bodies, and no others.
+    async fn expect(&self, bodies: &[&str]) {
+        self.world.scheduled(bodies.len() as u64).await;
+        assert_eq!(self.bodies().await, bodies);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_that_is_added_later_is_read_from_its_beginning_at_once() {
+    let stage = Stage::new();
+    stage.write(0, &["before"]);
+    let running = stage.run(StartFrom::Latest).await;
+    stage.write(0, &["first"]);
+    stage.expect(&["first"]).await;
+    stage.kafka.add_partitions(&stage.topic, 3).expect("add partitions");
+    stage.write(2, &["second"]);
+    let begun = Instant::now();
+    stage.world.scheduled(2).await;
+    println!("records of a new partition are read after {:?}", begun.elapsed());
+    running.end().await;
+    assert_eq!(stage.bodies().await, ["first", "second"]);
+    assert_eq!((stage.world.counts().missed, stage.world.counts().resets), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn latest_is_the_end_at_the_first_start_and_at_no_later_one() {
+    let stage = Stage::new();
+    stage.write(0, &["before"]);
+    let running = stage.run(StartFrom::Latest).await;
+    assert_eq!(stage.committed(), Some(1));
+    running.end().await;
+    stage.write(0, &["while it was stopped"]);
+    let running = stage.run(StartFrom::Latest).await;
+    stage.expect(&["while it was stopped"]).await;
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_that_are_gone_are_counted_and_the_first_that_is_there_is_the_next() {
+    for start in [StartFrom::Earliest, StartFrom::Latest] {
+        let stage = Stage::new();
+        stage.write(0, &["0", "1", "2", "3", "4", "5", "6", "7"]);
+        stage.commit(2, "");
+        stage.remove_before(5).await;
+        let running = stage.run(start).await;
+        stage.expect(&["5", "6", "7"]).await;
+        running.end().await;
+        assert_eq!((stage.world.counts().missed, stage.world.counts().resets), (3, 1), "{start:?}");
+        assert_eq!(stage.committed(), Some(8));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offset_beyond_the_end_begins_at_the_beginning() {
+    for start in [StartFrom::Earliest, StartFrom::Latest] {
+        let stage = Stage::new();
+        stage.write(0, &["0", "1", "2"]);
+        stage.commit(100, "");
+        let running = stage.run(start).await;
+        stage.expect(&["0", "1", "2"]).await;
+        running.end().await;
+        assert_eq!((stage.world.counts().missed, stage.world.counts().resets), (0, 1), "{start:?}");
+        assert_eq!(stage.committed(), Some(3));
+    }
+}
+
+/// The offset is one that the new topic has too.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_offset_of_another_topic_of_the_same_name_is_none_of_this_one() {
+    let stage = Stage::new();
+    stage.write(0, &["0", "1", "2"]);
+    stage.commit(2, "topic-id=AAAAAAAAAAAAAAAAAAAAAQ");
+    let running = stage.run(StartFrom::Latest).await;
+    stage.expect(&["0", "1", "2"]).await;
+    running.end().await;
+    assert_eq!((stage.world.counts().missed, stage.world.counts().resets), (0, 1));
+    // It has its own offset now.
+    let running = stage.run(StartFrom::Latest).await;
+    stage.write(0, &["3"]);
+    stage.expect(&["0", "1", "2", "3"]).await;
+    running.end().await;
+    assert_eq!(stage.world.counts().resets, 1);
+}
+
+/// More records are in the new topic than the input had read of the one before, so its place there is one here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_made_again_meanwhile_is_read_from_its_beginning() {
+    for start in [StartFrom::Earliest, StartFrom::Latest] {
+        let stage = Stage::new();
+        let running = stage.run(start).await;
+        stage.write(0, &["a", "b"]);
+        stage.world.scheduled(2).await;
+        until("the offset is committed", async || stage.committed() == Some(2)).await;
+        stage.make_again();
+        stage.write(0, &["c", "d", "e", "f", "g"]);
+        let begun = Instant::now();
+        stage.expect(&["a", "b", "c", "d", "e", "f", "g"]).await;
+        println!("{start:?}: the records of the new topic are read after {:?}", begun.elapsed());
+        until("the offset is committed", async || stage.committed() == Some(5)).await;
+        running.end().await;
+        assert_eq!((stage.world.counts().missed, stage.world.counts().resets), (0, 1), "{start:?}");
+    }
+}
+
+/// The group's offsets go with the topic. The input is stopped by a fault when the new topic is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_away_for_a_while_is_read_from_its_beginning() {
+    let stage = Stage::new();
+    let running = stage.run(StartFrom::Latest).await;
+    stage.write(0, &["a", "b"]);
+    stage.world.scheduled(2).await;
+    stage.kafka.delete_topic(&stage.topic).expect("delete the topic");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    stage.kafka.create_topic(&stage.topic, 2, &[]).expect("create the topic");
+    stage.write(0, &["c"]);
+    stage.write(1, &["d", "e"]);
+    stage.expect(&["a", "b", "c", "d", "e"]).await;
+    running.end().await;
+}
