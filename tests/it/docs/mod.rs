@@ -5,6 +5,7 @@ mod crates;
 mod kinds;
 mod links;
 pub mod page;
+mod sizing;
 mod walk;
 
 use std::path::{Path, PathBuf};
