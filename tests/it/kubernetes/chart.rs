@@ -112,6 +112,9 @@ fn what_is_rendered_is_valid_with_every_value() {
         podDisruptionBudget: { maxUnavailable: 50% }\nextraSecrets: [kafka-certificates]\n\
         envFrom: [{ secretRef: { name: more } }]\nserviceAccountName: delaybridge\n\
         extraVolumes: [{ name: run, emptyDir: { sizeLimit: 1Mi } }]\nextraVolumeMounts: [{ name: run, mountPath: /run/delaybridge }]\n\
+        admin: { enabled: true, port: 9466, namespaces: [ingress], annotations: { a: b } }\n\
+        prometheusRule: { enabled: true, labels: { a: b } }\ndashboard: { enabled: true, annotations: { a: b } }\n\
+        lifecycle: { preStop: { tcpSocket: { port: 9464 } } }\n\
         topologySpreadConstraints: [{ topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule }]\n";
     fs::write(&values, everything).expect("write values");
     let name = values.file_name().and_then(|name| name.to_str()).expect("a name");
@@ -159,6 +162,12 @@ fn wrong_values_are_refused_by_name() {
         ("networkPolicy.egressPorts={redis}", "networkPolicy.egressPorts.0"),
         ("podMonitor.interval=soon", "podMonitor.interval"),
         ("secret=My_Secret", "secret"),
+        ("admin.port=0", "admin.port"),
+        ("admin.namespaces={My_Namespace}", "admin.namespaces.0"),
+        ("serviceMonitor.interval=soon", "serviceMonitor.interval"),
+        ("prometheusRule.label.a=b", "label"),
+        ("dashboard.labels.a=1", "dashboard.labels.a"),
+        ("lifecycle=none", "lifecycle"),
         ("resources.limit.memory=1Gi", "limit"),
         ("podLabels.a=1", "podLabels.a"),
         ("env[0].value=x", "env.0"),
@@ -209,8 +218,9 @@ fn the_readme_has_every_value() {
     let page = format!(
         "# Helm chart of delaybridge\n\n\
          <!-- Written by a test from values.yaml; change it there. -->\n\n\
-         The daemon as a Deployment, with its configuration, disruption budget, network policy and, if wanted, PodMonitor: the objects of\n\
-         `deploy/kubernetes/overlays/deployment`. Beside the containers of a chart of yours it is a sidecar: `deploy/helm/sidecar-example` shows how.\n\
+         The daemon as a Deployment, with its configuration, disruption budget and network policy: the objects of\n\
+         `deploy/kubernetes/overlays/deployment`. If wanted, a PodMonitor or ServiceMonitor, the alerts, the dashboard, and a Service for the\n\
+         operators' page. Beside the containers of a chart of yours it is a sidecar: `deploy/helm/sidecar-example` shows how.\n\
          `docs/kubernetes.md` has the reasons of all settings.\n\n\
          ```sh\n\
          kubectl create namespace delaybridge\n\

@@ -1,6 +1,7 @@
 //! `deploy/kubernetes`: valid, consistent with this daemon, and working.
 
 mod chart;
+mod chart_around;
 mod chart_options;
 mod helm;
 mod rendered;

@@ -37,14 +37,20 @@ impl Schemas {
             ("HorizontalPodAutoscaler", "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"),
             ("NetworkPolicy", "io.k8s.api.networking.v1.NetworkPolicy"),
             ("PodDisruptionBudget", "io.k8s.api.policy.v1.PodDisruptionBudget"),
+            ("Service", "io.k8s.api.core.v1.Service"),
         ] {
             let mut needed = serde_json::Map::new();
             gather(definition, &api["definitions"], &mut needed);
             write(kind, &json!({ "$ref": format!("{DEFINITIONS}{definition}"), "definitions": needed }));
         }
-        let keda = brokers::keda().unwrap_or_else(|e| panic!("{e}"));
-        let keda = fs::read_to_string(&keda).unwrap_or_else(|e| panic!("read {}: {e}", keda.display()));
-        for (kind, definition) in [("PodMonitor", read("podmonitor.yaml")), ("ScaledObject", keda)] {
+        for (kind, file) in [
+            ("PodMonitor", Ok(tool("podmonitor.yaml"))),
+            ("PrometheusRule", brokers::prometheus_operator("prometheusrules")),
+            ("ScaledObject", brokers::keda()),
+            ("ServiceMonitor", brokers::prometheus_operator("servicemonitors")),
+        ] {
+            let file = file.unwrap_or_else(|e| panic!("{e}"));
+            let definition = fs::read_to_string(&file).unwrap_or_else(|e| panic!("read {}: {e}", file.display()));
             let mut crd: Value = serde_yaml::from_str(&definition).expect("the resource definition");
             let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
             close(schema);

@@ -18,6 +18,10 @@ const CHANGES: &[(&str, &str)] = &[
     ("0.1.0-alpha", "Deployment/spec/template/spec/volumes/0/projected/defaultMode"),
     // Services of the namespace set variables that a configuration may take for its own.
     ("0.1.0-alpha", "Deployment/spec/template/spec/enableServiceLinks"),
+    // An outage of Redis of five minutes at the start killed the pods.
+    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/0/startupProbe/failureThreshold"),
+    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/0/startupProbe/httpGet/path"),
+    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/0/startupProbe/periodSeconds"),
     // Resolvers of OpenShift listen on this port.
     ("0.1.0-alpha", "NetworkPolicy/spec/egress/0/ports/2/port"),
     ("0.1.0-alpha", "NetworkPolicy/spec/egress/0/ports/2/protocol"),

@@ -16,6 +16,14 @@ envFrom:
 ports:
   - name: delaybridge
     containerPort: {{ .Values.port }}
+  {{- if (.Values.admin).enabled }}
+  - name: admin
+    containerPort: {{ .Values.admin.port }}
+  {{- end }}
+{{- with .Values.lifecycle }}
+lifecycle:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 livenessProbe:
   httpGet: { path: /livez, port: delaybridge }
   periodSeconds: 10

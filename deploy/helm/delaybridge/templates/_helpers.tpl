@@ -3,6 +3,11 @@
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name }}{{ end }}
 {{- end }}
 
+{{/* The first part of the names of Services: the same, but no longer than 55 characters, so that 8 more make a valid one. */}}
+{{- define "delaybridge.serviceName" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ printf "%s-%s" (.Release.Name | trunc 43 | trimSuffix "-") .Chart.Name }}{{ end }}
+{{- end }}
+
 {{/* The ConfigMap with the configuration. */}}
 {{- define "delaybridge.configMap" -}}
 {{ .Values.existingConfigMap | default (include "delaybridge.name" .) }}
