@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::rendered::{Overlay, containers, items};
 use crate::delivery::PATIENCE;
+use crate::harness::ports::free_port;
 use crate::harness::process::{Process, command};
 use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
 
@@ -51,6 +52,31 @@ async fn what_the_producer_offers_arrives_through_the_sidecar() {
     let ended = producer.wait(PATIENCE).await.expect("the producer ends at SIGTERM");
     assert_eq!(ended.code(), Some(0));
     assert_eq!(daemon.stop().await, 0);
+}
+
+/// The kubelet kills a container whose start-up or liveness probe fails for too long.
+#[tokio::test]
+async fn an_outage_of_redis_at_the_start_kills_no_pod() {
+    let yaml = format!(
+        "redis: {{ url: \"redis://127.0.0.1:{}/0\" }}\nsinks: {{ due: {{ redis: {{ stream: due }} }} }}\n\
+         queues: {{ reminders: {{ source: {{ redisson: {{ name: reminders }} }}, to: [{{ sink: due }}] }} }}\n",
+        free_port()
+    );
+    let mut daemon = Daemon::spawn(&yaml);
+    daemon.expect_log("cannot reach Redis").expect_log("sink down");
+    for overlay in Overlay::all() {
+        for probe in ["startupProbe", "livenessProbe"] {
+            let path = overlay.daemon()[probe]["httpGet"]["path"].as_str().expect("a path");
+            eventually(path, PATIENCE, async || match daemon.get(path).await? {
+                answer if answer.status == 200 => Ok(()),
+                answer => Err(format!("{} {}", answer.status, answer.body)),
+            })
+            .await;
+        }
+    }
+    // A rollout waits all the same.
+    let ready = daemon.get("/readyz").await.expect("an answer");
+    assert_eq!(ready.status, 503, "{}", ready.body);
 }
 
 fn stream_entries(range: redis::streams::StreamRangeReply) -> Vec<(String, Vec<(String, String)>)> {
