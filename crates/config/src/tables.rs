@@ -55,7 +55,7 @@ tables! {
         MAX_DELAY = input_rules::MAX_DELAY;
     } + INPUT_KEYS
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
-        LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
+        LISTEN = key("listen", Kind::Address, "Address and port. `[::]` answers on IPv6 and IPv4, and on IPv4 alone where the kernel has no IPv6.").default("[::]:9464");
         ADMIN = key("admin", Kind::Section(&admin::TABLE), "A second listener for operators: the admin API and the web page. Disabled if omitted. See [admin.md](admin.md).");
     }
     mod sinks at "sinks.NAME", "Exactly one key: the kind." {

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use delaybridge_settings::Listen;
@@ -77,13 +77,7 @@ impl ApiListener {
 }
 
 fn tcp(address: SocketAddr) -> Result<ApiListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart must not wait for the connections of the process before.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    let socket: std::net::TcpListener = socket.into();
+    let socket = delaybridge_telemetry::listen::listen(address)?;
     Ok(ApiListener { address: socket.local_addr()?.into(), socket: BoundSocket::Tcp(socket) })
 }
 

@@ -17,7 +17,6 @@ use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -32,8 +31,6 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of connections. A new one beyond it closes the oldest, so that a flood of slow clients cannot lock
 /// out a probe.
 const CONNECTIONS: usize = 256;
-/// Number of connections that the kernel queues until they are accepted.
-const BACKLOG: i32 = 1024;
 /// Maximum length of a request head, in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
 /// Wait before a failed `accept` is tried again (no file descriptors left).
@@ -92,7 +89,7 @@ impl Drop for HttpServer {
 /// Binds `listen` and serves until [`HttpServer::stop`]. Connections are accepted when it returns.
 pub fn serve(listen: SocketAddr, metrics: Metrics, status: Status) -> Result<HttpServer, HttpError> {
     let failed = |source| HttpError::Listen { address: listen, source };
-    let listener = bind(listen).map_err(failed)?;
+    let listener = crate::listen::listen(listen).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(HttpError::Thread)?;
     let listener = {
@@ -109,18 +106,6 @@ pub fn serve(listen: SocketAddr, metrics: Metrics, status: Status) -> Result<Htt
     };
     thread::Builder::new().name("http".into()).spawn(run).map_err(HttpError::Thread)?;
     Ok(HttpServer { address, stop, done })
-}
-
-/// Binds like the standard library, but with a longer backlog: a flood of clients fills its 128 entries at once, and a
-/// refused probe is retried after a second, which is all the time that Kubernetes grants.
-fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart must not wait for the connections of the previous process.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
 }
 
 async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) {

@@ -17,6 +17,7 @@ pub mod history;
 pub mod http;
 pub mod jobs;
 pub mod labels;
+pub mod listen;
 pub mod logging;
 pub mod metrics;
 pub mod peer;

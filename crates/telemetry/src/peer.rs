@@ -23,8 +23,10 @@ impl Peer {
 }
 
 impl From<SocketAddr> for Peer {
+    /// A client over IPv4 at a listener for both versions has an address that begins with `::ffff:`. It is shown, and found in
+    /// lists, as the one that it has.
     fn from(address: SocketAddr) -> Peer {
-        Peer::Tcp(address)
+        Peer::Tcp(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 }
 
@@ -34,5 +36,21 @@ impl fmt::Display for Peer {
             Peer::Tcp(address) => address.fmt(f),
             Peer::Unix => f.write_str("unix"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_over_ipv4_is_called_by_its_own_address() {
+        let check = |address: &str, shown: &str, ip: &str| {
+            let peer = Peer::from(address.parse::<SocketAddr>().unwrap());
+            assert_eq!((peer.to_string().as_str(), peer.ip()), (shown, ip.parse().unwrap()));
+        };
+        check("[::ffff:10.0.0.7]:5000", "10.0.0.7:5000", "10.0.0.7");
+        check("10.0.0.7:5000", "10.0.0.7:5000", "10.0.0.7");
+        check("[2001:db8::7]:5000", "[2001:db8::7]:5000", "2001:db8::7");
     }
 }

@@ -137,7 +137,7 @@ fn what_is_left_out_has_the_documented_default() {
     let text = describe(&config);
     println!("{text}");
     for line in [
-        "http:\n  listen: 0.0.0.0:9464\nshutdown_timeout: 25s\n",
+        "http:\n  listen: [::]:9464\nshutdown_timeout: 25s\n",
         "limits:\n  in_flight: 20000\n  in_flight_bytes: 64MiB\n",
         "  connect_timeout: 5s\n  command_timeout: 5s\n",
         "      timeout: 10s\n      max_rate: none\n",

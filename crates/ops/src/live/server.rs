@@ -1,7 +1,7 @@
 //! What the elements depend on while they wait: the memory and the disk of Redis. And whether our own port is free.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
 use super::{Health, LiveFinding, finding};
@@ -85,7 +85,10 @@ pub(super) fn port(listen: SocketAddr, key: &str) -> Option<LiveFinding> {
         return None;
     }
     let what = format!("http {listen}");
-    Some(match TcpListener::bind(listen) {
+    // `[::]` takes the port of IPv4 too, and needs no more than that where the kernel has no IPv6.
+    let tried =
+        if listen.ip() == Ipv6Addr::UNSPECIFIED { (Ipv4Addr::UNSPECIFIED, listen.port()).into() } else { listen };
+    Some(match TcpListener::bind(tried) {
         Ok(_listener) => finding(what, Health::Well, "free"),
         // The daemon that this configuration is for may be running.
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
@@ -143,6 +146,8 @@ mod tests {
         let found = port(taken.local_addr().unwrap(), "http.listen").unwrap();
         assert!(found.state == Health::Warning && found.detail.starts_with("taken"), "{}", found.detail);
         let free = taken.local_addr().unwrap();
+        let everywhere = (Ipv6Addr::UNSPECIFIED, free.port()).into();
+        assert_eq!(port(everywhere, "http.listen").unwrap().state, Health::Warning);
         drop(taken);
         assert_eq!(port(free, "http.listen").unwrap().state, Health::Well);
         assert_eq!(port(([127, 0, 0, 1], 0).into(), "http.listen"), None);
