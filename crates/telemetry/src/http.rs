@@ -1,33 +1,42 @@
 //! `/metrics` and the probes, on a thread and a runtime of their own, so that they answer while the pipeline is
 //! saturated or Redis does not answer.
 //!
-//! Read only: nothing here changes state, and no request body is read. It depends on the metrics and the board only.
+//! Connections stay open between scrapes. Read only: nothing here changes state, and no request body is read. It depends on
+//! the metrics and the board only.
+
+mod asked;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::net::SocketAddr;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::metrics::Metrics;
+use super::metrics::{Metrics, openmetrics};
 use super::status::{Answer, Status};
 
-/// Time for a client to send its request head; then it is disconnected.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest life of a connection, which serves one request, however slowly its client reads.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time for the first request of a connection.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time for the next one, which begins with the end of the time before. A scrape comes each minute or more often. It also ends an
+/// answer that its client does not read.
+const NEXT_TIMEOUT: Duration = Duration::from_secs(150);
 /// Maximum number of connections. A new one beyond it closes the oldest, so that a flood of slow clients cannot lock
 /// out a probe.
 const CONNECTIONS: usize = 256;
@@ -36,7 +45,10 @@ const HEAD_BYTES: usize = 16 * 1024;
 /// Wait before a failed `accept` is tried again (no file descriptors left).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-const ROUTES: &str = "GET /metrics   metrics in the Prometheus text format\n\
+/// Shorter answers fit into one packet as they are.
+const WORTH_PACKING: usize = 1024;
+
+const ROUTES: &str = "GET /metrics   metrics in the text format of Prometheus or OpenMetrics\n\
                       GET /livez     200 unless a task is stuck\n\
                       GET /readyz    200 while elements can be delivered; JSON with the reasons if not\n\
                       GET /startupz  200 once the first claims can be made\n";
@@ -124,7 +136,7 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) 
                     if oldest_first.len() >= CONNECTIONS && let Some(oldest) = oldest_first.pop_front() {
                         oldest.abort();
                     }
-                    oldest_first.push_back(connections.spawn(connection(stream, router.clone())));
+                    oldest_first.push_back(connections.spawn(connection(stream, router.clone(), stop.clone())));
                 }
                 // Without the pause this would spin until a descriptor is free.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -135,22 +147,46 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) 
     while connections.join_next().await.is_some() {}
 }
 
-async fn connection(stream: TcpStream, router: Router) {
+/// Serves requests until the client has no more, is too slow, or the server stops.
+async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) {
+    let requests = Arc::new(AtomicU64::new(0));
+    let (counted, service) = (requests.clone(), TowerToHyperService::new(router));
+    let service = service_fn(move |request| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        service.call(request)
+    });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        // The time without a request is bounded below.
+        .header_read_timeout(None)
         .max_header_size(HEAD_BYTES)
-        // Scrapes and probes come seconds apart, and idle connections would count against the limit.
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // Ignore the error: the client disconnected, was too slow, or sent no HTTP.
-    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let (mut seen, mut patience, mut stopping) = (0, FIRST_TIMEOUT, false);
+    loop {
+        // Unbiased: whichever ends the connection first. Cancel safe: the connection stays where it is, a timer and a token lose nothing.
+        tokio::select! {
+            // Ignore the error: the client disconnected, or sent no HTTP.
+            _ = connection.as_mut() => return,
+            () = tokio::time::sleep(patience) => {
+                let now = requests.load(Ordering::Relaxed);
+                if now == seen {
+                    return;
+                }
+                (seen, patience) = (now, NEXT_TIMEOUT);
+            }
+            () = stop.cancelled(), if !stopping => {
+                stopping = true;
+                // An answer that is being written is finished, and one that waits for a request ends.
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
 }
 
 fn router(metrics: Metrics, status: Status) -> Router {
     let (live, ready, startup) = (status.clone(), status.clone(), status);
     Router::new()
-        .route("/metrics", get(async move || scrape(&metrics)))
+        .route("/metrics", get(async move |asked: HeaderMap| scrape(&metrics, &asked)))
         .route("/livez", get(async move || probe(live.live())))
         .route("/readyz", get(async move || probe(ready.ready())))
         .route("/startupz", get(async move || probe(startup.startup())))
@@ -158,11 +194,32 @@ fn router(metrics: Metrics, status: Status) -> Router {
         .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "read only: use GET or HEAD\n"))
 }
 
-fn scrape(metrics: &Metrics) -> Response {
-    match metrics.render() {
-        Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("write the metrics: {error}\n")).into_response(),
+/// The metrics in the format that the client asks for, packed if it reads gzip.
+fn scrape(metrics: &Metrics, asked: &HeaderMap) -> Response {
+    let rendered = if asked::wants_openmetrics(asked) {
+        Ok((openmetrics::CONTENT_TYPE, metrics.render_openmetrics()))
+    } else {
+        metrics.render().map(|text| (prometheus::TEXT_FORMAT, text))
+    };
+    let (kind, text) = match rendered {
+        Ok(rendered) => rendered,
+        Err(error) => {
+            return (StatusCode::INTERNAL_SERVER_ERROR, format!("write the metrics: {error}\n")).into_response();
+        }
+    };
+    let packed = (text.len() >= WORTH_PACKING && asked::takes_gzip(asked)).then(|| pack(text.as_bytes()));
+    let head = [(header::CONTENT_TYPE, kind), (header::VARY, "accept, accept-encoding")];
+    match packed {
+        Some(Ok(packed)) => (head, [(header::CONTENT_ENCODING, "gzip")], packed).into_response(),
+        // Writing to memory does not fail; if it did, the plain text would be right.
+        Some(Err(_)) | None => (head, text).into_response(),
     }
+}
+
+fn pack(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut packer = GzEncoder::new(Vec::with_capacity(text.len() / 8), Compression::fast());
+    packer.write_all(text)?;
+    packer.finish()
 }
 
 fn probe(answer: Answer) -> Response {

@@ -8,6 +8,7 @@
 pub mod api;
 mod busy;
 mod gauges;
+pub(super) mod openmetrics;
 mod process;
 pub mod shares;
 mod sink;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 
 pub use self::gauges::{QueueAhead, QueueSizes};
@@ -176,6 +178,15 @@ impl Metrics {
 
     /// Renders all metrics in the Prometheus text format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
+        TextEncoder::new().encode_to_string(&self.gather())
+    }
+
+    /// Renders all metrics in the text format of OpenMetrics.
+    pub(super) fn render_openmetrics(&self) -> String {
+        openmetrics::encode(&self.gather())
+    }
+
+    fn gather(&self) -> Vec<MetricFamily> {
         self.0.shares.show();
         let mut families = self.0.registry.gather();
         for family in &mut families {
@@ -184,7 +195,7 @@ impl Metrics {
                 family.set_help(help.to_owned());
             }
         }
-        TextEncoder::new().encode_to_string(&families)
+        families
     }
 
     pub(super) fn stalled(&self, queue: &str, waits_for: Stage) {

@@ -17,10 +17,31 @@ fn start() -> (Events, HttpServer) {
 fn ask(server: &HttpServer, request: &str) -> String {
     let mut stream = TcpStream::connect(server.local_addr()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    write!(stream, "{request} HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+    write!(stream, "{request} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// One request with these headers on an open connection: the head of the answer, and its body.
+fn ask_on(stream: &mut TcpStream, path: &str, headers: &str) -> (String, Vec<u8>) {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\n{headers}\r\n").unwrap();
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        head.extend(byte);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    (head, body)
+}
+
+fn connect(server: &HttpServer) -> TcpStream {
+    let stream = TcpStream::connect(server.local_addr()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
 }
 
 fn check(server: &HttpServer, request: &str, code: &str, contains: &str) {
@@ -113,4 +134,52 @@ fn an_address_in_use_is_reported_with_what_to_do() {
     let error = serve(server.local_addr(), events.metrics().clone(), events.status().clone()).err().unwrap();
     let text = error.to_string();
     assert!(text.starts_with("listen for HTTP on 127.0.0.1:") && text.contains("http.listen"), "{text}");
+}
+
+#[test]
+fn a_connection_serves_one_scrape_after_the_other() {
+    let (_events, server) = start();
+    let mut stream = connect(&server);
+    for _ in 0..3 {
+        let (head, body) = ask_on(&mut stream, "/metrics", "");
+        assert!(head.starts_with("HTTP/1.1 200") && !head.contains("connection: close"), "{head}");
+        assert!(String::from_utf8(body).unwrap().contains("delaybridge_build_info{"));
+    }
+}
+
+#[test]
+fn a_stop_does_not_wait_for_connections_that_are_open() {
+    let (_events, server) = start();
+    let mut stream = connect(&server);
+    ask_on(&mut stream, "/livez", "");
+    // Far more than the test may take: it would wait for all of it.
+    let patience = Duration::from_secs(600);
+    server.stop(patience);
+    assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "closed");
+}
+
+#[test]
+fn who_asks_for_gzip_gets_less_of_the_same() {
+    let (_events, server) = start();
+    let mut stream = connect(&server);
+    let (head, plain) = ask_on(&mut stream, "/metrics", "");
+    assert!(!head.contains("content-encoding") && head.contains("vary: accept, accept-encoding"), "{head}");
+    let (head, packed) = ask_on(&mut stream, "/metrics", "Accept-Encoding: gzip\r\n");
+    assert!(head.contains("content-encoding: gzip") && packed.len() < plain.len() / 2, "{head}");
+    let mut unpacked = String::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut unpacked).unwrap();
+    assert!(unpacked.contains("delaybridge_build_info{") && unpacked.contains("process_cpu_seconds_total "));
+    // A packet more or less is not worth it.
+    let (head, _) = ask_on(&mut stream, "/livez", "Accept-Encoding: gzip\r\n");
+    assert!(!head.contains("content-encoding"), "{head}");
+}
+
+#[test]
+fn who_asks_for_openmetrics_gets_it() {
+    let (_events, server) = start();
+    let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n";
+    let (head, body) = ask_on(&mut connect(&server), "/metrics", accept);
+    assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
+    let text = String::from_utf8(body).unwrap();
+    assert!(text.ends_with("\n# EOF\n") && text.contains("# TYPE process_cpu_seconds counter\n"), "{text}");
 }
