@@ -77,6 +77,11 @@ impl Events {
         &self.attempts
     }
 
+    /// These queues are configured: shows their counters that alerts stand on, also while nothing happens.
+    pub fn configured(&self, queues: &[Arc<str>]) {
+        self.metrics.begin(queues);
+    }
+
     /// The events of one queue. Call it once and keep the result, which rate-limits the log lines.
     pub fn queue(&self, queue: &Arc<str>) -> QueueEvents {
         QueueEvents::new(self.metrics.queue(queue), self.status.clone())

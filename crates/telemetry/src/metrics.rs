@@ -1,7 +1,7 @@
 //! Handles to the metrics: labels are bound once, then counting is one atomic operation.
 //!
 //! A handle costs nothing until it is used: the first increment creates its series, and the first sign of activity the
-//! gauges of a queue, so ten thousand idle queues expose nothing. Of the used queues, [`shares::OWN`] have series of
+//! gauges of a queue and the counters that alerts stand on, so ten thousand idle queues expose nothing. Of the used queues, [`shares::OWN`] have series of
 //! their own, and the others are aggregated. It depends on no log and no type of the pipeline. Counters that come with
 //! a log line are incremented by [`events`](super::events) only, so those methods are not public.
 
@@ -27,7 +27,7 @@ use prometheus::{GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 
 pub use self::gauges::{QueueAhead, QueueSizes};
 use self::process::OwnProcess;
-use self::shares::{OTHERS, Shares, Together};
+use self::shares::{OTHERS, OWN, Shares, Together};
 pub use self::sink::{DeliveryMetrics, SinkMetrics};
 pub use self::tally::LastLook;
 pub(super) use self::tally::{Counts, Tally};
@@ -63,6 +63,18 @@ impl Metrics {
         families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION"), revision]).set(1);
         let (of_sources, shares, tallies) = Default::default();
         Metrics(Arc::new(Inner { registry, families, of_sources, shares, tallies }))
+    }
+
+    /// Shows the counters of these queues that alerts stand on, at zero: `increase` takes the first value of a series for its start,
+    /// and would not see the first dead letter. Of more queues than can have series of their own, those begin whose elements come
+    /// first, as without this.
+    pub(super) fn begin(&self, queues: &[Arc<str>]) {
+        if queues.len() <= OWN {
+            for queue in queues {
+                // Assigns its series, which begins them.
+                let _ = self.queue(queue).is_own();
+            }
+        }
     }
 
     /// The handles of a queue. Call it once and keep the result.
@@ -490,7 +502,13 @@ impl QueueMetrics {
     }
 
     fn is_own(&self) -> bool {
-        *self.0.is_own.get_or_init(|| self.0.metrics.0.shares.is_own(&self.0.queue))
+        *self.0.is_own.get_or_init(|| {
+            let assigned = self.0.metrics.0.shares.assign(&self.0.queue);
+            if assigned.is_new {
+                self.families().begin_queue(if assigned.is_own { &self.0.queue } else { OTHERS });
+            }
+            assigned.is_own
+        })
     }
 }
 

@@ -6,6 +6,7 @@ mod live;
 mod panels;
 mod rules;
 mod runbook;
+mod scrape;
 
 use std::path::{Path, PathBuf};
 

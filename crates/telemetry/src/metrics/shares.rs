@@ -122,23 +122,47 @@ impl SharedGauges {
     }
 }
 
+/// What a queue got when it was assigned its series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Assigned {
+    /// Whether the series are its own.
+    pub(super) is_own: bool,
+    /// Whether the label has no series yet.
+    pub(super) is_new: bool,
+}
+
+/// The labels that have series.
+#[derive(Default)]
+struct Labels {
+    own: HashSet<Arc<str>>,
+    /// Whether any queue shares its label.
+    has_others: bool,
+}
+
 /// The queues with series of their own, and the gauges of the others.
 #[derive(Default)]
 pub(super) struct Shares {
-    own: Mutex<HashSet<Arc<str>>>,
+    labels: Mutex<Labels>,
     others: Mutex<SharedGauges>,
 }
 
 impl Shares {
-    /// Whether the queue has series of its own, which it keeps until it is removed. Assigns them if there is room.
-    pub(super) fn is_own(&self, queue: &Arc<str>) -> bool {
-        let mut own = self.own.lock();
-        own.contains(queue) || own.len() < OWN && own.insert(queue.clone())
+    /// Assigns series of its own to the queue, which it keeps until it is removed, or the shared ones if there is no room.
+    pub(super) fn assign(&self, queue: &Arc<str>) -> Assigned {
+        let mut labels = self.labels.lock();
+        if labels.own.contains(queue) {
+            Assigned { is_own: true, is_new: false }
+        } else if labels.own.len() < OWN {
+            labels.own.insert(queue.clone());
+            Assigned { is_own: true, is_new: true }
+        } else {
+            Assigned { is_own: false, is_new: !std::mem::replace(&mut labels.has_others, true) }
+        }
     }
 
     /// The label of a queue, without assigning series to it.
     pub(super) fn label<'a>(&self, queue: &'a str) -> &'a str {
-        let own = self.own.lock();
+        let own = &self.labels.lock().own;
         if own.contains(queue) || own.len() < OWN { queue } else { OTHERS }
     }
 
@@ -177,7 +201,7 @@ impl Shares {
 
     /// Removes these queues, so that others may have series of their own instead.
     pub(super) fn forget(&self, queues: &HashSet<&str>) {
-        self.own.lock().retain(|queue| !queues.contains(&**queue));
+        self.labels.lock().own.retain(|queue| !queues.contains(&**queue));
         let mut others = self.others.lock();
         queues.iter().for_each(|queue| others.forget(queue));
     }

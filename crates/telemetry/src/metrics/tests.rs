@@ -6,7 +6,7 @@ use super::super::catalogue::all;
 use super::shares::OWN;
 use super::*;
 use crate::jobs::{JobEvents, JobSizes};
-use crate::labels::{JobAction, JobEnd, LookResult};
+use crate::labels::{DeadReason, JobAction, JobEnd, LookResult};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::metric::testing::TERMS;
 
@@ -98,7 +98,7 @@ fn nothing_is_exposed_of_a_queue_or_a_sink_that_is_gone() {
     assert!(of("queue=\"orders\"") > 50 && of("sink=\"events\"") > 10);
     metrics.forget("queue", &["orders".into(), "unheard of".into()]);
     assert_eq!(of("queue=\"orders\""), 0);
-    assert_eq!(of("queue=\"other\""), 1);
+    assert_eq!(of("queue=\"other\""), AT_ZERO.len() + DeadReason::ALL.len());
     assert!(of("sink=\"events\"") > 10, "the sink goes on");
     metrics.forget("sink", &["events".into()]);
     assert_eq!(of("sink=\"events\""), 0);
@@ -259,10 +259,13 @@ fn what_redis_said_goes_when_redis_is_away_and_comes_back_with_it() {
     queue.delivered(7);
     metrics.clock_skew("default", 0.25);
     let before = of_queue(&metrics);
-    assert_eq!(before.len(), 5 + 1 + 3 + 1 + 5 + 3 + 3 + 1 + 1, "{before:#?}");
+    let counters = AT_ZERO.len() + DeadReason::ALL.len();
+    assert_eq!(before.len(), 5 + 1 + 3 + 1 + 5 + 3 + 3 + 1 + counters, "{before:#?}");
     queue.clear_gauges(Some(&TERMS));
     metrics.clear_clock_skew("default");
-    assert_eq!(of_queue(&metrics), [r#"delaybridge_delivered_messages_total{queue="q"} 7"#], "counters stay");
+    let left = of_queue(&metrics);
+    assert_eq!(left.len(), counters, "{left:#?}");
+    assert!(left.contains(&r#"delaybridge_delivered_messages_total{queue="q"} 7"#.to_owned()), "counters stay");
     queue.sizes(&sizes);
     queue.leftovers(&TERMS, 3, Duration::from_secs(4));
     queue.orphans(&TERMS, 5);
@@ -304,4 +307,60 @@ fn cpu_time_is_exact_also_when_two_ask_at_once() {
     });
     let (last, after) = (shown(), delaybridge_core::clock::cpu_time().as_secs_f64());
     assert!(before <= first && first < last && last <= after, "{before} {first} {last} {after}");
+}
+
+/// The counters of a queue that begin at zero, besides those of dead letters by their reason.
+const AT_ZERO: [&str; 5] = [
+    "delaybridge_delivered_messages_total",
+    "delaybridge_possible_duplicates_total",
+    "delaybridge_leases_expired_total",
+    "delaybridge_dead_letters_trimmed_total",
+    "delaybridge_panics_total",
+];
+
+fn ids(numbers: std::ops::Range<usize>) -> Vec<Arc<str>> {
+    numbers.map(|n| format!("queue-{n}").into()).collect()
+}
+
+#[test]
+fn counters_of_configured_queues_begin_at_zero() {
+    let metrics = Metrics::new();
+    metrics.begin(&ids(0..OWN));
+    metrics.begin(&ids(0..OWN));
+    let text = metrics.render().unwrap();
+    for n in [0, OWN - 1] {
+        for name in AT_ZERO {
+            let line = format!("{name}{{queue=\"queue-{n}\"}} 0");
+            assert!(text.lines().any(|found| found == line), "{line}");
+        }
+        for reason in DeadReason::ALL {
+            let reason = reason.as_str();
+            let line = format!("delaybridge_dead_lettered_messages_total{{queue=\"queue-{n}\",reason=\"{reason}\"}} 0");
+            assert!(text.lines().any(|found| found == line), "{line}");
+        }
+    }
+    assert!(!text.contains(OTHERS));
+    // A queue that a reload removes has none left, and one that it adds begins as well.
+    metrics.forget("queue", &ids(0..1));
+    metrics.begin(&ids(1..OWN + 1));
+    let text = metrics.render().unwrap();
+    assert!(!text.contains("queue=\"queue-0\""));
+    assert!(text.contains(&format!("delaybridge_panics_total{{queue=\"queue-{OWN}\"}} 0")));
+}
+
+#[test]
+fn of_more_queues_than_have_series_those_begin_that_are_used() {
+    let metrics = Metrics::new();
+    let before = metrics.render().unwrap().lines().count();
+    metrics.begin(&ids(0..OWN + 1));
+    assert_eq!(metrics.render().unwrap().lines().count(), before);
+    let lines = |what: &str| metrics.render().unwrap().lines().filter(|line| line.contains(what)).count();
+    metrics.queue(&"queue-7".into()).claimed(ClaimLabel::Delayed, 1);
+    assert_eq!(lines("queue=\"queue-7\""), 1 + AT_ZERO.len() + DeadReason::ALL.len());
+    assert_eq!(lines("reason=\"undecodable\"} 0"), 1);
+    // The label of those that share it begins with the first of them.
+    for id in ids(0..OWN + 2) {
+        metrics.queue(&id).claimed(ClaimLabel::Delayed, 1);
+    }
+    assert_eq!(lines(&format!("queue=\"{OTHERS}\"")), 1 + AT_ZERO.len() + DeadReason::ALL.len());
 }
