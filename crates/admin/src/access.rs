@@ -266,6 +266,7 @@ mod tests {
 
     fn spec() -> AdminSpec {
         AdminSpec {
+            base_path: None,
             listen: delaybridge_settings::Listen::Tcp(([127, 0, 0, 1], 0).into()),
             tokens_file: None,
             proxy: None,

@@ -63,9 +63,14 @@ impl Served for Admin {
 async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
     let (head, body) = request.into_parts();
     let exchange = Exchange::begin(&head.headers, connection);
-    let path = head.uri.path().to_owned();
+    let base = admin.base_path.as_deref().unwrap_or_default();
+    let path = behind(base, head.uri.path()).unwrap_or_default().to_owned();
     let mut caller = AdminCaller::default();
     let (label, result) = match ROUTER.find(&head.method, &path) {
+        // The links of the page are relative to what is behind the path.
+        Err(_) if path.is_empty() => {
+            ("admin_none", Ok(pages::see_other(&format!("{}/", base.rsplit('/').next().unwrap_or_default()))))
+        }
         Err(missing) => ("admin_none", Err(missing.problem(&head.method, &path))),
         Ok((route, parts)) => {
             let result = match Call::new((head, body), exchange.peer(), AdminCaller::default(), parts, &admin.memory) {
@@ -88,6 +93,15 @@ async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Inc
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     response
+}
+
+/// The path behind that of the proxy, if it begins with it. `None` for the path of the proxy alone.
+fn behind<'a>(base: &str, path: &'a str) -> Option<&'a str> {
+    match path.strip_prefix(base) {
+        Some("") => None,
+        Some(rest) if rest.starts_with('/') => Some(rest),
+        _ => Some(path),
+    }
 }
 
 /// A problem, as the API or the page shows it.

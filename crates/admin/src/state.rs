@@ -68,6 +68,8 @@ pub struct Admin {
     pub(super) in_flight: Box<dyn Fn() -> u64 + Send + Sync>,
     /// The address of the listener in the configuration.
     pub(super) listen: String,
+    /// The path that a proxy passes on.
+    pub(super) base_path: Option<String>,
     /// The links of the pages to Grafana.
     pub(super) grafana: GrafanaLinks,
     /// The start.
@@ -107,6 +109,7 @@ impl Admin {
             attempts: events.attempts().clone(),
             in_flight: Box::new(|| 0),
             listen: spec.listen.to_string(),
+            base_path: spec.base_path.clone(),
             grafana: spec.grafana.clone().unwrap_or_default(),
             began: Instant::now(),
             changes: TaskTracker::new(),

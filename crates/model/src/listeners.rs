@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use super::grafana::GrafanaLinks;
 use super::proxy::ProxySpec;
+use delaybridge_settings::keys::Key;
+use delaybridge_settings::reader::Section;
 use delaybridge_settings::{Listen, Settings};
 
 /// The admin API under `/v1/`, and the web page `/`. With this section, `acl` also grants the rights that operators
@@ -18,6 +20,10 @@ pub struct AdminSpec {
     /// an address to untrusted networks.
     #[key(Kind::Listen, default = "127.0.0.1:9465")]
     pub listen: Listen,
+    /// Path of the page behind a proxy that passes it on, as in `/queues`. Requests without it are answered as well. Not needed where the
+    /// proxy removes it.
+    #[key(Kind::Text, read = base_path)]
+    pub base_path: Option<String>,
     /// File with one token per line: `NAME TOKEN ROLE PATTERN`. The role is `viewer` (no payloads), `reader` (payloads),
     /// `operator` (pauses, moves, redrives) or `admin` (removes, reloads), for the queues and topics of the pattern (`*` stands
     /// for any text, commas separate patterns). A token may be replaced by its hash, `sha256:` and
@@ -30,6 +36,19 @@ pub struct AdminSpec {
     /// Links to Grafana. None if omitted.
     #[key(Kind::Section(&crate::keys::grafana::TABLE))]
     pub grafana: Option<GrafanaLinks>,
+}
+
+fn base_path(section: &Section<'_>, key: &Key) -> Option<String> {
+    let text = section.text(key)?;
+    let is_plain = |part: &str| {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+        !part.is_empty() && part != "." && part != ".." && part.bytes().all(allowed)
+    };
+    if !text.value.strip_prefix('/').is_some_and(|path| path.split('/').all(is_plain)) {
+        let help = "write it as `/queues`: with a `/` at its beginning and none at its end, of letters, digits, `-`, `_`, `.` and `~`";
+        section.cx.report.problem(&text.spot, "this is no plain path", help);
+    }
+    Some(text.value)
 }
 
 /// An API that a listener of the job queue serves.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hyper::StatusCode;
-use hyper::header::SET_COOKIE;
+use hyper::header::{HeaderName, ORIGIN, SET_COOKIE};
+use hyper::{HeaderMap, StatusCode};
 use maud::{Markup, html};
 
 use super::layout::{View, page, see_other};
@@ -14,6 +14,8 @@ use crate::sessions::LASTS;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The form.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -48,7 +50,8 @@ pub async fn log_in(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Re
     let token = fields.text("token").unwrap_or_default().trim();
     let id = admin.access.log_in(token, call.peer, &admin.events)?;
     // No path: the cookie is for where the page is, also behind a proxy that puts it somewhere else.
-    let cookie = format!("{COOKIE_NAME}={id}; HttpOnly; SameSite=Strict; Max-Age={}", LASTS.as_secs());
+    let secure = if is_behind_https(&call.headers) { "; Secure" } else { "" };
+    let cookie = format!("{COOKIE_NAME}={id}; HttpOnly; SameSite=Strict; Max-Age={}{secure}", LASTS.as_secs());
     let to = back(fields.text("to").unwrap_or_default());
     Ok(see_other(if to.is_empty() { "./" } else { to }).header(SET_COOKIE, cookie))
 }
@@ -58,6 +61,18 @@ pub async fn log_out(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<R
     form(&mut call).await?.only(&[])?;
     admin.access.log_out(&call.headers);
     Ok(see_other("./").header(SET_COOKIE, format!("{COOKIE_NAME}=; HttpOnly; SameSite=Strict; Max-Age=0")))
+}
+
+/// Whether the browser reaches the page over https: it says where its form is from, and a proxy may say so too. The listener itself has
+/// no TLS. A cookie for https alone is never sent without it, and would be lost if the page were at http.
+fn is_behind_https(headers: &HeaderMap) -> bool {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    match text(&ORIGIN).and_then(|origin| origin.split_once("://")) {
+        Some((scheme, _)) => scheme.eq_ignore_ascii_case("https"),
+        None => text(&FORWARDED_PROTO)
+            .and_then(|proto| proto.split(',').next())
+            .is_some_and(|proto| proto.trim().eq_ignore_ascii_case("https")),
+    }
 }
 
 /// A path of this page, and none of another one.
@@ -71,6 +86,22 @@ fn back(to: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cookie_is_for_https_alone_where_the_page_is_at_https() {
+        let check = |pairs: &[(&'static str, &str)], secure: bool| {
+            let headers = pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+            assert_eq!(is_behind_https(&headers.collect()), secure, "{pairs:?}");
+        };
+        check(&[("origin", "https://queues.example")], true);
+        check(&[("origin", "http://127.0.0.1:9465")], false);
+        check(&[("x-forwarded-proto", "https")], true);
+        check(&[("x-forwarded-proto", "http")], false);
+        // What the browser says counts: a wrong header would lock its user out.
+        check(&[("origin", "http://127.0.0.1:9465"), ("x-forwarded-proto", "https")], false);
+        check(&[("origin", "null"), ("x-forwarded-proto", "https")], true);
+        check(&[], false);
+    }
 
     #[test]
     fn the_way_back_never_leads_to_another_page() {

@@ -28,3 +28,5 @@ pub mod sink;
 pub mod sweep;
 pub mod topics;
 mod why;
+
+pub(super) use self::layout::see_other;

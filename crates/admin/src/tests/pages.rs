@@ -195,3 +195,41 @@ async fn a_page_leads_to_grafana_where_the_configuration_says_so() {
     let without = World::start(false).await.send("GET", "/queues/orders", &[("host", "127.0.0.1")], "").await.text();
     assert!(!without.contains("Grafana"));
 }
+
+#[tokio::test]
+async fn a_proxy_that_passes_its_path_on_reaches_the_page() {
+    let world = World::with(true, ", base_path: /ops/queues").await;
+    let status = async |path: &str| world.send("GET", path, &[], "").await.status;
+    for (path, expected) in [
+        ("/ops/queues/", 200),
+        ("/ops/queues/queues/orders", 200),
+        ("/ops/queues/assets/style.css", 200),
+        // For who comes past the proxy.
+        ("/", 200),
+        ("/ops/queues/nowhere", 404),
+        ("/ops/queuesx/", 404),
+        ("/ops/", 404),
+    ] {
+        assert_eq!(status(path).await, expected, "{path}");
+    }
+    // Links are relative to the path with the slash.
+    let answer = world.send("GET", "/ops/queues", &[], "").await;
+    assert_eq!((answer.status, answer.headers["location"].as_str()), (303, "queues/"));
+    let answer = world.send("POST", "/ops/queues/login", &[FORM, ORIGIN], &format!("token={TOKEN}&to=")).await;
+    assert_eq!((answer.status, answer.headers["location"].as_str()), (303, "./"), "{}", answer.text());
+    let token = format!("Bearer {TOKEN}");
+    let answer = world.send("GET", "/ops/queues/v1/queues", &[("authorization", &token)], "").await;
+    assert_eq!((answer.status, &answer.json()["total"]), (200, &2.into()));
+}
+
+#[tokio::test]
+async fn the_cookie_is_secure_where_the_browser_is_at_https() {
+    let world = World::start(true).await;
+    let at_https = [FORM, ("host", "queues.example"), ("origin", "https://queues.example")];
+    for (headers, secure) in [(&at_https[..], true), (&[FORM, ORIGIN][..], false)] {
+        let answer = world.send("POST", "/login", headers, &format!("token={TOKEN}&to=")).await;
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        let cookie = &answer.headers["set-cookie"];
+        assert_eq!(cookie.ends_with("; Secure"), secure, "{cookie}");
+    }
+}

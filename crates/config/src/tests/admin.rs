@@ -81,3 +81,17 @@ fn two_listeners_at_one_address_are_found() {
     let jobs = problem("http: { admin: {} }\njobs: { listen: '127.0.0.1:9465' }");
     assert!(jobs.contains("`jobs.listen` and `http.admin.listen` are the same address"), "{jobs}");
 }
+
+#[test]
+fn the_path_of_a_proxy_is_one_that_a_url_has_as_it_is() {
+    let problem = |path: &str| {
+        let text = GOOD.replacen("redis:\n", &format!("http: {{ admin: {{ base_path: '{path}' }} }}\nredis:\n"), 1);
+        load(&text).err().map(|errors| errors.to_string()).unwrap_or_default()
+    };
+    for good in ["/queues", "/ops/queues", "/a.b~c_d-1"] {
+        assert_eq!(problem(good), "", "{good}");
+    }
+    for bad in ["queues", "/", "/queues/", "//queues", "/a/../b", "/a b", "/a%20b", "/a?b", "https://example/queues"] {
+        assert!(problem(bad).contains("http.admin.base_path"), "{bad}: {}", problem(bad));
+    }
+}
