@@ -7,11 +7,22 @@ use bytes::Bytes;
 use delaybridge_core::carried::{self, Carried};
 use delaybridge_sink::headers;
 
+/// The id by which earlier versions know a message. Another message may have had it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerId {
+    /// The id.
+    pub id: String,
+    /// The time at which the message was written, in ms since 1970; 0 if it is not known.
+    pub written_ms: i64,
+}
+
 /// A message of a broker.
 #[derive(Clone, Debug, Default)]
 pub struct Arrival {
     /// The identity that its publisher or its broker gave it: the same when it arrives again. `None` for none.
     pub id: Option<String>,
+    /// Another id of the message: `id` tells it from all others by itself, and earlier versions use this one.
+    pub former: Option<FormerId>,
     /// The time at which it was published, in ms since 1970, where its broker says so and delays count from there.
     pub published_ms: Option<i64>,
     /// The header `x-delay` as text.
@@ -46,7 +57,7 @@ impl Arrival {
         carried.others.retain(|(name, _)| !is_ours(name));
         carried.headers.retain(|(name, _)| !is_ours(name));
         carried.to = to.filter(|to| !to.is_empty());
-        Arrival { id: None, published_ms: None, delay, due, delivered_by, carried, is_partial: false, body }
+        Arrival { delay, due, delivered_by, carried, body, ..Arrival::default() }
     }
 
     /// The bytes that it takes in memory, about.
@@ -81,8 +92,6 @@ pub enum InputRefusal {
     NoAddress,
     /// The message would go into the queue that it came from.
     Loop,
-    /// Another message with its id is scheduled.
-    OtherMessage,
     /// The job queue refuses it.
     Invalid,
 }
@@ -96,7 +105,6 @@ impl InputRefusal {
             InputRefusal::BadHeaders => "bad_headers",
             InputRefusal::NoAddress => "no_address",
             InputRefusal::Loop => "loop",
-            InputRefusal::OtherMessage => "other_message",
             InputRefusal::Invalid => "invalid",
         }
     }
@@ -115,7 +123,6 @@ impl fmt::Display for InputRefusal {
                 "nothing says where the message should go: it needs the header `x-delay-to`, or `to` an address"
             }
             InputRefusal::Loop => "the message would go into the queue that it came from",
-            InputRefusal::OtherMessage => "another message with the same id is scheduled",
             InputRefusal::Invalid => "the job queue refuses the message: its time to live ends before it is due",
         })
     }

@@ -15,6 +15,11 @@ pub fn job_id(id: &str, delivered_ms: Option<&str>) -> Option<LocalId> {
     text.parse().or_else(|_| format!("h~{:032x}", xxh3_128(text.as_bytes())).parse()).ok()
 }
 
+/// The id of a job whose body differs from that of another job with this id: it stands for both.
+pub fn contents_id(id: &LocalId, body: &[u8]) -> Option<LocalId> {
+    job_id(&format!("{id}~{:032x}", xxh3_128(body)), None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::arrival::{Arrival, InputRefusal, Verdict};
+use super::arrival::{Arrival, FormerId, InputRefusal, Verdict};
 use super::{due, identity};
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::carried::CONTENT_TYPE;
-use delaybridge_jobs::{Added, Due, JobError, JobQueue, LocalId, MAX_BATCH, MAX_PRIORITY, NewJob, Topic};
+use delaybridge_jobs::{Added, Due, JobAlias, JobError, JobQueue, LocalId, MAX_BATCH, MAX_PRIORITY, NewJob, Topic};
 use delaybridge_settings::words::words;
 use delaybridge_telemetry::events::inputs::{InputEvents, InputResult};
 
@@ -141,12 +141,32 @@ impl JobIntake {
         address(arrival)?;
         let delivered_ms = by_us.map(|(_, due_ms)| due_ms.as_str());
         let own = arrival.id.as_deref().and_then(|id| identity::job_id(id, delivered_ms));
+        let body = arrival.carried.pack(&arrival.body).ok_or(InputRefusal::BadHeaders)?;
+        let alias = own.as_ref().and_then(|own| match &arrival.former {
+            Some(FormerId { id, written_ms }) => {
+                Some(JobAlias::Former { id: identity::job_id(id, delivered_ms)?, written_ms: *written_ms })
+            }
+            None => Some(JobAlias::Contents(identity::contents_id(own, &body)?)),
+        });
         // Made once, so that a call without an answer may be sent again.
         let id = own.unwrap_or_else(|| LocalId::ulid(now_ms, fastrand::u128(..)));
-        let body = arrival.carried.pack(&arrival.body).ok_or(InputRefusal::BadHeaders)?;
         // Brokers allow higher priorities than the job queue has.
         let priority = u8::try_from(arrival.carried.priority()).unwrap_or(u8::MAX).min(MAX_PRIORITY);
-        Ok(NewJob { id: Some(id), due, priority, content_type: CONTENT_TYPE.to_owned(), ..NewJob::new(body) })
+        let content_type = CONTENT_TYPE.to_owned();
+        Ok(NewJob { id: Some(id), due, priority, content_type, alias, ..NewJob::new(body) })
+    }
+
+    /// The verdicts on the messages of these jobs. Adds those again that may be other messages with a known id.
+    async fn verdicts(&self, jobs: Vec<NewJob>, added: Vec<Added>, stop: &CancellationToken) -> Option<Vec<Verdict>> {
+        let mut verdicts: Vec<_> = jobs.iter().zip(&added).map(|(job, added)| verdict(job, added)).collect();
+        let open = verdicts.iter().map(Option::is_none);
+        let again: Vec<_> =
+            jobs.into_iter().zip(open).filter_map(|(job, open)| open.then(|| by_contents(job))).collect();
+        if !again.is_empty() {
+            let mut others = Box::pin(self.add(again, stop)).await?.into_iter();
+            verdicts.iter_mut().filter(|verdict| verdict.is_none()).for_each(|verdict| *verdict = others.next());
+        }
+        verdicts.into_iter().collect()
     }
 
     /// Adds jobs until Redis has answered for each of them.
@@ -157,7 +177,7 @@ impl JobIntake {
             let problem = match self.jobs.add(&self.rules.topic, jobs.clone()).await {
                 Ok(added) => {
                     self.events.flows();
-                    return Some(added.iter().map(verdict).collect());
+                    return self.verdicts(jobs, added, stop).await;
                 }
                 Err(JobError::TooLarge { .. } | JobError::Invalid(_)) if jobs.len() > 1 => {
                     let mut verdicts = Vec::with_capacity(jobs.len());
@@ -197,11 +217,20 @@ fn call(jobs: &mut VecDeque<NewJob>) -> Vec<NewJob> {
     call
 }
 
-/// The verdict on the message whose job this is.
-fn verdict(added: &Added) -> Verdict {
-    match (added.created, added.differs) {
-        (true, _) => Verdict::Scheduled,
-        (false, false) => Verdict::Duplicate,
-        (false, true) => Verdict::Refused(InputRefusal::OtherMessage),
+/// The same job, with the id that stands for its contents too.
+fn by_contents(job: NewJob) -> NewJob {
+    match job.alias {
+        Some(JobAlias::Contents(id)) => NewJob { id: Some(id), alias: None, ..job },
+        _ => job,
+    }
+}
+
+/// The verdict on the message whose job this is. `None` if another job has its id, or had it: it may be another message, and is added
+/// under an id that stands for its contents too. All other ids stand for the contents.
+fn verdict(job: &NewJob, added: &Added) -> Option<Verdict> {
+    let is_open = matches!(job.alias, Some(JobAlias::Contents(_))) && (added.differs || added.finished);
+    match added.created {
+        true => Some(Verdict::Scheduled),
+        false => (!is_open).then_some(Verdict::Duplicate),
     }
 }

@@ -9,7 +9,7 @@
 //! and waits while Redis is away. The decisions are pure functions: [`due`], [`identity`].
 //!
 //! No message is acknowledged before Redis has its job. A message that arrives twice is scheduled once, if it has an identity
-//! of its own.
+//! of its own. Another message with the same identity is never taken for it.
 
 mod arrival;
 mod check;
@@ -18,7 +18,7 @@ pub mod identity;
 mod intake;
 mod kind;
 
-pub use self::arrival::{Arrival, InputRefusal, Verdict};
+pub use self::arrival::{Arrival, FormerId, InputRefusal, Verdict};
 pub use self::check::InputCheck;
 pub use self::intake::{IntakeRules, JobIntake, OnBadDelay};
 pub use self::kind::{InputConnector, InputKind, ReadInput, RedeliveryPlace};

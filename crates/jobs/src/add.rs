@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::error::JobError;
-use super::job::{Added, Due, JobOperation, JobState, NewJob};
+use super::job::{Added, Due, JobAlias, JobOperation, JobState, NewJob};
 use super::keys::Keys;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
@@ -23,8 +23,13 @@ const LAST_DUE_MS: i64 = 1 << 52;
 const SWEPT_AT_ONCE: usize = 1_000;
 /// Maximum number of such sweeps for one call.
 const MAX_SWEEPS: usize = 100;
-/// Number of arguments of a job; the last is its unique key.
+/// Number of arguments of a job; the last is its unique key, or its alias.
 const PER_JOB: usize = 11;
+/// Time for which earlier versions do not add a job again that has a former id. A record of Kafka whose offset is not committed comes
+/// to another daemon within that time.
+const FORMER: Duration = Duration::from_secs(120);
+/// Time for which contents are remembered longer than the id, because a job is finished after it is due.
+const CONTENTS: Duration = Duration::from_secs(60);
 /// The place of the priority among them.
 const PRIORITY: usize = 7;
 
@@ -50,7 +55,7 @@ impl JobQueue {
         for job in jobs {
             let own = job.id.is_some();
             let id = job.id.clone().unwrap_or_else(|| self.new_id());
-            arguments(&id, own, job, &mut args)?;
+            arguments(&id, own, job, self.settings().of(topic).remember, &mut args)?;
             ids.push(id);
         }
         self.enter(topic, false).await?;
@@ -112,8 +117,9 @@ impl JobQueue {
         let settings = self.settings().of(topic);
         let mut args = vec![or_empty(settings.max_jobs.map(number)), text(topic.as_str()), number(settings.max_body)];
         args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
-        let any = |of_job: usize| jobs.iter().skip(of_job).step_by(PER_JOB).any(|given| !given.is_empty());
-        let (unique, urgent) = (any(PER_JOB - 1), any(PRIORITY));
+        let each = |of_job: usize| jobs.iter().skip(of_job).step_by(PER_JOB);
+        let unique = each(PER_JOB - 1).any(|given| matches!(given.first(), Some(b'e' | b'f')));
+        let urgent = each(PRIORITY).any(|given| !given.is_empty());
         args.push(text(if self.durable.is_some() { "1" } else { "0" }));
         args.extend(jobs);
         let keys = Keys::of(topic);
@@ -160,7 +166,7 @@ impl JobQueue {
             let id = JobId { topic: topic.clone(), local };
             let due_ms = due_ms.filter(|_| created);
             let state = due_ms.map(|due| if due > now { JobState::Delay } else { JobState::Ready });
-            added.push(Added { id, created, held, differs, due_ms, state });
+            added.push(Added { id, created, held, differs, finished: letter == b'g', due_ms, state });
         }
         let created = added.iter().filter(|added| added.created).count() as u64;
         if created > 0 {
@@ -176,7 +182,13 @@ impl JobQueue {
 }
 
 /// Appends the arguments of one job; returns an error if the job is invalid.
-fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Result<(), JobError> {
+fn arguments(
+    id: &LocalId,
+    own: bool,
+    job: NewJob,
+    remember: Option<Duration>,
+    args: &mut Vec<Bytes>,
+) -> Result<(), JobError> {
     let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
     check_content_type(&job.content_type)?;
     job.ttr.map_or(Ok(()), check_ttr)?;
@@ -190,9 +202,13 @@ fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Res
     let (word, due) = due_arguments(job.due)?;
     let (ttr, tries, ttl) = (job.ttr.map(millis), job.tries.map(number), job.ttl.map(millis));
     args.extend([text(id.as_str()), text(if own { "1" } else { "0" }), text(word), due]);
-    let unique = job.unique.as_ref().map(unique_argument).transpose()?;
+    let last = match (&job.unique, job.alias) {
+        (Some(_), Some(_)) => return invalid("a job with a unique key has no second id"),
+        (Some(unique), None) => Some(unique_argument(unique)?),
+        (None, alias) => alias.and_then(|alias| alias_argument(alias, remember)),
+    };
     args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), or_empty(priority)]);
-    args.extend([text(&job.content_type), job.body, or_empty(unique)]);
+    args.extend([text(&job.content_type), job.body, or_empty(last)]);
     Ok(())
 }
 
@@ -207,6 +223,18 @@ fn unique_argument(unique: &Unique) -> Result<Bytes, JobError> {
         UniqueUntil::Expired => 'e',
     };
     Ok(Bytes::from(format!("{mode}{} {key}", lasts.as_millis())))
+}
+
+/// An alias as an argument of the script; `None` if there is nothing to say about it.
+fn alias_argument(alias: JobAlias, remember: Option<Duration>) -> Option<Bytes> {
+    let text = match alias {
+        JobAlias::Former { id, written_ms } => {
+            let lasts = remember.unwrap_or_default().min(FORMER).as_millis();
+            format!("p{lasts} {written_ms} {id}")
+        }
+        JobAlias::Contents(id) => format!("c{} {id}", (remember? + CONTENTS).as_millis()),
+    };
+    Some(Bytes::from(text))
 }
 
 /// Checks a priority.

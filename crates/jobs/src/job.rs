@@ -92,6 +92,24 @@ pub struct NewJob {
     pub body: Bytes,
     /// A key of the client's: while another job holds it, this one is not added.
     pub unique: Option<Unique>,
+    /// A second id, of a job with an id of its own and without a unique key.
+    pub alias: Option<JobAlias>,
+}
+
+/// A second id of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobAlias {
+    /// The id under which earlier versions add the same message. A job with this id and the same body is this job, unless the
+    /// message was written after that job was added. For two minutes these versions do not add it either.
+    Former {
+        /// The id.
+        id: LocalId,
+        /// The time at which the message was written, in ms since 1970.
+        written_ms: i64,
+    },
+    /// An id that stands for the job's own and its body. It is remembered about as long as the job's own, so it tells whether a
+    /// finished job had this body: adding a job with this id is harmless then.
+    Contents(LocalId),
 }
 
 impl NewJob {
@@ -107,6 +125,7 @@ impl NewJob {
             content_type: String::new(),
             body: body.into(),
             unique: None,
+            alias: None,
         }
     }
 }
@@ -123,6 +142,8 @@ pub struct Added {
     pub held: bool,
     /// Whether the existing job has another body; this body is not kept anywhere.
     pub differs: bool,
+    /// Whether a job with this id was finished recently. Its body is not known any more.
+    pub finished: bool,
     /// The due time, in ms since 1970; `None` if it was not added.
     pub due_ms: Option<i64>,
     /// The state of the job; `None` if it was not added.

@@ -48,7 +48,7 @@ pub use change::{ChangeOutcome, JobChange};
 pub use control::{Emptied, MAX_SWEEP, Tick, Which};
 pub use dispenser::{Dispenser, Dispensing, MAX_TOPICS, MAX_WAITING, PopRequest};
 pub use error::JobError;
-pub use job::{Added, Aged, Due, JobOperation, JobState, NewJob, Reserved, Settled};
+pub use job::{Added, Aged, Due, JobAlias, JobOperation, JobState, NewJob, Reserved, Settled};
 pub use keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
 pub use limits::{Allowed, Limits};
 pub use look::{JobInfo, MAX_PAGE, Sizes, TopicsPage};

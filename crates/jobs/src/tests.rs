@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use delaybridge_link::test_server::TestServer;
 use delaybridge_link::{Clock, Link, LinkOptions, TEST_CLOCK};
+use redis::AsyncCommands;
 
 static ON_TEST_CLOCK: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(Clock::Test));
 
@@ -279,4 +280,56 @@ async fn a_topic_in_which_nothing_is_is_forgotten_and_comes_back_with_its_next_j
     jobs.add(&topic(), vec![NewJob::new("y")]).await.unwrap();
     assert_eq!(jobs.topics(None, 10).await.unwrap(), [topic()]);
     assert!(jobs.stirred().contains(&topic()) && jobs.stirred().is_empty());
+}
+
+fn with(id: &str, body: &'static str, alias: JobAlias) -> NewJob {
+    NewJob { alias: Some(alias), ..own(id, body) }
+}
+
+/// Whether each job was added, and whether one with its id was finished before.
+async fn added(jobs: &JobQueue, new: Vec<NewJob>) -> Vec<(bool, bool)> {
+    jobs.add(&topic(), new).await.unwrap().iter().map(|job| (job.created, job.finished)).collect()
+}
+
+#[tokio::test]
+async fn a_job_that_an_earlier_version_has_added_under_a_former_id_is_the_same() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let added = async |new| added(&jobs, vec![new]).await[0];
+    let former = |written_ms| JobAlias::Former { id: "t-0-7".parse().unwrap(), written_ms };
+    assert_eq!(added(own("t-0-7", "one")).await, (true, false));
+    assert_eq!(added(with("t-0-7~a", "one", former(NOW))).await, (false, false));
+    assert_eq!(added(with("t-0-7~a", "one", former(0))).await, (false, false), "its time is not known");
+    // Another record at the place: it is written later, or has other contents.
+    assert_eq!(added(with("t-0-7~b", "one", former(NOW + 1))).await, (true, false));
+    assert_eq!(added(with("t-0-7~c", "two", former(NOW))).await, (true, false));
+    assert_eq!(added(with("t-0-7~c", "two", former(NOW))).await, (false, false));
+    // An earlier version does not add it again for a while.
+    let former = JobAlias::Former { id: "t-0-8".parse().unwrap(), written_ms: NOW };
+    assert_eq!(added(with("t-0-8~a", "one", former.clone())).await, (true, false));
+    assert_eq!(added(own("t-0-8", "one")).await, (false, true));
+    let ends: i64 = redis.zscore(key("gone"), "t-0-8").await.unwrap();
+    assert_eq!(ends, NOW + 120_000);
+    // That is no reason not to add another record at the place.
+    assert_eq!(added(with("t-0-8~b", "one", former)).await, (true, false));
+}
+
+#[tokio::test]
+async fn contents_are_remembered_as_long_as_the_id() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let one = || with("order", "one", JobAlias::Contents("order~1".parse().unwrap()));
+    assert_eq!(added(&jobs, vec![one(), one()]).await, [(true, false), (false, false)]);
+    let popped = jobs.pop_now(&topic(), 10, None).await.unwrap().jobs;
+    jobs.finish(&popped[0].id, popped[0].token).await.unwrap();
+    assert_eq!(
+        added(&jobs, vec![one(), own("order~1", "one"), own("order~2", "two")]).await,
+        [(false, true), (false, true), (true, false)]
+    );
+    let of_id: i64 = redis.zscore(key("gone"), "order").await.unwrap();
+    let of_contents: i64 = redis.zscore(key("gone"), "order~1").await.unwrap();
+    assert!(of_contents >= of_id, "{of_contents} {of_id}");
+    let (key, until) = ("k".parse().unwrap(), UniqueUntil::Finished);
+    let unique = NewJob { unique: Some(Unique { key, lasts: Duration::from_secs(1), until }), ..one() };
+    assert!(matches!(jobs.add(&topic(), vec![unique]).await, Err(JobError::Invalid(_))));
 }

@@ -212,7 +212,7 @@ impl<'a> History<'a> {
             let unique = (self.random.u32(..3) == 0).then(|| self.unique());
             let content_type = "text/plain".to_owned();
             let priority = if self.random.bool() { 0 } else { self.random.u8(1..10) };
-            jobs.push(NewJob { id, due, ttr, tries, ttl, priority, content_type, body: body.into(), unique });
+            jobs.push(NewJob { id, due, ttr, tries, ttl, priority, content_type, unique, ..NewJob::new(body) });
         }
         let client = self.client();
         let Some(result) = self.answered(client.add(&topic(), jobs.clone()).await) else { return };

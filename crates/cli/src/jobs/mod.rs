@@ -155,8 +155,8 @@ async fn add(global: &Global, args: &AddArgs, out: &mut dyn Write) -> Result<(),
         ttl: args.ttl,
         priority: args.priority,
         content_type: args.content_type.clone(),
-        body,
         unique: args.unique(),
+        ..NewJob::new(body)
     };
     let jobs = open(global).await?;
     let mut added = delaybridge_ops::jobs::AddedJobs { jobs: Vec::new() };

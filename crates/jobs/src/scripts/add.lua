@@ -4,14 +4,18 @@
 --      bytes, 4 time to run (ms), 5 tries, 6 time to live (ms, 0 is unlimited) of jobs without their own; limits in the
 --      topic's hash override 1 and 3 to 6, 7 '1' if a call that adds nothing has to write, so that a WAIT behind it also
 --      speaks of the writes before. Then for each job: id, 1 if the client chose the id, 'a' or 't', the delay
---      or the due time (ms), time to run, tries, time to live and priority, or '' each, content type, body, and '' or its unique key:
---      f or e, time for which no other job is added with it (ms), a space, key
+--      or the due time (ms), time to run, tries, time to live and priority, or '' each, content type, body, and '', or its unique key:
+--      f or e, time for which no other job is added with it (ms), a space, key; or, of a job whose id the client chose, a second id:
+--      p, time for which it is remembered from now on (ms, or 0), a space, time at which the message was written (ms), a space, the id
+--      under which earlier versions have added it; or c, time for which it is remembered after the job is due (ms), a space, an id
+--      for its own id and its body
 -- Returns {'full', now, limit}; {'keys', now, limit} if there are too many unique keys; {'large', now, limit, size of the
 --      body}; {'short', now} if a time to live ends before its job is due; {'over', now} if jobs past their time to live are in
 --      the way, which the sweep (tick.lua) has to remove first; or {'ok', now, letters, {due time, ...}, 1 if the
 --      topic is new, {id of the holder, ... of each u}} with a letter for each job: y added; o a job with this id and this
 --      body exists; b one with this id and another body exists; g a job with this id was finished recently, of which only
---      the id is known; u another job holds its unique key. Only y has changed something.
+--      the id is known; u another job holds its unique key. Only y has changed something. Of a job with a former id, o is also said
+--      of a job with that id and this body that was added after the message was written.
 --
 -- Repeated: the ids exist with these bodies, and the second run returns o. A job with a generated id may have been
 -- finished in between, and would be added again, so the daemon sends such a job once. Clients' ids are remembered for a
@@ -39,6 +43,12 @@ local function has_body(id, body)
   if typed(RECORDS, 'HSTRLEN', id) < 27 + #body then return false end
   local record = typed(RECORDS, 'HGET', id)
   return string.byte(record) == 1 and string.sub(record, 28 + string.byte(record, 27)) == body
+end
+-- Whether a job that an earlier version has added is this one.
+local function has_former(words, body)
+  local written, id = string.match(words, '^p%d+ (%-?%d+) (.+)$')
+  if not id or not has_body(id, body) then return false end
+  return struct.unpack('<I8', typed(RECORDS, 'HGET', id), 3) >= tonumber(written)
 end
 -- Whether a job waits past the end of its time to live. A reserved one may still be finished, and one that a queue has
 -- claimed is delivered.
@@ -73,7 +83,9 @@ for i = 8, #ARGV, 11 do
     local until_ms = typed(GONE, 'ZSCORE', id)
     if until_ms and tonumber(until_ms) > now then letter = 'g' end
   end
-  if letter == 'y' and ARGV[i + 10] ~= '' then
+  local last = ARGV[i + 10]
+  if letter == 'y' and string.byte(last) == 112 and has_former(last, ARGV[i + 9]) then letter = 'o' end
+  if letter == 'y' and string.find(last, '^[ef]') then
     local mode, lasts, key = string.match(ARGV[i + 10], '^([ef])(%d+) (.+)$')
     local holder = holder_of_new[key] or holder_of(key)
     if holder then
@@ -118,7 +130,7 @@ if keys[1] and typed(UNIQUE, 'ZCARD') - over - #free + #keys / 2 > MAX_KEYS then
 local before = typed(DUE, 'ZCOUNT', '-inf', ms(earliest))
 if bad then return bad end
 
-local waits, ranks, ends, records = {}, {}, {}, {}
+local waits, ranks, ends, records, second = {}, {}, {}, {}, {}
 for n = 1, #letters do
   local i = 8 + (n - 1) * 11
   local id, due = ARGV[i], dues[n]
@@ -129,6 +141,10 @@ for n = 1, #letters do
     local priority = tonumber(ARGV[i + 7]) or 0
     if priority > 0 then ranks[#ranks + 1], ranks[#ranks + 2] = rank(priority, due), id end
     if expires > 0 then ends[#ends + 1], ends[#ends + 2] = ms(expires), id end
+    local lasts, former = string.match(ARGV[i + 10], '^p(%d+) %-?%d+ (.+)$')
+    if lasts and lasts ~= '0' then second[#second + 1], second[#second + 2] = ms(now + tonumber(lasts)), former end
+    local longer, contents = string.match(ARGV[i + 10], '^c(%d+) (.+)$')
+    if longer then second[#second + 1], second[#second + 2] = ms(due + tonumber(longer)), contents end
     records[#records + 1], records[#records + 2] = id, struct.pack('<BBI8I8I4I4B', 1, tonumber(ARGV[i + 1]), now, expires,
       tonumber(ARGV[i + 4]) or ttr, with_priority(tonumber(ARGV[i + 5]) or tries, priority), #ARGV[i + 8]) .. ARGV[i + 8] .. ARGV[i + 9]
   end
@@ -154,6 +170,7 @@ if ranks[1] then
   call('ZADD', URGENT, unpack(ranks))
 end
 if ends[1] then call('ZADD', EXPIRY, unpack(ends)) end
+if second[1] then call('ZADD', GONE, unpack(second)) end
 call('HSET', RECORDS, unpack(records))
 -- Wakes consumers of other daemons that wait for the first job. While a job is ready, none waits.
 if before == 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[2]) end

@@ -4,9 +4,9 @@
 //! are paused then, so that nothing more is fetched.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -78,6 +78,8 @@ struct InputListener {
     spec: Arc<KafkaInputSpec>,
     states: PartitionStates,
     met: Arc<MetTopics>,
+    /// The id of the cluster; `None` from brokers before Kafka 0.10.1.
+    cluster_id: OnceLock<Option<String>>,
     unconfirmed: UnconfirmedOffsets,
     /// The reason why the partitions that came last are not read.
     failed: Mutex<Option<Failure>>,
@@ -368,9 +370,13 @@ fn taken(
             None => break,
             Some(Ok(message)) => {
                 let (topic, partition) = (message.topic(), message.partition());
-                let topic_id = consumer.context().arrived(consumer, topic, partition, message.offset());
-                let term = consumer.context().states.term(topic, partition);
-                let mut record = arrival(spec, &message, delivery_status::headers(&message));
+                let context = consumer.context();
+                let topic_id = context.arrived(consumer, topic, partition, message.offset());
+                let term = context.states.term(topic, partition);
+                // With records there is an answer about the cluster.
+                let cluster = context.cluster_id.get_or_init(|| consumer.client().fetch_cluster_id(TIMEOUT));
+                let cluster = cluster.as_deref().unwrap_or_default();
+                let mut record = arrival(spec, cluster, &message, delivery_status::headers(&message));
                 record.0 = RecordPlace { term, topic_id, ..record.0 };
                 bytes += record.1.size();
                 records.push(record);
@@ -488,6 +494,7 @@ fn client(
         spec: spec.clone(),
         states: PartitionStates::default(),
         met: met.clone(),
+        cluster_id: OnceLock::new(),
         unconfirmed: UnconfirmedOffsets::default(),
         failed: Mutex::default(),
         assigned: AtomicBool::default(),

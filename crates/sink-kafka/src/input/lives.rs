@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use brokers::Kafka;
 use bytes::Bytes;
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
@@ -19,6 +20,24 @@ use delaybridge_core::clock::Instant;
 use delaybridge_input::{Input, InputConnector};
 use delaybridge_testing::input::{RunningInput, World, until};
 
+/// Long enough that nothing falls due within a test, in ms.
+const HOUR: &str = "3600000";
+
+/// Writes a record with this delay and timestamp, and waits until the broker has it.
+fn write(kafka: &Kafka, (topic, partition): (&str, i32), body: &str, delay: &str, written_ms: Option<i64>) {
+    let producer: BaseProducer =
+        ClientConfig::new().set("bootstrap.servers", kafka.bootstrap()).create().expect("a producer");
+    let header = |key, value| Header { key, value: Some(value) };
+    let headers = OwnedHeaders::new().insert(header("x-message-id", body)).insert(header("x-delay", delay));
+    let record = BaseRecord::<str, str>::to(topic).payload(body).headers(headers).partition(partition);
+    let record = match written_ms {
+        Some(written_ms) => record.timestamp(written_ms),
+        None => record,
+    };
+    producer.send(record).map_err(|(error, _)| error).expect("send the record");
+    producer.flush(PATIENCE).expect("the broker takes it");
+}
+
 /// A topic that an input reads, and a Redis for its jobs.
 struct Stage {
     kafka: Shared,
@@ -34,16 +53,24 @@ impl Stage {
         Stage { kafka, topic, group: unique("group"), world: World::new() }
     }
 
-    fn input(&self, start: StartFrom) -> Arc<dyn Input> {
-        let spec = KafkaInputSpec {
+    fn spec(&self) -> KafkaInputSpec {
+        KafkaInputSpec {
             topics: vec![self.topic.clone()],
             group: self.group.clone(),
-            identity: IdentityFrom::Header,
-            start,
             cluster: Arc::new(crate::client::tests::spec(&self.kafka.bootstrap())),
             ..spec()
-        };
-        spec.input()
+        }
+    }
+
+    fn input(&self, start: StartFrom) -> Arc<dyn Input> {
+        KafkaInputSpec { identity: IdentityFrom::Header, start, ..self.spec() }.input()
+    }
+
+    /// Starts an input to which a record is its place, and what is there.
+    async fn run_by_position(&self) -> RunningInput {
+        let running = self.world.begin(self.spec().input());
+        self.world.up().await;
+        running
     }
 
     /// Starts an input, and waits until it reads.
@@ -55,16 +82,17 @@ impl Stage {
 
     /// Writes records that are due in an hour, and waits until the broker has them.
     fn write(&self, partition: i32, bodies: &[&str]) {
-        let producer: BaseProducer =
-            ClientConfig::new().set("bootstrap.servers", self.kafka.bootstrap()).create().expect("a producer");
         for body in bodies {
-            let header = |key, value| Header { key, value: Some(value) };
-            let headers =
-                OwnedHeaders::new().insert(header("x-message-id", *body)).insert(header("x-delay", "3600000"));
-            let record = BaseRecord::<str, str>::to(&self.topic).payload(body).headers(headers).partition(partition);
-            producer.send(record).map_err(|(error, _)| error).expect("send the record");
+            write(&self.kafka, (&self.topic, partition), body, HOUR, None);
         }
-        producer.flush(PATIENCE).expect("the broker takes them");
+    }
+
+    /// Writes two records to the first partition, and lets a consumer finish the job of the first one, as soon as both are jobs.
+    async fn write_two(&self, [first, second]: [&str; 2]) {
+        write(&self.kafka, (&self.topic, 0), first, "0", None);
+        self.write(0, &[second]);
+        self.world.scheduled(1).await;
+        self.world.finished(first).await;
     }
 
     /// A list with an offset of the first partition.
@@ -240,4 +268,72 @@ async fn a_topic_that_is_away_for_a_while_is_read_from_its_beginning() {
     stage.write(1, &["d", "e"]);
     stage.expect(&["a", "b", "c", "d", "e"]).await;
     running.end().await;
+}
+
+/// The records of the new topic are at the places of those before, of which one waits and one was finished.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_at_the_places_of_an_earlier_topic_are_other_records() {
+    let stage = Stage::new();
+    let running = stage.run_by_position().await;
+    stage.write_two(["a", "b"]).await;
+    stage.make_again();
+    stage.write(0, &["c", "d"]);
+    stage.expect(&["b", "c", "d"]).await;
+    running.end().await;
+    assert_eq!((stage.world.counts().duplicates, stage.world.counts().refused), (0, 0));
+}
+
+/// A commit that is lost brings records again, of which one waits and one was finished.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_comes_again_is_the_same_one() {
+    let stage = Stage::new();
+    let running = stage.run_by_position().await;
+    stage.write_two(["a", "b"]).await;
+    running.end().await;
+    stage.commit(0, "");
+    let running = stage.run_by_position().await;
+    until("two records are no duplicates", async || stage.world.counts().duplicates == 2).await;
+    running.end().await;
+    assert_eq!(stage.bodies().await, ["b"]);
+}
+
+/// Both have a record with the same contents at the same place. The clusters of these tests have the same id, so they differ by time.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_of_two_clusters_are_different_ones() {
+    let stage = Stage::new();
+    let other = tokio::task::block_in_place(Kafka::start).expect("Kafka starts");
+    other.create_topic(&stage.topic, 1, &[]).expect("create the topic");
+    let now_ms = stage.world.jobs().now_ms();
+    write(&stage.kafka, (&stage.topic, 0), "the same", HOUR, Some(now_ms));
+    write(&other, (&stage.topic, 0), "the same", HOUR, Some(now_ms + 1));
+    let first = stage.run_by_position().await;
+    let cluster = Arc::new(crate::client::tests::spec(&other.bootstrap()));
+    let second = stage.world.begin(KafkaInputSpec { cluster, ..stage.spec() }.input());
+    stage.expect(&["the same", "the same"]).await;
+    first.end().await;
+    second.end().await;
+}
+
+/// An earlier version has a record as a job under an id that is its place alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_an_earlier_version_has_taken_is_not_scheduled_again() {
+    // Written before the job was added, it is the record of the job; written later, it is of another topic.
+    for (later_ms, count) in [(-5_000, 1), (5_000, 2)] {
+        let stage = Stage::new();
+        let written_ms = stage.world.jobs().now_ms() + later_ms;
+        write(&stage.kafka, (&stage.topic, 0), "a", HOUR, Some(written_ms));
+        let running = stage.run_by_position().await;
+        stage.world.scheduled(1).await;
+        running.end().await;
+        let place = format!("{}-0-0", stage.topic);
+        assert!(!stage.world.copy(&place, &stage.world).await, "an earlier version schedules it again");
+        let world = World::new();
+        assert!(stage.world.copy(&place, &world).await);
+        let before = Stage { world, group: unique("group"), ..stage };
+        let running = before.run_by_position().await;
+        let counts = async || before.world.counts().scheduled + before.world.counts().duplicates == 1;
+        until("the record is not decided", counts).await;
+        running.end().await;
+        before.world.scheduled(count).await;
+    }
 }

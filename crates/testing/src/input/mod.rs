@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::fake::FakeInputRig;
 use delaybridge_core::carried::Carried;
 use delaybridge_input::{Input, InputEvents, IntakeRules, JobIntake, OnBadDelay};
-use delaybridge_jobs::{JobInfo, JobQueue, JobSettings, JobState, MAX_PAGE, SCRIPTS, Topic};
+use delaybridge_jobs::{Due, JobInfo, JobQueue, JobSettings, JobState, MAX_PAGE, NewJob, SCRIPTS, Topic};
 use delaybridge_link::test_server::TestServer;
 use delaybridge_link::{Link, LinkOptions};
 use delaybridge_telemetry::events::Events;
@@ -135,6 +135,27 @@ impl World {
         jobs.into_iter().map(message).collect()
     }
 
+    /// Adds the only job that waits to another job queue, with this id and nothing else. Returns whether it was added.
+    pub async fn copy(&self, id: &str, to: &World) -> bool {
+        let job = self.jobs.peek(&topic(), JobState::Delay, 0, 2).await.expect("the jobs").remove(0);
+        let (id, due) = (Some(id.parse().expect("an id")), Due::After(Duration::from_secs(3_600)));
+        let copy = NewJob { id, due, content_type: job.content_type, ..NewJob::new(job.body) };
+        to.jobs.add(&topic(), vec![copy]).await.expect("add a job")[0].created
+    }
+
+    /// Takes the job of a message with this body as a consumer does, and finishes it.
+    pub async fn finished(&self, body: &str) {
+        let finish = async || {
+            let popped = self.jobs.pop_now(&topic(), 1, None).await.map(|popped| popped.jobs).unwrap_or_default();
+            let Some(job) = popped.first() else { return false };
+            let (_, found) = Carried::open(&job.body).expect("a message");
+            assert_eq!(found, body);
+            self.jobs.finish(&job.id, job.token).await.expect("finish the job");
+            true
+        };
+        until("the message is no job", finish).await;
+    }
+
     /// Waits until the input takes messages.
     pub async fn up(&self) {
         let up = format!("delaybridge_input_up{{input=\"{INPUT}\"}} 1");
@@ -209,6 +230,27 @@ pub async fn a_message_that_arrives_twice_is_scheduled_once(mut rig: impl InputR
     let running = world.run(&rig);
     world.scheduled(2).await;
     running.end().await;
+    assert_eq!((rig.left().await, rig.refused().await), (0, 0));
+}
+
+/// A publisher that uses an identity again means another message.
+pub async fn another_message_with_a_known_identity_is_scheduled_too(mut rig: impl InputRig) {
+    let world = World::new();
+    let running = world.run(&rig);
+    rig.publish("waits", &[HOUR], "one").await;
+    rig.publish("waits", &[HOUR], "two").await;
+    world.scheduled(2).await;
+    rig.publish("ends", &[], "one").await;
+    world.finished("one").await;
+    rig.publish("ends", &[HOUR], "two").await;
+    world.scheduled(3).await;
+    // All of them once more.
+    for (id, body) in [("waits", "one"), ("waits", "two"), ("ends", "one"), ("ends", "two")] {
+        rig.publish(id, &[HOUR], body).await;
+    }
+    until("four messages are no duplicates", async || world.counts().duplicates == 4).await;
+    running.end().await;
+    world.scheduled(3).await;
     assert_eq!((rig.left().await, rig.refused().await), (0, 0));
 }
 
@@ -315,6 +357,7 @@ macro_rules! input_contract_tests {
         $crate::input_contract_tests! { $rig,
             a_message_is_settled_when_redis_has_its_job,
             a_message_that_arrives_twice_is_scheduled_once,
+            another_message_with_a_known_identity_is_scheduled_too,
             messages_stay_while_redis_is_away,
             a_refused_message_is_given_away_and_its_neighbours_go_on,
             each_message_of_a_large_batch_has_its_own_end,
