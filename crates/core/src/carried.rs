@@ -7,6 +7,12 @@
 //! "dbm1" | fields 2 | fields | body            field: kind 1 | n 2 | name n | m 4 | value m
 //! ```
 //!
+//! A record of Kafka whose value or headers are not all texts has them once more in a field of its own, for a destination in Kafka:
+//!
+//! ```text
+//! null value 1 | headers          header: n 4 | name n | null 1 | m 4 | value m
+//! ```
+//!
 //! A field of a kind that is not known is skipped, so that a newer daemon may add some.
 
 use std::borrow::Cow;
@@ -44,6 +50,44 @@ pub struct Carried {
     pub properties: Vec<(String, String)>,
     /// The headers that are no texts, as a table of AMQP or one by one, in the bytes of the protocol.
     pub others: Vec<(String, Bytes)>,
+    /// The record of Kafka that it was, if texts do not say all of it.
+    pub record: Option<KafkaRecord>,
+}
+
+/// A record of Kafka without its key, and without its value where it has one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KafkaRecord {
+    /// Whether its value is null: a tombstone. The body is empty.
+    pub is_null: bool,
+    /// All headers in their order; `None` for a header whose value is null.
+    pub headers: Vec<(String, Option<Bytes>)>,
+}
+
+impl KafkaRecord {
+    fn pack(&self) -> Option<Bytes> {
+        let mut packed = BytesMut::new();
+        packed.put_u8(self.is_null.into());
+        for (name, value) in &self.headers {
+            packed.put_u32_le(u32::try_from(name.len()).ok()?);
+            packed.put_slice(name.as_bytes());
+            let text = value.as_deref().unwrap_or_default();
+            packed.put_u8(value.is_none().into());
+            packed.put_u32_le(u32::try_from(text.len()).ok()?);
+            packed.put_slice(text);
+        }
+        Some(packed.freeze())
+    }
+
+    fn open(mut rest: Bytes) -> Result<KafkaRecord, NotCarried> {
+        let mut record = KafkaRecord { is_null: take(&mut rest, 1)?[0] != 0, headers: Vec::new() };
+        while !rest.is_empty() {
+            let name = text(take_sized(&mut rest)?)?;
+            let is_null = take(&mut rest, 1)?[0] != 0;
+            let value = take_sized(&mut rest)?;
+            record.headers.push((name, (!is_null).then_some(value)));
+        }
+        Ok(record)
+    }
 }
 
 /// A kind of field.
@@ -55,6 +99,7 @@ enum Kind {
     Header = 4,
     Property = 5,
     Other = 6,
+    Record = 7,
 }
 
 /// The error for bytes that are no such message, or one that was cut off.
@@ -65,6 +110,10 @@ pub struct NotCarried;
 impl Carried {
     /// The bytes of the job's body; `None` if there are more fields than can be kept, or one is too long.
     pub fn pack(&self, body: &[u8]) -> Option<Bytes> {
+        let record = match &self.record {
+            Some(record) => Some(record.pack()?),
+            None => None,
+        };
         let mut packed = BytesMut::with_capacity(256 + body.len());
         packed.put_slice(MAGIC);
         packed.put_u16_le(0);
@@ -88,6 +137,7 @@ impl Carried {
         self.headers.iter().for_each(|(name, value)| put(Kind::Header, name, value.as_bytes()));
         self.properties.iter().for_each(|(name, value)| put(Kind::Property, name, value.as_bytes()));
         self.others.iter().for_each(|(name, value)| put(Kind::Other, name, value));
+        record.iter().for_each(|record| put(Kind::Record, "", record));
         packed.put_slice(body);
         packed[4..6].copy_from_slice(&fields?.to_le_bytes());
         Some(packed.freeze())
@@ -108,8 +158,7 @@ impl Carried {
             let kind = take(&mut rest, 1)?[0];
             let long = take(&mut rest, 2)?.get_u16_le();
             let name = text(take(&mut rest, long.into())?)?;
-            let large = take(&mut rest, 4)?.get_u32_le();
-            let value = take(&mut rest, usize::try_from(large).map_err(|_| NotCarried)?)?;
+            let value = take_sized(&mut rest)?;
             match kind {
                 1 => found.to = Some(text(value)?),
                 2 => found.origin.push((name, text(value)?)),
@@ -117,6 +166,7 @@ impl Carried {
                 4 => found.headers.push((name, text(value)?)),
                 5 => found.properties.push((name, text(value)?)),
                 6 => found.others.push((name, value)),
+                7 => found.record = Some(KafkaRecord::open(value)?),
                 _ => {}
             }
         }
@@ -165,6 +215,12 @@ fn take(rest: &mut Bytes, count: usize) -> Result<Bytes, NotCarried> {
     if rest.len() < count { Err(NotCarried) } else { Ok(rest.split_to(count)) }
 }
 
+/// Takes bytes that their length is in front of.
+fn take_sized(rest: &mut Bytes) -> Result<Bytes, NotCarried> {
+    let size = take(rest, 4)?.get_u32_le();
+    take(rest, usize::try_from(size).map_err(|_| NotCarried)?)
+}
+
 fn text(bytes: Bytes) -> Result<String, NotCarried> {
     String::from_utf8(bytes.into()).map_err(|_| NotCarried)
 }
@@ -182,6 +238,14 @@ mod tests {
             headers: vec![pair("tenant", "ü"), pair("empty", "")],
             properties: vec![pair("priority", "5")],
             others: vec![("count".to_owned(), Bytes::from_static(b"\x00\xff"))],
+            record: Some(KafkaRecord {
+                is_null: true,
+                headers: vec![
+                    ("count".to_owned(), Some(Bytes::from_static(b"\x00\xff"))),
+                    ("tenant".to_owned(), Some(Bytes::new())),
+                    ("tenant".to_owned(), None),
+                ],
+            }),
         }
     }
 

@@ -64,6 +64,9 @@ impl Arrival {
     pub fn size(&self) -> usize {
         let texts = self.carried.headers.iter().chain(&self.carried.properties).chain(&self.carried.origin);
         let others = self.carried.others.iter().map(|(name, value)| name.len() + value.len());
+        let of_record = self.carried.record.iter().flat_map(|record| &record.headers);
+        let of_record = of_record.map(|(name, value)| name.len() + value.as_ref().map_or(0, Bytes::len));
+        let others = others.chain(of_record);
         self.body.len() + texts.map(|(name, value)| name.len() + value.len()).chain(others).sum::<usize>()
     }
 }

@@ -33,7 +33,7 @@ pub struct MessageShape {
 
 impl From<Carried> for MessageShape {
     fn from(carried: Carried) -> MessageShape {
-        let Carried { to, origin, key, headers, properties, others: _ } = carried;
+        let Carried { to, origin, key, headers, properties, others: _, record: _ } = carried;
         let key = key.map(|key| std::str::from_utf8(&key).map(str::to_owned).map_err(|_| STANDARD.encode(&key)));
         let (key, key_base64) = match key {
             None => (None, None),

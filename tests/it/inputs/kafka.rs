@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use brokers::kafka::write_record;
 use brokers::{Kafka, KafkaOptions};
-use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
 use crate::harness::kafka::{count_topic, read_topic};
@@ -164,6 +164,64 @@ async fn records_with_headers_that_cannot_be_kept_are_refused_and_the_others_go_
         .collect();
     refused.sort();
     assert_eq!(refused, ["long name", "many", "odd name"]);
+}
+
+/// A record as it is in a topic: key, value, and the headers in their order.
+type RawRecord = (Option<Vec<u8>>, Option<Vec<u8>>, Vec<(String, Option<Vec<u8>>)>);
+
+/// The first record of the first partition of a topic.
+fn first_record(bootstrap: &str, topic: &str) -> RawRecord {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap).set("group.id", "reader").set("enable.auto.commit", "false");
+    let consumer: BaseConsumer = config.create().expect("a consumer");
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, 0, Offset::Beginning).expect("a partition");
+    consumer.assign(&list).expect("the partition is read");
+    let record = consumer.poll(PATIENCE).expect("a record").expect("no error");
+    let bytes = |part: Option<&[u8]>| part.map(<[u8]>::to_vec);
+    let headers = record.headers().into_iter().flat_map(Headers::iter);
+    let headers = headers.map(|header| (header.key.to_owned(), bytes(header.value))).collect();
+    (bytes(record.key()), bytes(record.payload()), headers)
+}
+
+/// A tombstone with all that headers can be, and with one more header.
+fn write_tombstone(bootstrap: &str, first: (&str, &str)) -> Vec<(String, Option<Vec<u8>>)> {
+    let given: [(&str, Option<&[u8]>); 6] = [
+        (first.0, Some(first.1.as_bytes())),
+        ("a", Some(b"1")),
+        ("a", None),
+        ("b", Some(b"\xff\x00")),
+        ("a", Some(b"1")),
+        ("a", Some(b"\xfe")),
+    ];
+    let headers = given.into_iter().fold(OwnedHeaders::new(), |all, (key, value)| all.insert(Header { key, value }));
+    let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", bootstrap).create().expect("a producer");
+    let record = BaseRecord::<str, [u8]>::to("delay-in").key("k").headers(headers);
+    producer.send(record).map_err(|(error, _)| error).expect("send the record");
+    producer.flush(PATIENCE).expect("the broker takes it");
+    given.map(|(name, value)| (name.to_owned(), value.map(<[u8]>::to_vec))).into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_stays_as_it_was_at_its_destination_and_in_the_dead_letter_topic() {
+    let server = RedisServer::start().await;
+    let kafka = start(KafkaOptions::default());
+    for topic in ["delay-in", "events", "refused"] {
+        blocking(|| kafka.create_topic(topic, 1, &[])).expect("create a topic");
+    }
+    let bootstrap = kafka.bootstrap();
+    let mut daemon = Daemon::start(&yaml(&server, &bootstrap, ", dead_letter_topic: refused")).await;
+    daemon.expect_log("input refused a message");
+    let due = blocking(|| write_tombstone(&bootstrap, ("x-delay", "10")));
+    let bad = blocking(|| write_tombstone(&bootstrap, ("x-delay", "soon")));
+    // Those of every message are in front.
+    for (topic, given, own) in [("events", &due[1..], 4), ("refused", &bad[..], 4)] {
+        let (key, value, headers) = blocking(|| first_record(&bootstrap, topic));
+        assert_eq!((key.as_deref(), value.as_deref()), (Some(&b"k"[..]), None), "{topic}");
+        assert_eq!(&headers[own..], given, "{topic}");
+    }
+    let (_, _, headers) = blocking(|| first_record(&bootstrap, "refused"));
+    assert_eq!(headers[3], ("delaybridge-refused".to_owned(), Some(b"bad_delay".to_vec())));
 }
 
 /// Another member of the group, once it has partitions. It commits nothing.

@@ -271,11 +271,11 @@ impl Producer {
         if !self.topics.admits(topic) {
             return Err(NotQueued(Code::QueueFull));
         }
-        // The pointer of an empty body is not null, so librdkafka writes an empty value and no tombstone.
+        // The pointer of an empty value is not null, so librdkafka writes an empty value and no tombstone.
         let record = BaseRecord {
             topic,
             partition: partition.and_then(|number| number.try_into().ok()),
-            payload: Some(&message.body[..]),
+            payload: record::value(message),
             key,
             timestamp: None,
             headers: Some(record::headers(message)),

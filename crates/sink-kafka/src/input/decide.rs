@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -15,6 +16,7 @@ use super::consumer::{self, RecordEnd, TakenRecords};
 use super::record::RecordPlace;
 use crate::{KafkaDestination, KafkaSink, NAME};
 use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::carried::{self, Carried};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Identity};
 use delaybridge_input::{Arrival, Input, InputCheck, InputRefusal, JobIntake, Verdict};
@@ -96,12 +98,11 @@ impl KafkaInput {
     ) -> Option<Result<(), String>> {
         let topic: Arc<str> = self.spec.dead_letter_topic.as_deref()?.into();
         let id = Identity::named(&place.id())?;
-        let own = [("x-delay", &arrival.delay), ("x-due", &arrival.due), ("x-delay-to", &arrival.carried.to)];
-        let own = own.iter().filter_map(|(name, value)| Some(((*name).into(), value.as_ref()?.clone())));
-        let headers = arrival.carried.headers.iter().map(|(name, value)| (name.as_str().into(), value.clone()));
+        let carried = as_it_came(&arrival);
         let reason = [(REFUSED.into(), refusal.code().to_owned())];
-        let headers: Vec<_> = reason.into_iter().chain(own).chain(headers).collect();
-        let carried = Some(Arc::new(arrival.carried));
+        let headers = carried.headers.iter().map(|(name, value)| (name.as_str().into(), value.clone()));
+        let headers: Vec<_> = reason.into_iter().chain(headers).collect();
+        let carried = Some(Arc::new(carried));
         let mut waits = 0;
         loop {
             let letter = Outbound {
@@ -130,6 +131,26 @@ impl KafkaInput {
             waits = waits.saturating_add(1);
         }
     }
+}
+
+/// What was beside the value of a record, with the headers that are for the input.
+fn as_it_came(arrival: &Arrival) -> Carried {
+    let mut carried = arrival.carried.clone();
+    match &carried.record {
+        Some(record) => {
+            let text = |value: &Option<Bytes>| String::from_utf8(value.as_deref().unwrap_or_default().to_vec()).ok();
+            let texts = record.headers.iter().filter_map(|(name, value)| Some((name.clone(), text(value)?)));
+            let others = record.headers.iter().filter(|(_, value)| text(value).is_none());
+            let others = others.filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+            (carried.headers, carried.others) = (texts.collect(), others.collect());
+        }
+        None => {
+            let own = [(carried::DELAY, &arrival.delay), (carried::DUE, &arrival.due), (carried::TO, &carried.to)];
+            let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+            carried.headers = own.chain(carried.headers.iter().cloned()).collect();
+        }
+    }
+    carried
 }
 
 impl Input for KafkaInput {

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::partitions::TopicId;
 use super::{DelayFrom, IdentityFrom, KafkaInputSpec};
-use delaybridge_core::carried::Carried;
+use delaybridge_core::carried::{Carried, KafkaRecord};
 use delaybridge_input::{Arrival, FormerId};
 
 /// The header with the id of a message.
@@ -33,6 +33,10 @@ impl RecordPlace {
     pub(super) fn id(&self) -> String {
         format!("{}-{}-{}", self.topic, self.partition, self.offset)
     }
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
 }
 
 /// The hash of all that a record is, and of the id of its cluster: it tells a record from another one at the same place. It is the
@@ -77,12 +81,18 @@ pub(super) fn arrival(
     }
     let hash = hash(cluster_id, record, &headers);
     let key = record.key().map(Bytes::copy_from_slice);
-    let mut carried = Carried { origin, key, ..Carried::default() };
+    let is_text = |(_, value): &RawHeader| value.as_deref().is_some_and(|value| std::str::from_utf8(value).is_ok());
+    let is_plain = record.payload().is_some() && headers.iter().all(is_text);
+    let exact = (!is_plain).then(|| KafkaRecord {
+        is_null: record.payload().is_none(),
+        headers: headers.iter().map(|(name, value)| (lossy(name), value.clone().map(Bytes::from))).collect(),
+    });
+    let mut carried = Carried { origin, key, record: exact, ..Carried::default() };
     let mut is_partial = false;
     for (name, value) in headers {
         let name = String::from_utf8(name).unwrap_or_else(|odd| {
             is_partial = true;
-            String::from_utf8_lossy(odd.as_bytes()).into_owned()
+            lossy(odd.as_bytes())
         });
         match String::from_utf8(value.unwrap_or_default()) {
             Ok(text) => carried.headers.push((name, text)),
@@ -150,6 +160,20 @@ mod tests {
         assert_eq!(arrival.carried.headers, [("tenant".to_owned(), "a".to_owned())]);
         assert_eq!(arrival.carried.others, [("binary".to_owned(), Bytes::from_static(b"\xff\x00"))]);
         assert_eq!((arrival.carried.key.as_deref(), arrival.published_ms), (Some(&b"k-1"[..]), None));
+    }
+
+    #[test]
+    fn a_record_that_texts_do_not_say_is_kept_as_it_is_too() {
+        let exact = |value: Option<&str>, headers: &[(&str, Option<&[u8]>)]| {
+            let headers = headers.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.map(<[u8]>::to_vec)));
+            arrival(&spec(), "cluster", &record(WRITTEN, None, value), headers.collect()).1.carried.record
+        };
+        assert_eq!(exact(Some(""), &[("a", Some(b"1")), ("a", Some(b""))]), None);
+        assert_eq!(exact(None, &[]), Some(KafkaRecord { is_null: true, headers: Vec::new() }));
+        let bytes = |text: &'static [u8]| Some(Bytes::from_static(text));
+        let headers = vec![("a".to_owned(), bytes(b"1")), ("a".to_owned(), None), ("b".to_owned(), bytes(b"\xff"))];
+        let given: [(&str, Option<&[u8]>); 3] = [("a", Some(b"1")), ("a", None), ("b", Some(b"\xff"))];
+        assert_eq!(exact(Some("x"), &given), Some(KafkaRecord { is_null: false, headers }));
     }
 
     #[test]
