@@ -37,7 +37,7 @@ fn one(
     tasks: &mut JoinSet<&'static str>,
 ) -> anyhow::Result<()> {
     let parts = (jobs.queue.clone(), jobs.dispenser.clone());
-    let api = HttpApi::new(spec, parts, bounds, process.events.api(), process.stopping.clone())?;
+    let api = HttpApi::new(spec, parts, bounds, process.events.api(), jobs.end.clone())?;
     let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
     let listener = ApiListener::bind(&spec.listen.into())
         .with_context(|| format!("listen for the job queue on {}; choose another {}", spec.listen, spec.key))?;

@@ -7,11 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::resting::Resting;
 use super::tasks::named;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs::{Aged, Dispenser, Fired, JobOperation, JobQueue, RecurringName, SCRIPTS, Tick, Topic, WAKE};
+use delaybridge_jobs_http::ServiceEnd;
 use delaybridge_link::{Redis, Subscriber};
 use delaybridge_model::Config;
 use delaybridge_pipeline::process::Process;
@@ -38,6 +40,8 @@ pub(super) struct Jobs {
     pub(super) queue: JobQueue,
     /// The dispenser that hands jobs to waiting consumers.
     pub(super) dispenser: Dispenser,
+    /// The end of the service.
+    pub(super) end: ServiceEnd,
     /// The subscription that wakes consumers; dropping it ends it.
     _subscriber: Subscriber,
 }
@@ -74,9 +78,27 @@ pub(super) fn start(
     let (subscriber, heard) = Subscriber::start(redis.locator(), vec![WAKE.into()]);
     let (dispenser, dispensing) = Dispenser::new(queue.clone());
     let heartbeat = process.events.status().heartbeat("job clock", stuck);
-    tasks.spawn(named("job dispenser", dispensing.run(heard, process.stopping.clone())));
+    let end = end(config, process, tasks);
+    tasks.spawn(named("job dispenser", dispensing.run(heard, end.closing.clone())));
     tasks.spawn(named("job clock", clock(queue.clone(), events, process.clone(), heartbeat)));
-    Some(Jobs { queue, dispenser, _subscriber: subscriber })
+    Some(Jobs { queue, dispenser, end, _subscriber: subscriber })
+}
+
+/// The end of the service over HTTP: `shutdown_delay` after the stop begins.
+fn end(config: &Config, process: &Process, tasks: &mut JoinSet<&'static str>) -> ServiceEnd {
+    let leaving = process.stopping.clone();
+    let delay = config.api.iter().map(|spec| spec.shutdown_delay).max().unwrap_or_default();
+    if delay.is_zero() {
+        return ServiceEnd { closing: leaving.clone(), leaving };
+    }
+    let closing = CancellationToken::new();
+    let (begun, close) = (leaving.clone(), closing.clone());
+    tasks.spawn(named("job API delay", async move {
+        begun.cancelled().await;
+        tokio::time::sleep(delay).await;
+        close.cancel();
+    }));
+    ServiceEnd { leaving, closing }
 }
 
 fn action(operation: JobOperation) -> JobAction {

@@ -46,6 +46,7 @@ tables! {
         MAX_CONNECTIONS = api::MAX_CONNECTIONS;
         MAX_TOPICS_PER_TOKEN = api::MAX_TOPICS_PER_TOKEN;
         MAX_RATE_PER_TOKEN = api::MAX_RATE_PER_TOKEN;
+        SHUTDOWN_DELAY = api::SHUTDOWN_DELAY;
         REDIS = key("redis", Kind::Text, "Name of the Redis that holds the jobs. Required if there are several.");
     } + job_queue::KEYS
     mod inputs at "inputs.NAME", "Messages of a broker that wait in the job queue until they are due: exactly one kind, and what is common to all kinds. See [delayed-messages.md](delayed-messages.md)." {

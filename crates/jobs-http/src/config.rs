@@ -1,6 +1,7 @@
 //! The keys under `jobs` that are about HTTP.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,7 @@ use super::access::Tokens;
 use delaybridge_model::{ApiSpec, Face, RequestRate};
 use delaybridge_settings::keys::{Key, Kind, count, count_or, key, tables};
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::units::show_size;
+use delaybridge_settings::units::{self, show_duration, show_size};
 use delaybridge_settings::words::{Words as _, words};
 
 /// The key `listen`.
@@ -54,6 +55,15 @@ pub const MAX_RATE_PER_TOKEN: Key = key(
     "Requests per token, or per address for clients without a token; `100/s` allows bursts of at most 100. Further requests are answered with 429. Each daemon counts separately.",
 )
 .default("none");
+/// The key `shutdown_delay`.
+pub const SHUTDOWN_DELAY: Key = key(
+    "shutdown_delay",
+    Kind::Duration { min_ms: 0 },
+    "Time after SIGTERM in which clients are still served, until whatever sends them here knows that this daemon ends. Answers close their connection, and a `pop` waits for a second at most. At most half of `shutdown_timeout`. The variable `DELAYBRIDGE_JOBS_SHUTDOWN_DELAY` has another default: the Helm chart sets it to 5s.",
+)
+.default("0s");
+/// The variable with the default of [`SHUTDOWN_DELAY`].
+const DELAY_VARIABLE: &str = "DELAYBRIDGE_JOBS_SHUTDOWN_DELAY";
 /// The key `compat`.
 pub const COMPAT: Key = key(
     "compat",
@@ -97,6 +107,7 @@ pub fn shown(listeners: &[ApiSpec]) -> Map<String, Value> {
         "max_topics_per_token".to_owned(),
         first.max_topics_per_token.map_or(json!("none"), |most| json!(most)),
     );
+    shown.insert("shutdown_delay".to_owned(), json!(show_duration(first.shutdown_delay)));
     shown.insert("max_rate_per_token".to_owned(), first.max_rate.map_or(json!("none"), |rate| json!(rate.to_string())));
     if let Some([certificate, key]) = &first.tls {
         shown.insert("tls".to_owned(), json!({ "cert_file": path(certificate), "key_file": path(key) }));
@@ -147,6 +158,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     let max_connections = section.count(&MAX_CONNECTIONS).and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
     let (max_topics_per_token, max_rate) =
         (section.count(&MAX_TOPICS_PER_TOKEN), section.rate(&MAX_RATE_PER_TOKEN).map(RequestRate::per_second));
+    let shutdown_delay = shutdown_delay(section);
     let mut own = vec![Face::Own];
     if section.has(&COMPAT) {
         own.extend(section.some_of::<Compatible>(&COMPAT).into_iter().flatten());
@@ -171,6 +183,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
             max_connections,
             max_topics_per_token,
             max_rate,
+            shutdown_delay,
         };
         Some(spec)
     });
@@ -182,12 +195,50 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
         report.warning(&section.spot, message, help);
     }
     if !section.has(&LISTEN) && lmstfy.is_none() {
-        let all =
-            [&TLS, &TOKENS_FILE, &MAX_BODY, &MAX_CONNECTIONS, &MAX_TOPICS_PER_TOKEN, &MAX_RATE_PER_TOKEN, &COMPAT];
+        let all = [
+            &TLS,
+            &TOKENS_FILE,
+            &MAX_BODY,
+            &MAX_CONNECTIONS,
+            &MAX_TOPICS_PER_TOKEN,
+            &MAX_RATE_PER_TOKEN,
+            &SHUTDOWN_DELAY,
+            &COMPAT,
+        ];
         for key in all.into_iter().filter(|key| section.has(key)) {
             let message = format!("`{}` has no effect without `listen`", key.name);
             report.problem(&section.spot(key), message, "write `listen`, for example 127.0.0.1:7777");
         }
     }
     listeners
+}
+
+/// The time from SIGTERM to the end of listening.
+fn shutdown_delay(section: &Section<'_>) -> Duration {
+    let of_variable = || (section.cx.env)(DELAY_VARIABLE).filter(|text| !text.is_empty());
+    match of_variable().filter(|_| !section.has(&SHUTDOWN_DELAY)) {
+        Some(text) => units::duration(&text).unwrap_or_else(|bad| {
+            let message = format!("the variable `{DELAY_VARIABLE}`: {}", bad.message);
+            section.cx.report.problem(&section.spot(&SHUTDOWN_DELAY), message, bad.help);
+            Duration::ZERO
+        }),
+        None => section.duration(&SHUTDOWN_DELAY),
+    }
+}
+
+/// Leaves the drain at least half of `shutdown_timeout`. The default makes room by itself.
+pub fn fit_delay(section: &Section<'_>, listeners: &mut [ApiSpec], shutdown_timeout: Duration) {
+    let most = shutdown_timeout / 2;
+    for spec in listeners.iter_mut().filter(|spec| spec.shutdown_delay > most) {
+        if section.has(&SHUTDOWN_DELAY) {
+            let message = format!(
+                "`shutdown_delay` is {}: of the {} of `shutdown_timeout` the drain needs at least half",
+                show_duration(spec.shutdown_delay),
+                show_duration(shutdown_timeout)
+            );
+            let help = format!("write at most {}, or a longer `shutdown_timeout`", show_duration(most));
+            return section.cx.report.problem(&section.spot(&SHUTDOWN_DELAY), message, help);
+        }
+        spec.shutdown_delay = most;
+    }
 }

@@ -22,7 +22,7 @@ use super::room::{BodyMemory, who};
 use super::route::{ApiDialect, ApiRoute};
 use super::router::Router;
 use super::server::{Connection, Served, serve};
-use super::state::Api;
+use super::state::{Api, ServiceEnd};
 use super::tls::Certificates;
 use super::turns::Turns;
 use super::{dialects, routes};
@@ -41,7 +41,7 @@ pub struct HttpApi {
 }
 
 impl HttpApi {
-    /// The APIs that a listener serves on this queue, until `stopping`.
+    /// The APIs that a listener serves on this queue, until its end.
     ///
     /// # Errors
     /// Every mistake in the tokens file.
@@ -50,13 +50,13 @@ impl HttpApi {
         parts: (JobQueue, Dispenser),
         bounds: (BodyMemory, Turns),
         events: ApiEvents,
-        stopping: CancellationToken,
+        end: ServiceEnd,
     ) -> Result<HttpApi, ConfigErrors> {
-        let api = Arc::new(Api::new(spec, parts, bounds, events, stopping)?);
+        let api = Arc::new(Api::new(spec, parts, bounds, events, end)?);
         Ok(HttpApi { api, router: Router::new(routes::of(spec)), faces: spec.faces.clone() })
     }
 
-    /// Serves until it is stopping, then lets what is under way come to its end. In a box: what every request runs through is
+    /// Serves until its end, then lets what is under way come to its end. In a box: what every request runs through is
     /// compiled as this crate is, and not as the caller.
     pub fn serve(self, listener: ApiListener, certificates: Option<Arc<Certificates>>) -> BoxFuture<'static, ()> {
         serve(listener, Arc::new(self), certificates).boxed()
@@ -75,8 +75,12 @@ impl Served for HttpApi {
         respond(&self, connection, request).await
     }
 
+    fn leaving(&self) -> &CancellationToken {
+        &self.api.end.leaving
+    }
+
     fn stopping(&self) -> &CancellationToken {
-        &self.api.stopping
+        &self.api.end.closing
     }
 
     fn max_connections(&self) -> usize {

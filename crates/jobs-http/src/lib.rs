@@ -52,6 +52,7 @@ mod v1;
 
 pub use self::dispatch::HttpApi;
 pub(crate) use self::state::Api;
+pub use self::state::ServiceEnd;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -67,6 +68,11 @@ pub trait Served: Send + Sync + 'static {
         connection: Connection,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
+
+    /// Cancelled when clients should go elsewhere: each answer closes its connection from then on.
+    fn leaving(&self) -> &CancellationToken {
+        self.stopping()
+    }
 
     /// Cancelled when the listener closes; requests under way come to their end.
     fn stopping(&self) -> &CancellationToken;
@@ -181,7 +187,10 @@ async fn serve_on<A: Served>(
         heed_authority(&mut request);
         let (api, connection, busy) = (api.clone(), connection.clone(), place.busy());
         async move {
-            let answer = api.respond(connection, request).await;
+            let mut answer = api.clone().respond(connection, request).await;
+            if api.leaving().is_cancelled() {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok::<_, Infallible>(answer.map(|body| Answering::new(body, busy)))
         }
     });

@@ -39,12 +39,20 @@ pub struct Api {
     /// Tokens of lmstfy that were looked up lately.
     pub(super) known: KnownTokens,
     pub(super) events: ApiEvents,
-    /// Cancelled when the daemon stops: nothing is popped any more, long polls end.
-    pub(super) stopping: CancellationToken,
+    pub(super) end: ServiceEnd,
+}
+
+/// The two steps in which a listener ends.
+#[derive(Debug, Clone)]
+pub struct ServiceEnd {
+    /// Cancelled when the daemon is told to stop: clients are asked to go elsewhere.
+    pub leaving: CancellationToken,
+    /// Cancelled when the listener closes: nothing is popped any more, long polls end.
+    pub closing: CancellationToken,
 }
 
 impl Api {
-    /// The state of a listener on this queue, until `stopping`.
+    /// The state of a listener on this queue, until its end.
     ///
     /// # Errors
     /// Every mistake in the tokens file.
@@ -53,7 +61,7 @@ impl Api {
         (queue, dispenser): (JobQueue, Dispenser),
         (memory, turns): (BodyMemory, Turns),
         events: ApiEvents,
-        stopping: CancellationToken,
+        end: ServiceEnd,
     ) -> Result<Api, ConfigErrors> {
         Ok(Api {
             queue,
@@ -69,7 +77,7 @@ impl Api {
             trusts_the_machine: spec.trusts_the_machine(),
             known: KnownTokens::default(),
             events,
-            stopping,
+            end,
         })
     }
 }

@@ -85,6 +85,8 @@ pub struct ApiSpec {
     pub max_topics_per_token: Option<u64>,
     /// Requests of a token; `None` is no limit.
     pub max_rate: Option<RequestRate>,
+    /// Time from SIGTERM to the end of listening.
+    pub shutdown_delay: Duration,
 }
 
 impl ApiSpec {

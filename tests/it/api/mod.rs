@@ -4,6 +4,7 @@ pub mod clients;
 mod crowd;
 mod descriptors;
 mod https;
+mod leaving;
 
 use std::time::Duration;
 

@@ -15,13 +15,16 @@ use super::helm::{folder, objects, render_chart};
 const CHANGES: &[(&str, &str)] = &[
     // Secrets were readable for every user, of which the daemon warned.
     ("0.1.0-alpha", "Deployment/spec/template/spec/securityContext/fsGroup"),
-    ("0.1.0-alpha", "Deployment/spec/template/spec/volumes/0/projected/defaultMode"),
+    ("0.1.0-alpha", "Deployment/spec/template/spec/volumes/delaybridge/projected/defaultMode"),
     // Services of the namespace set variables that a configuration may take for its own.
     ("0.1.0-alpha", "Deployment/spec/template/spec/enableServiceLinks"),
     // An outage of Redis of five minutes at the start killed the pods.
-    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/0/startupProbe/failureThreshold"),
-    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/0/startupProbe/httpGet/path"),
-    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/0/startupProbe/periodSeconds"),
+    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/delaybridge/startupProbe/failureThreshold"),
+    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/delaybridge/startupProbe/httpGet/path"),
+    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/delaybridge/startupProbe/periodSeconds"),
+    // A Service goes on to send clients of the job queue to a pod that ends.
+    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/delaybridge/env/DELAYBRIDGE_JOBS_SHUTDOWN_DELAY/name"),
+    ("0.1.0-alpha", "Deployment/spec/template/spec/containers/delaybridge/env/DELAYBRIDGE_JOBS_SHUTDOWN_DELAY/value"),
     // Resolvers of OpenShift listen on this port.
     ("0.1.0-alpha", "NetworkPolicy/spec/egress/0/ports/2/port"),
     ("0.1.0-alpha", "NetworkPolicy/spec/egress/0/ports/2/protocol"),
@@ -42,7 +45,7 @@ fn sets(version: &Path) -> Vec<String> {
     names.collect()
 }
 
-/// Every field with its path, with the kind of its object first.
+/// Every field with its path, with the kind of its object first. An item of a list has its name there, or its place if it has none.
 fn fields(object: &Value) -> BTreeMap<String, Value> {
     fn walk(path: String, value: &Value, into: &mut BTreeMap<String, Value>) {
         match value {
@@ -50,7 +53,10 @@ fn fields(object: &Value) -> BTreeMap<String, Value> {
                 fields.iter().for_each(|(name, value)| walk(format!("{path}/{name}"), value, into))
             }
             Value::Array(items) => {
-                items.iter().enumerate().for_each(|(at, value)| walk(format!("{path}/{at}"), value, into));
+                for (at, value) in items.iter().enumerate() {
+                    let name = value["name"].as_str().map_or_else(|| at.to_string(), str::to_owned);
+                    walk(format!("{path}/{name}"), value, into);
+                }
             }
             _ => {
                 into.insert(path, value.clone());

@@ -1,5 +1,8 @@
 //! `jobs`: its listeners, and what topics have.
 
+use std::time::Duration;
+
+use super::{GOOD, load};
 use crate::load_str;
 use delaybridge_model::Face;
 
@@ -48,4 +51,29 @@ fn topics_have_what_the_default_says() {
     }
     let twice = loaded("{ topics: { default: { tries: 3 } }, defaults: { tries: 4 } }").expect_err("both");
     assert!(twice.contains("`defaults` and `topics.default` mean the same"), "{twice}");
+}
+
+/// The file with these keys of `jobs` and this drain, where the variable of the chart has this value.
+fn with_delay(keys: &str, drain: &str, variable: Option<&str>) -> Result<Duration, String> {
+    let jobs = format!("shutdown_timeout: {drain}\njobs: {{ listen: '127.0.0.1:0'{keys} }}\n");
+    let env = |name: &str| (name == "DELAYBRIDGE_JOBS_SHUTDOWN_DELAY").then(|| variable.map(str::to_owned)).flatten();
+    let loaded = load_str(&(jobs + GOOD), "c.yaml", &env);
+    loaded.map(|loaded| loaded.config.api[0].shutdown_delay).map_err(|errors| errors.to_string())
+}
+
+#[test]
+fn the_time_after_the_stop_leaves_the_drain_half_of_its_own() {
+    let seconds = |found: Result<Duration, String>| found.map(|delay| delay.as_secs_f64());
+    assert_eq!(seconds(with_delay("", "25s", None)), Ok(0.0));
+    assert_eq!(seconds(with_delay(", shutdown_delay: 10s", "25s", Some("5s"))), Ok(10.0));
+    let refused = with_delay(", shutdown_delay: 13s", "25s", None).unwrap_err();
+    assert!(refused.contains("jobs.shutdown_delay") && refused.contains("write at most 12500ms"), "{refused}");
+    // The chart's default makes room by itself.
+    for (drain, variable, expected) in [("25s", "5s", 5.0), ("4s", "5s", 2.0), ("25s", "", 0.0)] {
+        assert_eq!(seconds(with_delay("", drain, Some(variable))), Ok(expected), "{drain} {variable}");
+    }
+    let wrong = with_delay("", "25s", Some("soon")).unwrap_err();
+    assert!(wrong.contains("DELAYBRIDGE_JOBS_SHUTDOWN_DELAY"), "{wrong}");
+    let nowhere = load(&("jobs: { shutdown_delay: 1s }\n".to_owned() + GOOD)).unwrap_err().to_string();
+    assert!(nowhere.contains("`shutdown_delay` has no effect without `listen`"), "{nowhere}");
 }

@@ -84,7 +84,10 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::classes(&top, &queues);
     let written = !top.written().is_empty();
     let jobs = top.opt_section(&top::JOBS);
-    let api = jobs.as_ref().map(api::read).unwrap_or_default();
+    let mut api = jobs.as_ref().map(api::read).unwrap_or_default();
+    if let Some(section) = &jobs {
+        api::fit_delay(section, &mut api, shutdown_timeout);
+    }
     // Variables that are not needed stand for the same port everywhere.
     let whole = cx.needs == Needs::Everything;
     let mut listeners = Vec::new();

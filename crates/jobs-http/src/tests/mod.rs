@@ -3,6 +3,7 @@
 mod changes;
 mod doors;
 mod handover;
+mod leaving;
 mod limits;
 mod lmstfy;
 mod ouqiang;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::HttpApi;
+use super::{HttpApi, ServiceEnd};
 use super::listener::ApiListener;
 use super::server::serve;
 pub(super) use crate::testing::{Answer, Client};
@@ -33,6 +34,7 @@ pub(super) struct World {
     pub(super) queue: JobQueue,
     pub(super) events: Events,
     pub(super) address: SocketAddr,
+    pub(super) leave: CancellationToken,
     pub(super) stop: CancellationToken,
     pub(super) served: JoinHandle<()>,
     pub(super) dispensing: JoinHandle<()>,
@@ -54,17 +56,18 @@ impl World {
         let queue = JobQueue::new(link, settings, &SCRIPTS);
         let mut spec = spec(None);
         change(&mut spec);
-        let (events, stop) = (Events::default(), CancellationToken::new());
+        let (events, leave, stop) = (Events::default(), CancellationToken::new(), CancellationToken::new());
         let (subscriber, heard) = Subscriber::start(endpoint, vec![WAKE.into()]);
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
         let bounds = (super::room::BodyMemory::new(spec.max_body, super::room::ROOM), super::turns::Turns::default());
-        let api = HttpApi::new(&spec, (queue.clone(), dispenser), bounds, events.api(), stop.clone()).unwrap();
+        let end = ServiceEnd { leaving: leave.clone(), closing: stop.clone() };
+        let api = HttpApi::new(&spec, (queue.clone(), dispenser), bounds, events.api(), end).unwrap();
         let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files).unwrap()));
         let listener = ApiListener::bind(&spec.listen.into()).unwrap();
         let address = listener.address.tcp().unwrap();
         let served = tokio::spawn(serve(listener, Arc::new(api), certificates));
-        World { redis, queue, events, address, stop, served, dispensing, _subscriber: subscriber }
+        World { redis, queue, events, address, leave, stop, served, dispensing, _subscriber: subscriber }
     }
 
     /// Waits until the server has so many connections: it has met each that began, and noticed each that ended.
@@ -132,6 +135,7 @@ pub(super) fn spec(tokens_file: Option<PathBuf>) -> ApiSpec {
         max_connections: 64,
         max_topics_per_token: Some(1000),
         max_rate: None,
+        shutdown_delay: Duration::ZERO,
         faces: vec![Face::Own, Face::Lmstfy, Face::LmstfyAdmin, Face::Ouqiang],
     }
 }

@@ -5,10 +5,12 @@ image: "{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ 
 {{- with .Values.image.pullPolicy }}
 imagePullPolicy: {{ . }}
 {{- end }}
-{{- with .Values.env }}
 env:
+  - name: DELAYBRIDGE_JOBS_SHUTDOWN_DELAY
+    value: {{ .Values.shutdownDelay | default "5s" }}
+  {{- with .Values.env }}
   {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- end }}
 {{- with .Values.envFrom }}
 envFrom:
   {{- toYaml . | nindent 2 }}
