@@ -33,7 +33,7 @@ pub struct PauseArgs {
     /// Length of the pause; without it, until `resume`
     #[arg(long = "for", value_name = "DURATION", value_parser = length)]
     pub length: Option<Duration>,
-    /// The end, by the clock of Redis: 2027-01-31T09:00:00Z, or milliseconds since 1970
+    /// The end, by the clock of Redis: 2027-01-31T09:00:00Z, 2027-01-31T10:00:00+01:00, or milliseconds since 1970
     #[arg(long, value_name = "TIME", value_parser = point, conflicts_with = "length")]
     pub until: Option<i64>,
     /// The daemon to ask.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::future::join_all;
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -350,16 +351,19 @@ pub fn length(text: &str) -> Result<Duration, String> {
     if time.is_zero() || time > LONGEST { Err("more than 0s, and at most 100 years".to_owned()) } else { Ok(time) }
 }
 
-/// A point in time: milliseconds since 1970, or as RFC 3339 writes it.
+/// A point in time: milliseconds since 1970, or as RFC 3339 writes it. Without an offset it is UTC.
 ///
 /// # Errors
 ///
 /// What is wrong with the text.
 pub fn point(text: &str) -> Result<i64, String> {
-    let since = || humantime::parse_rfc3339_weak(text).ok()?.duration_since(UNIX_EPOCH).ok();
-    let ms = text.parse().ok().or_else(|| i64::try_from(since()?.as_millis()).ok());
-    ms.filter(|ms| (0..=LAST_MS).contains(ms))
-        .ok_or_else(|| "write 2027-01-31T09:00:00Z, or milliseconds since 1970".to_owned())
+    let with_offset = || text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
+    let in_utc = || humantime::parse_rfc3339_weak(text).ok()?.duration_since(UNIX_EPOCH).ok();
+    let ms = text.parse().ok().or_else(with_offset).or_else(|| i64::try_from(in_utc()?.as_millis()).ok());
+    ms.filter(|ms| (0..=LAST_MS).contains(ms)).ok_or_else(|| {
+        "write 2027-01-31T09:00:00Z, with an offset as in 2027-01-31T10:00:00+01:00, or milliseconds since 1970"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -409,7 +413,16 @@ mod tests {
         assert!(length("2").unwrap_err().contains("30m"));
         assert_eq!(point("2027-01-31T09:00:00Z"), Ok(1_801_386_000_000));
         assert_eq!(point("1801386000000"), Ok(1_801_386_000_000));
-        for text in ["tomorrow", "-1", "999999999999999", ""] {
+        for text in [
+            "2027-01-31 09:00:00",
+            "2027-01-31T10:00:00+01:00",
+            "2027-01-31T14:30:00.000+05:30",
+            "2027-01-30T23:00:00-10:00",
+            "2027-01-31t09:00:00z",
+        ] {
+            assert_eq!(point(text), Ok(1_801_386_000_000), "{text}");
+        }
+        for text in ["tomorrow", "-1", "999999999999999", "", "2027-01-31T09:00:00+26:00", "1960-01-01T00:00:00Z"] {
             assert!(point(text).unwrap_err().contains("2027"), "{text}");
         }
     }

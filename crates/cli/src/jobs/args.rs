@@ -9,6 +9,7 @@ use delaybridge_jobs::{
     JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_PRIORITY, MAX_TTR, Token, Topic, Unique, UniqueKey, UniqueUntil,
 };
 use delaybridge_ops::jobs::LONGEST_WAIT;
+pub(super) use delaybridge_ops::pause::point as time;
 
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 5s, 10m or 1h 30m"))
@@ -33,15 +34,6 @@ fn wait(text: &str) -> Result<Duration, String> {
     at_most(text, LONGEST_WAIT)
 }
 
-/// A point in time: milliseconds since 1970, or as RFC 3339 writes it.
-pub(super) fn time(text: &str) -> Result<i64, String> {
-    if let Ok(ms) = text.parse() {
-        return Ok(ms);
-    }
-    let since = humantime::parse_rfc3339_weak(text).ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-    let ms = since.and_then(|since| i64::try_from(since.as_millis()).ok());
-    ms.ok_or_else(|| "write 2027-01-31T09:00:00Z, or milliseconds since 1970".to_owned())
-}
 
 /// A job that its consumer holds.
 #[derive(Debug, Args)]
@@ -446,6 +438,7 @@ mod tests {
     fn a_time_is_written_as_rfc_3339_or_in_milliseconds() {
         assert_eq!(time("1795251632252"), Ok(1_795_251_632_252));
         assert_eq!(time("2026-11-21T09:00:32.252Z"), Ok(1_795_251_632_252));
+        assert_eq!(time("2026-11-21T17:00:32.252+08:00"), Ok(1_795_251_632_252));
         assert!(time("tomorrow").is_err() && time("1960-01-01T00:00:00Z").is_err());
     }
 }
