@@ -14,6 +14,7 @@ use delaybridge_model::{Config, Mode, QueueSpec, RouteSpec};
 use delaybridge_sink::SinkRedis;
 use delaybridge_source::Activity;
 use delaybridge_source::job_pool::{JobPoolSpec, to_see_rivals};
+use delaybridge_source::redisson::{Keys, RedissonSpec, to_wake_in_cluster};
 
 /// The purpose of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +154,7 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
         }
         AclPurpose::Run => {
             user.grants.push(rights::to_ask_for_rights());
-            user.grants.extend(queues.iter().flat_map(of_queue));
+            user.grants.extend(queues.iter().flat_map(|spec| of_queue(spec, target.is_cluster())));
             // What operators ask the daemon for, it does by its own user.
             if config.admin.is_some() {
                 user.grants.extend(queues.iter().flat_map(operate));
@@ -175,13 +176,18 @@ fn to_connect(target: &RedisTarget) -> Vec<Grant> {
     std::iter::once(rights::to_connect(target.servers().database)).chain(slots).collect()
 }
 
-/// The rights that the daemon needs for a queue on the server of the queues.
-pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
+/// The rights that the daemon needs for a queue on the server, or in the cluster, of the queues.
+pub(super) fn of_queue(spec: &Arc<QueueSpec>, in_cluster: bool) -> Vec<Grant> {
     let ledger = ledger(spec);
     let mut grants = spec.rights(&ledger);
     let source = ledger.source();
     if source.unannounced().is_some() && !matches!(spec.mode, Mode::Rescue { .. }) {
         grants.push(rights::to_see_clients());
+    }
+    if let Some(redisson) = spec.source.of_kind::<RedissonSpec>()
+        && (in_cluster && redisson.consume.ready && spec.mode == Mode::Deliver)
+    {
+        grants.push(to_wake_in_cluster(&Keys::of(&redisson.name)));
     }
     if spec.source.of_kind::<JobPoolSpec>().is_some() {
         grants.push(to_see_rivals());

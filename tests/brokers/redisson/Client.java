@@ -21,6 +21,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
 import org.redisson.api.RBlockingQueue;
+import org.redisson.api.RBoundedBlockingQueue;
 import org.redisson.api.RDelayedQueue;
 import org.redisson.api.RFuture;
 import org.redisson.api.RedissonClient;
@@ -137,6 +138,13 @@ public final class Client {
                 return all;
             case "poll":
                 return json(delayed(command).poll());
+            case "bound":
+                return JSON.valueToTree(bounded(command).trySetCapacity(command.get("capacity").asInt()));
+            case "free":
+                return JSON.valueToTree(bounded(command).remainingCapacity());
+            case "put":
+                return JSON.valueToTree(bounded(command).offer(value(command.get("value")),
+                        command.get("wait_ms").asLong(), TimeUnit.MILLISECONDS));
             case "take":
                 return json(ready(command).poll(command.get("wait_ms").asLong(), TimeUnit.MILLISECONDS));
             default:
@@ -247,6 +255,11 @@ public final class Client {
     private RBlockingQueue<Object> ready(JsonNode command) throws Exception {
         RedissonClient client = clients.get(command.get("client").asText());
         return client.getBlockingQueue(command.get("queue").asText(), codec(command.get("codec").asText()));
+    }
+
+    private RBoundedBlockingQueue<Object> bounded(JsonNode command) throws Exception {
+        RedissonClient client = clients.get(command.get("client").asText());
+        return client.getBoundedBlockingQueue(command.get("queue").asText(), codec(command.get("codec").asText()));
     }
 
     /** The delayed queue; its transfer task runs from the first call on. */

@@ -31,6 +31,7 @@ fn rights(keys: &Keys, names: &Names) -> Vec<(Vec<String>, &'static str)> {
         one(&keys.delayed, "zrange zcount zscore zcard zremrangebyrank memory|usage"),
         one(&keys.list, "llen lindex lrange lpos ltrim lrem memory|usage"),
         one(&keys.ready, "llen lrange ltrim memory|usage"),
+        one(&keys.permits, "get incrby"),
         one(names.leases(), "zrange zscore zmscore zadd zrem zremrangebyrank zcard"),
         one(&keys.retry, "zrange zcount zcard zscore zadd zremrangebyrank memory|usage"),
         one(&keys.ghosts, "scard srem sadd smismember"),
@@ -74,7 +75,7 @@ impl Flow {
     async fn allow(&mut self, rights: &[(Vec<String>, &'static str)]) {
         let mut command = redis::cmd("ACL");
         command.arg(&["SETUSER", "least", "reset", "on", ">least", "~*", "+evalsha", "+time", "+script|load"]);
-        command.arg("+@connection").arg("+info").arg(format!("(~{TEST_CLOCK} +lrange)"));
+        command.arg("+@connection").arg("+info").arg(&["&*", "+publish", "+spublish"]).arg(format!("(~{TEST_CLOCK} +lrange)"));
         for (keys, right) in rights {
             let keys: Vec<_> = keys.iter().map(|key| format!("~{key}")).collect();
             command.arg(format!("({} +{right})", keys.join(" ")));
@@ -118,7 +119,7 @@ impl Flow {
             let entry = [&header(place).encode()[..], &element(b'r')].concat();
             pipe.zadd(&self.keys.retry[..], entry, NOW_MS - 1);
         }
-        pipe.rpush(&self.keys.ready[..], &["payload", "payload"]);
+        pipe.rpush(&self.keys.ready[..], &["payload", "payload"]).set(&self.keys.permits[..], 5);
         pipe.hset(&self.keys.sweep[..], "lrem_at", 9_000_000_000_000_000i64).hset(&self.keys.sweep[..], "lrem_us", 0);
         pipe.exec_async(&mut self.rig.redis).await.expect("fill the queue");
         let ready = Bytes::from_static(b"payload");

@@ -158,6 +158,7 @@ async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
     let retries = [entry(Origin::Delayed, [3; 8], now, 1, vec![], b"junk"), b"\xdb\x02 of a later version".to_vec()];
     let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &retries.map(|retry| (now, retry))).await.unwrap();
     queue.push_ready(redis, &[b"ready".to_vec()]).await;
+    bound(redis).await;
     expired(redis, 1, &[("d", &Layout::New.pack([40; 8], b"x"))], now).await;
 }
 
@@ -234,6 +235,11 @@ async fn faults_to_repair(redis: &mut MultiplexedConnection, config: &ConfigFile
     assert!(repaired.status.success(), "{repaired:?}");
 }
 
+/// Makes an `RBoundedBlockingQueue` of the ready list.
+async fn bound(redis: &mut MultiplexedConnection) {
+    let _: () = redis.set(format!("redisson_bqs:{{{NAME}}}"), 5).await.unwrap();
+}
+
 /// Makes an expired claim with these members in its keys.
 async fn expired(redis: &mut MultiplexedConnection, number: u64, members: &[(&str, &[u8])], now: i64) {
     let (queue, claim) = (RedissonQueue::new(NAME), ClaimName::new([8; 8], number));
@@ -258,6 +264,7 @@ async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
     let _: () = redis.rpush(&queue.list, &[&scheduled, &packed(9)]).await.unwrap();
     let _: () = redis.sadd(queue.bridge_key("ghosts"), &packed(9)[..16]).await.unwrap();
     queue.push_ready(redis, &[b"ready".to_vec()]).await;
+    bound(redis).await;
     let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &[1, 2].map(|n| (later, waiting(n)))).await.unwrap();
     let ready = entry(Origin::Ready, [3; 8], now, 3, vec![], b"back to the ready list");
     // Of letters: MONITOR is a hundred times slower with bytes that it must escape, and blocks Redis.

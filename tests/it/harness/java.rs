@@ -234,6 +234,22 @@ impl JavaQueue<'_> {
         (!taken.is_null()).then_some(taken)
     }
 
+    /// Calls `trySetCapacity(capacity)` of the ready list as an `RBoundedBlockingQueue`.
+    pub async fn bound(&self, capacity: u32) -> bool {
+        self.ask("bound", json!({ "capacity": capacity })).await.as_bool().expect("yes or no")
+    }
+
+    /// Calls `remainingCapacity()`.
+    pub async fn free(&self) -> i64 {
+        self.ask("free", json!({})).await.as_i64().expect("a number")
+    }
+
+    /// Calls `offer(value, wait)` of the bounded queue; returns whether there was room.
+    pub async fn put(&self, value: &Value, wait: Duration) -> bool {
+        let put = json!({ "value": value, "wait_ms": wait.as_millis() as u64 });
+        self.ask("put", put).await.as_bool().expect("yes or no")
+    }
+
     /// Calls `getDelayedQueue()`, which starts the transfer task.
     pub async fn listen(&self) {
         self.ask("listen", json!({})).await;

@@ -1,6 +1,7 @@
 //! Real Redisson clients together with the daemon: every important version, in and out, alone and in competition.
 
 mod both_ways;
+mod bounded;
 mod compatibility;
 mod ghosts;
 mod kills;

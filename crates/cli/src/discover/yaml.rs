@@ -75,6 +75,10 @@ fn one(text: &mut String, queue: &DiscoveredQueue) {
     if queue.redisson_clients == Some(0) {
         let _ = writeln!(text, "    # {}", since(queue.watch));
     }
+    if let Some(free) = &queue.free_places {
+        let free = quoted(free);
+        let _ = writeln!(text, "    # the ready list is an RBoundedBlockingQueue, free places: {free}");
+    }
     if let Some(other) = &queue.or_name {
         let _ =
             writeln!(text, "    # the keys fit the name {} as well: is it the name of the ready list?", quoted(other));

@@ -108,6 +108,7 @@ commands! {
     HSET = one("hset", WRITES, &["f", "v"]);
     HSETNX = one("hsetnx", WRITES, &["f", "v"]);
     HSTRLEN = one("hstrlen", LOOKS, &["f"]);
+    INCRBY = one("incrby", BOTH, &["1"]);
     INFO = one("info", LOOKS, &[]);
     LINDEX = one("lindex", READS, &["0"]);
     LLEN = one("llen", LOOKS, &[]);
@@ -131,6 +132,7 @@ commands! {
     SELECT = one("select", LOOKS, &["0"]);
     SET = one("set", WRITES, &["v"]);
     SMISMEMBER = one("smismember", READS, &["x"]);
+    SPUBLISH = one("spublish", LOOKS, &["x"]);
     SREM = one("srem", WRITES, &["x"]);
     STRLEN = one("strlen", LOOKS, &[]);
     SCAN = one("scan", LOOKS, &["0"]);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::command::{Access, Command};
+use super::command::{Access, Command, SPUBLISH};
 use super::grant::{Grant, On, Pattern, sorted};
 
 /// The syntax of rules that a server understands.
@@ -53,6 +53,8 @@ impl Rules {
                 }
                 all.append(&mut root);
                 commands.extend(keys.iter().flat_map(|grant| &grant.commands));
+                // Shard channels came with Redis 7.0.
+                commands.retain(|command| *command != SPUBLISH);
                 all.extend(plus(&sorted(commands)));
                 Rules { root: all, selectors: Vec::new() }
             }

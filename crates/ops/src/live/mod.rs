@@ -21,7 +21,7 @@ use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_source::SourceConfig;
 use delaybridge_source::competitors::{advice, blocked_consumers};
 use delaybridge_source::job_pool::{JobPoolSpec, rivals};
-use delaybridge_source::redisson::{ListCleanup, RedissonSpec};
+use delaybridge_source::redisson::{Keys, ListCleanup, RedissonSpec, free_places};
 use delaybridge_source::zset::{ZsetSpec, announced};
 
 /// The state of one thing.
@@ -106,7 +106,7 @@ async fn redis_with_queues(
     }
     for spec in &queues {
         findings.extend(match session::queue(redis, spec.clone()).await {
-            Ok(found) => queue(found).await,
+            Ok(found) => queue(found, redis.is_cluster()).await,
             Err(error) => vec![finding(format!("queue {}", spec.id), Health::Failed, error.to_string())],
         });
     }
@@ -197,10 +197,10 @@ async fn timers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<LiveFinding> {
     })
 }
 
-async fn queue(queue: Queue) -> Vec<LiveFinding> {
+async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
     let (conn, spec) = (&queue.conn, &queue.spec);
     let what = format!("queue {}", spec.id);
-    let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec)).await;
+    let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec, in_cluster)).await;
     let mut findings = match queue_state::state(&queue).await {
         Ok(stats) => {
             let paused = format!("{what}: pause");
@@ -211,10 +211,29 @@ async fn queue(queue: Queue) -> Vec<LiveFinding> {
         Err(error) => vec![finding(what, Health::Failed, explained(&error))],
     };
     findings.insert(1, rights);
+    let drained = spec.source.of_kind::<RedissonSpec>();
+    if let Some(redisson) = drained.filter(|queue| queue.consume.ready && matches!(spec.mode, Mode::Deliver)) {
+        findings.extend(bounded(conn, format!("queue {}: bounded", spec.id), &redisson.name).await);
+    }
     if spec.source.of_kind::<ZsetSpec>().is_some() {
         findings.push(notifications(conn, format!("queue {}: notifications", spec.id)).await);
     }
     findings
+}
+
+/// What the daemon does to the places of an `RBoundedBlockingQueue`, if the ready list is one.
+async fn bounded(conn: &Conn, what: String, name: &str) -> Option<LiveFinding> {
+    Some(match free_places(conn, &Keys::of(name)).await {
+        Ok(None) => return None,
+        Ok(Some(free)) => {
+            let free: String = free.chars().take(20).collect();
+            let detail = format!(
+                "the ready list is an RBoundedBlockingQueue with {free} free places: each element that is taken from it frees one"
+            );
+            finding(what, Health::Well, detail)
+        }
+        Err(error) => finding(what, Health::Failed, explained(&error)),
+    })
 }
 
 /// Whether the server announces changes of sorted sets. It is never needed: the daemon looks for itself once a second.

@@ -50,6 +50,8 @@ pub struct DiscoveredQueue {
     pub sure: &'static str,
     /// Payloads that were sampled for the codec.
     pub sampled: usize,
+    /// Free places of the ready list, if it is an `RBoundedBlockingQueue`.
+    pub free_places: Option<String>,
     /// Redisson clients that listen; none where the user may not ask.
     pub redisson_clients: Option<u64>,
     /// Observations of such clients by daemons over time; none if no daemon has watched.
@@ -147,6 +149,7 @@ async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, StoreError>
         codec: guess.coding.as_str().to_owned(),
         sure: guess.sure.as_str(),
         sampled: guess.of,
+        free_places: redisson::free_places(conn, &redisson.keys).await.ok().flatten(),
         redisson_clients: clients,
         watch,
     })

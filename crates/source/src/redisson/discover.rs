@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Redisson;
+use super::{Keys, Redisson};
 use delaybridge_ledger::{Fields, StoreError};
 use delaybridge_link::{Conn, listeners};
 
@@ -100,9 +100,19 @@ pub async fn redisson_clients(conn: &Conn, queue: &Redisson) -> Result<u64, Stor
     Ok(u64::try_from(all - daemons).unwrap_or(0))
 }
 
+/// The free places of the ready list where it is an `RBoundedBlockingQueue`: its producers wait for one in `put()`.
+///
+/// # Errors
+///
+/// Those of the connection, and a missing right to `GET` the key.
+pub async fn free_places(conn: &Conn, keys: &Keys) -> Result<Option<String>, StoreError> {
+    let mut get = redis::cmd("GET");
+    get.arg(&keys.permits[..]);
+    Ok(conn.query(&get).await?)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::Keys;
     use super::*;
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Keys {
     pub ghosts_turn: Bytes,
     /// State of the sweep and of the `LREM` budget.
     pub sweep: Bytes,
+    /// The free places of an `RBoundedBlockingQueue`: exists only where the ready list is one.
+    pub permits: Bytes,
     /// Redisson announces the due time of a new head here.
     pub channel: Arc<str>,
     ledger: delaybridge_ledger::Keys,
@@ -34,13 +36,14 @@ impl Keys {
     /// (`RedissonObject.prefixName`).
     pub fn of(name: &str) -> Self {
         let tagged = if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() };
-        let [delayed, list, ready, ghosts, ghosts_turn, sweep] = delaybridge_ledger::together([
+        let [delayed, list, ready, ghosts, ghosts_turn, sweep, permits] = delaybridge_ledger::together([
             ("redisson_delay_queue_timeout:", &tagged),
             ("redisson_delay_queue:", &tagged),
             ("", name),
             ("delaybridge:ghosts:", &tagged),
             ("delaybridge:ghosts-turn:", &tagged),
             ("delaybridge:sweep:", &tagged),
+            ("redisson_bqs:", &tagged),
         ]);
         Keys {
             delayed,
@@ -49,10 +52,16 @@ impl Keys {
             ghosts,
             ghosts_turn,
             sweep,
+            permits,
             channel: ["redisson_delay_queue_channel:", &tagged].concat().into(),
             ledger: delaybridge_ledger::Keys::of(&tagged),
             tag: tagged,
         }
+    }
+
+    /// The channel on which Redisson announces how many places are free: producers that wait in `put` listen there.
+    pub fn permits_channel(&self) -> Bytes {
+        [b"redisson_sc:", &self.permits[..]].concat().into()
     }
 
     /// In the order of `keys.lua`.
@@ -87,6 +96,8 @@ mod tests {
             assert_eq!(keys.list, format!("redisson_delay_queue:{tagged}"));
             assert_eq!(&*keys.channel, format!("redisson_delay_queue_channel:{tagged}"));
             assert_eq!(keys.ready, name);
+            assert_eq!(keys.permits, format!("redisson_bqs:{tagged}"));
+            assert_eq!(keys.permits_channel(), format!("redisson_sc:redisson_bqs:{tagged}"));
             assert_eq!(keys.leases, format!("delaybridge:leases:{tagged}"));
         }
     }

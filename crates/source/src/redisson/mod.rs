@@ -32,12 +32,13 @@ use bytes::Bytes;
 
 pub(crate) use self::config::KIND;
 pub use self::config::{Consume, ListCleanup, RedissonSpec};
-pub use self::discover::{Found, discover, name_of, redisson_clients};
+pub use self::discover::{Found, discover, free_places, name_of, redisson_clients};
 pub use self::keys::Keys;
 pub use self::metric_names::METRIC_NAMES;
 pub use self::migrate::{Repack, migrate_end};
 pub use self::rescue::{Overdue, rescue_end};
 pub use self::restore::{AtWork, Back, Held, Kept, Moved, Restored, put_back, repacked, restore_end};
+pub use self::rights::to_wake_in_cluster;
 pub use self::scratch_queue::{memory_left, ping};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;

@@ -159,8 +159,12 @@ impl Redisson {
     /// After any error the same batch may be sent again.
     pub async fn restore(&self, conn: &Conn, items: &[(Held, Back)], search: bool) -> Result<Restored, StoreError> {
         let k = &self.keys;
-        let keys: Vec<Bytes> =
-            [&k.leases, &k.retry, &k.dead].into_iter().chain(k.in_scripts()).chain([&k.state]).cloned().collect();
+        let keys: Vec<Bytes> = [&k.leases, &k.retry, &k.dead]
+            .into_iter()
+            .chain(k.in_scripts())
+            .chain([&k.state, &k.permits])
+            .cloned()
+            .collect();
         let mut args = vec![Bytes::from(k.channel.to_string()), Bytes::from_static(if search { b"1" } else { b"0" })];
         for (held, back) in items {
             let (place, name): (&'static [u8], Bytes) = match held {

@@ -2,10 +2,15 @@
 
 use bytes::Bytes;
 
-use super::{ListCleanup, RedissonSource};
+use super::{Keys, ListCleanup, RedissonSource};
 use delaybridge_ledger::Activity;
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
+
+/// The right to wake producers of an `RBoundedBlockingQueue` in a cluster, where they listen to the channel of a shard.
+pub fn to_wake_in_cluster(keys: &Keys) -> Grant {
+    Grant::channels([Pattern::exact(keys.permits_channel())], [SPUBLISH])
+}
 
 impl RedissonSource {
     /// The rights on Redisson's keys for this activity.
@@ -48,6 +53,7 @@ impl RedissonSource {
         let mut grants = vec![Grant::channels([exact(k.channel.as_bytes())], [SUBSCRIBE, UNSUBSCRIBE])];
         if self.ready {
             grants.push(self.on(&k.ready, [LLEN, LRANGE, LTRIM, MEMORY_USAGE]));
+            grants.extend(self.to_return_permits());
         }
         if !self.delayed {
             return grants;
@@ -58,6 +64,12 @@ impl RedissonSource {
         ]);
         grants.extend(self.to_unlist());
         grants
+    }
+
+    /// `claims/move.lua`: an element of an `RBoundedBlockingQueue` leaves its place to another.
+    fn to_return_permits(&self) -> [Grant; 2] {
+        let channel = Pattern::exact(self.keys.permits_channel());
+        [self.on(&self.keys.permits, [GET, INCRBY]), Grant::channels([channel], [PUBLISH])]
     }
 
     /// `claims/list.lua`: elements that were taken leave Redisson's list, or are recorded as ghosts.
@@ -103,6 +115,8 @@ impl RedissonSource {
             self.on(&k.delayed, [ZADD, ZREM, ZSCORE, ZSCAN]),
             self.on(&k.list, [RPUSH, LREM, LRANGE, LINDEX, LPOS, LSET]),
             self.on(&k.ready, [LRANGE, LPUSH]),
+            // What `restore` puts back takes its place again.
+            self.on(&k.permits, [TYPE, EXISTS, INCRBY]),
             self.on(&k.ghosts, [SADD]),
             self.on(&k.sweep, [HSETNX]),
             // `fsck` asks what is recorded.

@@ -77,7 +77,7 @@ impl Source for RedissonSource {
     }
 
     fn keys(&self) -> Vec<Bytes> {
-        self.keys.in_scripts().map(Bytes::clone).to_vec()
+        self.keys.in_scripts().into_iter().chain([&self.keys.permits]).cloned().collect()
     }
 
     fn scripts(&self) -> &'static delaybridge_ledger::Scripts {

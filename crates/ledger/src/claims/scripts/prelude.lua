@@ -16,7 +16,7 @@ end
 
 -- Redis does not roll a script back. So every key is read as what it must be before the first write, and the first read
 -- that fails is kept here. The first letter of a command says what it reads.
-local READS = {Z = 'zset', L = 'list', S = 'set', H = 'hash', X = 'stream'}
+local READS = {G = 'string', Z = 'zset', L = 'list', S = 'set', H = 'hash', X = 'stream'}
 local bad
 local function typed(key, command, ...)
   local answer = redis.pcall(command, ...)

@@ -2,7 +2,8 @@
 -- list to its head. For leaving: it does nothing while a daemon is at work on the queue.
 --
 -- KEYS 1 leases zset, 2 retry zset, 3 dead stream, then Redisson's: 4 Z zset, 5 L list, 6 ready list, 7 ghosts set,
---      8 ghosts-turn set, 9 sweep hash; 10 the ledger's state hash
+--      8 ghosts-turn set, 9 sweep hash; 10 the ledger's state hash,
+--      11 free places of a bounded queue
 -- ARGV 1 channel, 2 '1' if L may hold entries of the returned elements (a sweep has found orphans), then five for each:
 --      't' or 'd' (retry, dead), the exact member (dead: the stream id), 'z' or 'l' (to Z and L, or to
 --      the head of the ready list), the due time (ms; for 'l' it is not looked at), the bytes to put there
@@ -13,7 +14,7 @@
 -- Sent twice: the second run finds the members gone and answers n. With nothing to move it only looks, and writes nothing.
 
 --#source keys
-local bad = wrong_type('zset', 'zset', 'stream', 'zset', 'list', 'list', 'set', 'set', 'hash', 'hash')
+local bad = wrong_type('zset', 'zset', 'stream', 'zset', 'list', 'list', 'set', 'set', 'hash', 'hash', 'string')
 if bad then return bad end
 local LEASES, RETRY, DEAD = KEYS[1], KEYS[2], KEYS[3]
 local now = clock()
@@ -57,6 +58,8 @@ for i = 3, #ARGV, 5 do
   else
     if ARGV[i + 2] == 'l' then
       redis.call('LPUSH', READY, bytes)
+      -- The claim has returned its place.
+      if redis.call('EXISTS', KEYS[11]) == 1 then redis.call('INCRBY', KEYS[11], -1) end
     else
       if cost > 0 then
         -- 5 ms is what a script may hold Redis up; one element goes whatever it costs.

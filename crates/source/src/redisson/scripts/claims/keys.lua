@@ -1,2 +1,2 @@
 -- Redisson's keys, behind those of the ledger.
-local Z, L, READY, GHOSTS, TURN, SWEEP = unpack(KEYS, 5)
+local Z, L, READY, GHOSTS, TURN, SWEEP, PERMITS = unpack(KEYS, 5)
