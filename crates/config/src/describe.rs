@@ -150,6 +150,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
     let rest = json!({
         "on_decode_error": spec.on_decode_error,
         "on_opaque": spec.on_opaque,
+        "on_absurd_due": spec.on_absurd_due,
         "lease": show_duration(spec.lease),
         "claim_ahead": show_duration(spec.claim_ahead),
         "max_in_flight": match spec.max_in_flight {

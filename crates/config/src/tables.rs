@@ -13,7 +13,7 @@ use delaybridge_jobs_http::config as api;
 use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_model::keys::{admin, admin_proxy, grafana, input_rules, limits, proxy_role, reload, retry};
-use delaybridge_model::{Duplicates, Mode, Modes, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order};
+use delaybridge_model::{Duplicates, Mode, Modes, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order};
 use delaybridge_settings::keys::{Group, Key, Kind, Table, key, tables};
 use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::{Settings, tls};
@@ -153,6 +153,12 @@ pub(super) struct QueueKeys {
     /// decoded`, else `forward_raw`.
     #[key(word::<OnDecodeError>())]
     pub(super) on_opaque: Option<OnDecodeError>,
+    /// Handling of an element whose due time is the result of an overflow, as that of `Long.MAX_VALUE` ms from now: more than
+    /// 2^53 ms before 1970, but not `-inf`, which means "at once". `hold`: it waits among the retries until a person changes
+    /// its time, delivers or removes it. Default: `hold`, and `dead_letter` with an `order`. Times that far ahead stay where
+    /// they are.
+    #[key(word::<OnAbsurdDue>())]
+    pub(super) on_absurd_due: Option<OnAbsurdDue>,
     /// Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease`
     /// must exceed every sink's timeout.
     #[key(duration(1_000), default = "30s")]

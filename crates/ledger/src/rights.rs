@@ -58,7 +58,7 @@ impl Ledger {
             Grant::on(keys.into_iter().chain(source.iter().map(|key| exact(key))), [EVALSHA]),
             on(&k.leases, [TYPE, ZCARD, ZRANGE]),
             Grant::on([k.of_claims()], [ZCARD]),
-            on(&k.retry, [TYPE, ZCARD, ZRANGE]),
+            on(&k.retry, [TYPE, ZCARD, ZCOUNT, ZRANGE]),
             on(&k.dead, [TYPE, XLEN]),
             // What is paused.
             on(&k.state, [HMGET]),

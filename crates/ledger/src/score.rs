@@ -61,8 +61,15 @@ impl Unit {
         Score((ms as f64 * times / by).ceil())
     }
 
-    /// The first millisecond at which the score is due.
+    /// The first millisecond at which the score is due; `i64::MIN` of -inf alone.
     pub fn due_ms(self, score: Score) -> i64 {
+        if score.0 == f64::NEG_INFINITY {
+            return i64::MIN;
+        }
+        self.finite_ms(score).max(i64::MIN + 1)
+    }
+
+    fn finite_ms(self, score: Score) -> i64 {
         if self == Unit::Millis {
             return score.ceil_ms();
         }
@@ -156,7 +163,8 @@ mod tests {
     #[test]
     fn the_ends_of_time_are_far_away() {
         for &(name, unit) in Unit::VALUES {
-            assert!(due(unit, "inf") > i64::MAX / 2 && due(unit, "-inf") < i64::MIN / 2, "{name}");
+            assert!(due(unit, "inf") > i64::MAX / 2 && due(unit, "-1e300") < i64::MIN / 2, "{name}");
+            assert!(due(unit, "-inf") == i64::MIN && due(unit, "-1e300") > i64::MIN, "{name}");
             assert!(due(unit, "1.7976931348623157e+308") > i64::MAX / 2, "{name}");
         }
         assert_eq!(Score::parse("nan"), None);

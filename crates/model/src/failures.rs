@@ -28,6 +28,30 @@ words! {
 }
 
 words! {
+    /// Handling of an element whose due time is [absurd](is_absurd).
+    pub enum OnAbsurdDue {
+        /// Waiting among the retries, without an end and without an attempt.
+        Hold = "hold",
+        /// Delivery at once.
+        Deliver = "deliver",
+        /// A dead letter with the reason `absurd_due`.
+        DeadLetter = "dead_letter",
+    }
+}
+
+/// The bound of times in ms that are meant: beyond 2^53 no double has milliseconds.
+const MEANT_MS: i64 = 1 << 53;
+
+/// Whether a due time in ms is the result of an overflow, as that of `Long.MAX_VALUE` ms from now: it is long past and was meant to
+/// come. A score of -inf is meant as "at once".
+pub fn is_absurd(due_ms: i64) -> bool {
+    due_ms < -MEANT_MS && due_ms != i64::MIN
+}
+
+/// The time in ms after which an element comes back that is held for its due time: no clock reaches it.
+pub const HELD_MS: u64 = 1 << 53;
+
+words! {
     /// Handling of an element that no destination is meant for.
     pub enum OnSkipped {
         /// A dead letter with the reason `skipped`.

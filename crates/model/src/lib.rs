@@ -19,7 +19,7 @@ mod servers;
 
 pub use self::audit::{AuditFate, AuditSpec};
 pub use self::daemon::{Config, ProcessLimits, Reload};
-pub use self::failures::{Jitter, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, RetryPolicy, Unroutable};
+pub use self::failures::{HELD_MS, Jitter, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, RetryPolicy, Unroutable, is_absurd};
 pub use self::grafana::GrafanaLinks;
 pub use self::inputs::{InputRules, InputSpec};
 pub use self::listeners::{AdminSpec, ApiSpec, Face, RequestRate};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use redisson_codecs::{Classes, Codec, Coding, DecodeError, DecodeProblem, Payload};
 
 use super::audit::AuditSpec;
-use super::failures::{OnDecodeError, OnExpired, OnSkipped, RetryPolicy, Unroutable};
+use super::failures::{OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, RetryPolicy, Unroutable};
 use super::route::RouteSpec;
 use delaybridge_core::template::{Fields, Template};
 use delaybridge_ledger::{Ledger, Use};
@@ -34,6 +34,8 @@ pub struct QueueSpec {
     pub on_decode_error: OnDecodeError,
     /// Handling of an object that only its Java class can read.
     pub on_opaque: OnDecodeError,
+    /// Handling of an element with an absurd due time.
+    pub on_absurd_due: OnAbsurdDue,
     /// Duration of a claim without an extension.
     pub lease: Duration,
     /// Time before the due time at which an element is claimed.

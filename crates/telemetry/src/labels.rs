@@ -289,6 +289,8 @@ words! {
         Expired = "expired",
         /// Ten leases in a row expired: the element kills or stalls every daemon that claims it.
         LeaseExpired = "lease_expired",
+        /// The due time is an overflow.
+        AbsurdDue = "absurd_due",
         /// The codec refused the payload.
         Undecodable = "undecodable",
         /// A template has no value for the element.

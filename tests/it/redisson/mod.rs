@@ -7,6 +7,7 @@ mod ghosts;
 mod kills;
 mod mixed;
 mod objects;
+mod overflow;
 mod racing;
 mod restored;
 

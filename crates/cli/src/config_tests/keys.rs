@@ -90,7 +90,7 @@ tables! {
         BODY_JSON = key("body_json", Kind::Text, "The body as JSON. Spaces and the order of names do not matter.");
     }
     mod dead at "cases[].expect.dead", "What is not written is not compared." {
-        REASON = key("reason", Kind::Word(&[now("max_attempts"), now("message_permanent"), now("expired"), now("undecodable"), now("unroutable"), now("junk"), now("skipped")]), "The reason, as `dead ls` shows it.");
+        REASON = key("reason", Kind::Word(&[now("max_attempts"), now("message_permanent"), now("expired"), now("absurd_due"), now("undecodable"), now("unroutable"), now("junk"), now("skipped")]), "The reason, as `dead ls` shows it.");
         CODE = key("code", Kind::Text, "The code, as in `docs/errors.md`.");
         SINK = key("sink", Kind::Text, "The sink that decides it.");
     }

@@ -58,6 +58,11 @@ const DEAD_REASONS: &[Code] = &[
         "Correct the condition, then redrive. Or write `on_skipped: drop`.",
     ),
     code(
+        "absurd_due",
+        "The due time is an overflow, as that of `Long.MAX_VALUE` ms from now, with `on_absurd_due: dead_letter`.",
+        "Correct the delay in the producer. `dead redrive` delivers the element at once.",
+    ),
+    code(
         "undecodable",
         "The codec refused the payload, with `on_decode_error: dead_letter`.",
         "`delaybridge decode` guesses the codec. Correct `codec`, then redrive.",

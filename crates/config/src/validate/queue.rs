@@ -17,7 +17,7 @@ use crate::tables::{QueueKeys, TO, queue, to, top};
 use delaybridge_core::template::Template;
 use delaybridge_link::hashed;
 use delaybridge_model::{
-    MaxInFlight, Mode, ONLY, OnDecodeError, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
+    MaxInFlight, Mode, ONLY, OnAbsurdDue, OnDecodeError, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
 use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::node::{Name, Node};
@@ -156,6 +156,7 @@ fn one<'a>(
             classes: classes.clone(),
             on_decode_error: keys.on_decode_error,
             on_opaque: keys.on_opaque.unwrap_or_else(|| opaque(&to)),
+            on_absurd_due: absurd(section, keys.on_absurd_due, order.is_some()),
             lease: keys.lease,
             claim_ahead: keys.claim_ahead,
             max_in_flight: keys.max_in_flight.map_or(MaxInFlight::Auto, MaxInFlight::Fixed),
@@ -209,6 +210,18 @@ fn check_coding(section: &Section<'_>, coding: Coding) {
         let message = format!("codec {coding} neither unpacks nor builds anything");
         section.cx.report.problem(&section.spot(&queue::MAX_DECODED_SIZE), message, "remove `max_decoded_size`");
     }
+}
+
+/// The rule for absurd due times. In order, an element that waits for ever would hold up those behind it.
+fn absurd(section: &Section<'_>, written: Option<OnAbsurdDue>, in_order: bool) -> OnAbsurdDue {
+    if in_order && written == Some(OnAbsurdDue::Hold) {
+        section.cx.report.problem(
+            &section.spot(&queue::ON_ABSURD_DUE),
+            "an element that is held would hold up all that are behind it in order",
+            "write `dead_letter` or `deliver`",
+        );
+    }
+    written.unwrap_or(if in_order { OnAbsurdDue::DeadLetter } else { OnAbsurdDue::Hold })
 }
 
 /// The default of `on_opaque`. A consumer of decoded values does not get the bytes of an object instead.

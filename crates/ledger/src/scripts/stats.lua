@@ -24,6 +24,8 @@ local function ahead(zsets, raw, due)
   end
   local function after(time) return sum('(' .. ms(raw(time)), '+inf') end
   local early = due > 0 and sum('-inf', ms(raw(Y2001))) or 0
+  -- What is held for its due time is in retry, beyond all clocks.
+  early = early + redis.call('ZCOUNT', KEYS[2], ms(2 ^ 53), '+inf')
   local all = -due
   for i = 1, #zsets do all = all + redis.call('ZCARD', zsets[i]) end
   if all <= 0 then return {early} end

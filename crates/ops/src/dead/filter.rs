@@ -13,11 +13,12 @@ use delaybridge_ledger::DeadLetter;
 use delaybridge_model::QueueSpec;
 
 /// Why letters died: the reasons of the daemon, and that of an operator.
-pub const REASONS: [&str; 9] = [
+pub const REASONS: [&str; 10] = [
     "max_attempts",
     "message_permanent",
     "expired",
     "lease_expired",
+    "absurd_due",
     "undecodable",
     "unroutable",
     "junk",

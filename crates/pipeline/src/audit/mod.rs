@@ -46,6 +46,7 @@ fn fate(verdict: &Verdict) -> Option<AuditFate> {
             | DeadReason::Undecodable
             | DeadReason::Unroutable
             | DeadReason::Junk => AuditFate::Dead,
+            | DeadReason::AbsurdDue
         }),
         // The user has deleted the job.
         Verdict::Gone | Verdict::Retry { .. } | Verdict::Return { .. } | Verdict::Release { .. } => None,

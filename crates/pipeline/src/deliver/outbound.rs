@@ -182,6 +182,13 @@ pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) ->
         return Err(dead(DeadReason::LeaseExpired, failure));
     }
     let payload = match subject.payload {
+    // What has a header was held or delivered before: whoever brings it back means it.
+    if subject.element.header.is_none()
+        && let Some(verdict) = understand::absurd(&queue.spec, subject.element.score_ms)
+    {
+        queue.events.absurd_due(subject.id, verdict.as_str());
+        return Err(verdict);
+    }
         Ok(payload) => payload,
         Err(NoPayload::Junk(junk)) => return Err(understand::junk(junk)),
         // Where none was ever met, the configuration may look for them in the wrong place: no id is dropped for that.

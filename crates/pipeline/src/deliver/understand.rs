@@ -10,7 +10,7 @@ use redisson_codecs::{DecodeError, Payload};
 use crate::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::route::ElementInfo;
-use delaybridge_model::{OnDecodeError, OnExpired, OnSkipped, QueueSpec, RouteSpec, Routed, SKIPPED};
+use delaybridge_model::{HELD_MS, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, QueueSpec, RouteSpec, Routed, SKIPPED, is_absurd};
 use delaybridge_source::Junk;
 use delaybridge_telemetry::labels::DeadReason;
 
@@ -75,6 +75,25 @@ fn decoded(spec: &QueueSpec, payload: &Bytes, decoded: Result<Payload, DecodeErr
     };
     Understood { payload, expired: false, refused: true, opaque }
 }
+
+/// The verdict on an element that is due at this time by its source's score; none if it is delivered.
+pub fn absurd(spec: &QueueSpec, due_ms: i64) -> Option<Verdict> {
+    if spec.on_absurd_due == OnAbsurdDue::Deliver || !is_absurd(due_ms) {
+        return None;
+    }
+    let text = format!("it is due at {due_ms} ms since 1970, which is an overflow: its time was meant to come");
+    let failure = Failure::new(Class::MessagePermanent, ABSURD_DUE, text);
+    Some(match spec.on_absurd_due {
+        OnAbsurdDue::DeadLetter => dead(DeadReason::AbsurdDue, failure),
+        _ => {
+            let (after, class) = (Duration::from_millis(HELD_MS), failure.class);
+            Verdict::Retry { after, counted: false, class, code: ABSURD_DUE }
+        }
+    })
+}
+
+/// The code of an absurd due time.
+const ABSURD_DUE: &str = "absurd_due";
 
 /// The verdict on bytes that are in no format of their source.
 pub fn junk(junk: &Junk) -> Verdict {

@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::deliver::understand;
 use crate::queue::Queue;
 use crate::registry::QueueRegistry;
+use crate::settle::verdict::Verdict;
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Identity, lateness};
@@ -211,6 +213,11 @@ fn fate(
     {
         return Err((Fate::DeadLetter, format!("{} ms late, more than max_lateness", late.as_millis())));
     }
+    match understand::absurd(spec, due_ms) {
+        Some(Verdict::Dead(_)) => return Err((Fate::DeadLetter, ABSURD.to_owned())),
+        Some(_) => return Err((Fate::Hold, ABSURD.to_owned())),
+        None => {}
+    }
     let info = ElementInfo {
         id,
         queue: &spec.id,
@@ -226,6 +233,9 @@ fn fate(
         Err(Misfit::Skipped) => Err((Fate::Skipped, SKIPPED.to_owned())),
     }
 }
+
+/// Why an element with an absurd due time would not be delivered.
+const ABSURD: &str = "its due time is an overflow (`on_absurd_due`)";
 
 /// A destination for the log: one that the payload chose has words of the payload in it.
 fn describe(to: &RouteSpec, destination: &Destination) -> String {

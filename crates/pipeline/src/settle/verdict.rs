@@ -152,6 +152,7 @@ impl Death {
             DeadReason::Unroutable => self.destination.is_some(),
             DeadReason::Expired
             | DeadReason::LeaseExpired
+            | DeadReason::AbsurdDue
             | DeadReason::Undecodable
             | DeadReason::Junk
             | DeadReason::Skipped => false,

@@ -46,7 +46,7 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, MessageId};
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_model::{
-    Duplicates, MaxInFlight, Mode, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, QueueSpec, RetryPolicy,
+    Duplicates, MaxInFlight, Mode, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, QueueSpec, RetryPolicy,
     RouteRules, RouteSpec, Unroutable,
 };
 use delaybridge_sink::Outbound;
@@ -99,6 +99,7 @@ pub(crate) fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         classes: Default::default(),
         on_decode_error: OnDecodeError::DeadLetter,
         on_opaque: OnDecodeError::ForwardRaw,
+        on_absurd_due: OnAbsurdDue::Hold,
         lease: LEASE,
         claim_ahead: Duration::ZERO,
         max_in_flight: MaxInFlight::Fixed(100),

@@ -54,6 +54,7 @@ struct Throttles {
     unknown: Throttle,
     unknown_claims: Throttle,
     opaque: Throttle,
+    absurd: Throttle,
     shadow: Throttle,
 }
 
@@ -81,6 +82,7 @@ impl QueueInner {
                 unknown: new(),
                 unknown_claims: new(),
                 opaque: new(),
+                absurd: new(),
                 shadow: new(),
             })
         })
@@ -366,6 +368,14 @@ impl QueueEvents {
         }
     }
 
+    /// An element whose due time is an overflow is held, or becomes a dead letter.
+    pub fn absurd_due(&self, id: &Identity, outcome: &str) {
+        if let Some(left_out) = self.0.quiet().absurd.admit(Instant::now(), 1) {
+            let help = "`delaybridge reschedule`, `run-now` or `kill` ends it; `on_absurd_due` decides";
+            warn!(queue = &**self.id(), %id, outcome, left_out, help, "due time is an overflow");
+        }
+    }
+
     /// An element is due in shadow mode and would be delivered to `destinations`. With the filter
     /// `delaybridge::shadow=debug` there is a line for each element.
     pub fn would_deliver(&self, id: &Identity, due_ms: i64, bytes: usize, destinations: &str) {
@@ -430,6 +440,7 @@ impl QueueEvents {
             (&quiet.stale_acks, "verdicts refused"),
             (&quiet.stale_drops, "elements dropped here, not sent"),
             (&quiet.leases_lost, "leases lost"),
+            (&quiet.absurd, "due time is an overflow"),
             (&quiet.panics, "panic while working on an element"),
         ];
         for (throttle, text) in sums {
