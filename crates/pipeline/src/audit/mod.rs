@@ -32,6 +32,9 @@ use delaybridge_telemetry::labels::DeadReason;
 /// The time that a record is waited for before the entry says that only the record is missing.
 const NOTED_AFTER: Duration = Duration::from_secs(1);
 
+/// The time after which an element comes back whose record could not be sent within its lease.
+const LATE_AFTER: Duration = Duration::from_secs(1);
+
 /// The fate that a verdict makes; `None` of what keeps the element in Redis.
 fn fate(verdict: &Verdict) -> Option<AuditFate> {
     match verdict {
@@ -43,10 +46,10 @@ fn fate(verdict: &Verdict) -> Option<AuditFate> {
             DeadReason::MaxAttempts
             | DeadReason::MessagePermanent
             | DeadReason::LeaseExpired
+            | DeadReason::AbsurdDue
             | DeadReason::Undecodable
             | DeadReason::Unroutable
             | DeadReason::Junk => AuditFate::Dead,
-            | DeadReason::AbsurdDue
         }),
         // The user has deleted the job.
         Verdict::Gone | Verdict::Retry { .. } | Verdict::Return { .. } | Verdict::Release { .. } => None,
@@ -79,7 +82,7 @@ pub fn settle(mut element: ClaimedElement, verdict: Verdict) {
 }
 
 /// Sends the record of an element, if its fate is recorded. Returns the verdict when that is confirmed, else one that brings the
-/// element back; `None` if the lease is over. Dropped meanwhile, the element is released.
+/// element back; `None` if the lease is over and no sink has had the element. Dropped meanwhile, the element is released.
 pub async fn recorded(element: &mut ClaimedElement, verdict: Verdict) -> Option<Verdict> {
     let queue = element.state().queue().clone();
     let Some((fate, trail)) = trail_of(&queue, &verdict) else { return Some(verdict) };
@@ -148,6 +151,18 @@ fn message(trail: &AuditTrail, state: &ElementState, fate: AuditFate, verdict: &
     })
 }
 
+/// Decides about an element whose lease was over before its record could be sent. What a sink may have is not dropped as unsent: a
+/// late verdict is accepted if no other claim has taken the element, and notes what is known of it; else whoever has it knows that
+/// it may be a repetition.
+fn late(state: &mut ElementState, fate: AuditFate, failure: &Failure) -> Option<Verdict> {
+    match fate {
+        AuditFate::Delivered => {}
+        AuditFate::Dead => state.header.doubt = true,
+        AuditFate::Skipped | AuditFate::Expired => return None,
+    }
+    Some(Verdict::Retry { after: LATE_AFTER, counted: false, class: failure.class, code: failure.code })
+}
+
 /// Decides about an element after the answer of the trail.
 fn conclude(
     trail: &AuditTrail,
@@ -168,7 +183,7 @@ fn conclude(
             }
             return Some(verdict);
         }
-        Err(failure) if failure.is_stale() => return None,
+        Err(failure) if failure.is_stale() => return late(state, fate, &failure),
         Err(failure) => failure,
     };
     // No element leaves without its record, so a record that is refused for good is a matter of the configuration.

@@ -28,7 +28,8 @@ pub(super) fn record(state: &ElementState, (fate, verdict): (AuditFate, &Verdict
         ("id", Some(json!(state.id))),
         ("origin", Some(json!(header.origin.as_str()))),
         ("due_ms", header.due_ms().map(|ms| json!(ms))),
-        ("at_ms", Some(json!(now_ms))),
+        // Nothing is delivered before its time by Redis's clock, of which the daemon's estimate may be some ms behind.
+        ("at_ms", Some(json!(header.due_ms().unwrap_or(now_ms).max(now_ms)))),
         ("attempt", Some(json!(attempt))),
         ("counted_attempts", Some(json!(counted))),
         ("first_attempt_ms", time(header.first_attempt_ms).map(|ms| json!(ms))),

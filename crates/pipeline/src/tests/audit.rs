@@ -43,7 +43,7 @@ async fn each_fate_is_recorded_once_and_without_the_payload() {
     let sinks = [("s", sink.clone()), ("trail", trail.clone())];
     let mut spec = audited(&sinks, ALL);
     let condition = Condition::compile("not payload == 'payload 2'").expect("a condition");
-    spec.to[0].rules = RouteRules::of(Some(condition), Duplicates::Allow);
+    spec.to[0].rules = RouteRules::of(Some(condition), Duplicates::Allow, None);
     let bridge = world.bridge_with(1, &sinks, spec);
     bridge.offer(1..5);
     world.until_empty().await;
@@ -144,6 +144,33 @@ async fn a_crash_at_any_time_loses_no_record() {
             "after {after_ms} ms: {:?}",
             times(&sink, 0..4)
         );
+    }
+}
+
+/// The leases run out while records wait at the trail. What was delivered is not forgotten as unsent: it comes back as what it is,
+/// or as a repetition that is announced.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_its_record_beyond_its_lease_is_not_forgotten() {
+    for takes_over in [false, true] {
+        let (world, sink, trail) = (World::new(), sink(), sink());
+        let sinks = [("s", sink.clone()), ("trail", trail.clone())];
+        (0..40).for_each(|n| trail.on_id(id(n), [Step::Fail(Failure::stale())]));
+        let first = world.bridge_with(1, &sinks, audited(&sinks, ALL));
+        first.offer(0..40);
+        eventually("all to be delivered", || sink.taken().len() == 40).await;
+        let second = takes_over.then(|| world.bridge_with(2, &sinks, audited(&sinks, ALL)));
+        tokio::time::sleep(2 * LEASE).await;
+        world.until_empty().await;
+        let mut seen = std::collections::HashSet::new();
+        for message in sink.taken() {
+            let n = number(&message);
+            assert!(seen.insert(n) || message.attempt > 1, "{n} comes twice, and says that it is new ({takes_over})");
+        }
+        assert_eq!(seen.len(), 40);
+        let mut recorded = fates(&trail);
+        recorded.dedup();
+        assert_eq!(recorded.len(), 40);
+        drop((first, second));
     }
 }
 
