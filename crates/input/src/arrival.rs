@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use xxhash_rust::xxh3::Xxh3;
 
 use delaybridge_core::carried::{self, Carried};
 use delaybridge_sink::headers;
@@ -35,6 +36,10 @@ pub struct Arrival {
     pub carried: Carried,
     /// Whether a part of the message cannot be kept: what is carried is not quite the message then.
     pub is_partial: bool,
+    /// Whether its broker says that it may have handed the message out before.
+    pub is_redelivered: bool,
+    /// Whether this process has refused and counted the message when it arrived before.
+    pub was_refused: bool,
     /// The body.
     pub body: Bytes,
 }
@@ -58,6 +63,24 @@ impl Arrival {
         carried.headers.retain(|(name, _)| !is_ours(name));
         carried.to = to.filter(|to| !to.is_empty());
         Arrival { delay, due, delivered_by, carried, body, ..Arrival::default() }
+    }
+
+    /// The hash of what the message is, whenever it arrives.
+    pub fn hash(&self) -> u128 {
+        let mut hash = Xxh3::new();
+        let mut add = |part: &[u8]| {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        for part in [&self.id, &self.delay, &self.due, &self.carried.to] {
+            add(part.as_deref().unwrap_or_default().as_bytes());
+        }
+        for (name, value) in self.carried.headers.iter().chain(&self.carried.properties) {
+            add(name.as_bytes());
+            add(value.as_bytes());
+        }
+        add(&self.body);
+        hash.digest128()
     }
 
     /// The bytes that it takes in memory, about.

@@ -23,7 +23,10 @@ pub fn due(
         (Some(_), Some(_)) => Err("there is both `x-delay` and `x-due`"),
         (None, None) => Ok(Due::After(Duration::ZERO)),
         (Some(delay), None) => {
-            let delay = number(delay).ok_or("`x-delay` is no number of milliseconds")?;
+            let delay = number(delay).ok_or_else(|| match instant(delay) {
+                Some(_) => "`x-delay` is a point in time: write it as `x-due`",
+                None => "`x-delay` is no number of milliseconds",
+            })?;
             if delay < 0 {
                 return Err("`x-delay` is negative");
             }
@@ -149,6 +152,7 @@ mod tests {
         check("9223372036854775807", Err("longer than `max_delay`"));
         check("-1", Err("negative"));
         check("-5000", Err("negative"));
+        check("2027-01-15T08:00:00Z", Err("a point in time: write it as `x-due`"));
         for text in ["", "soon", "NaN", "inf", "5s", "true", "1e300"] {
             check(text, Err("no number of milliseconds"));
         }

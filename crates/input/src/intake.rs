@@ -84,11 +84,40 @@ impl JobIntake {
         &self.events
     }
 
+    /// Waits until Redis takes jobs. An input calls it before it takes messages from a broker that counts how often it has handed
+    /// a message out. False if `stop` came first.
+    pub async fn ready(&self, stop: &CancellationToken) -> bool {
+        #[cfg(debug_assertions)]
+        if self.hasty {
+            return true;
+        }
+        let mut waits = 0;
+        loop {
+            let Err(problem) = self.jobs.can_add(&self.rules.topic).await else { return true };
+            if !self.pause(&problem, &mut waits, stop).await {
+                return false;
+            }
+        }
+    }
+
+    /// Reports that Redis takes no jobs, and waits a while. False if `stop` came first.
+    async fn pause(&self, problem: &JobError, waits: &mut u32, stop: &CancellationToken) -> bool {
+        self.events.waits(&format!("add jobs to topic {}: {problem}", self.rules.topic));
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return false,
+            () = tokio::time::sleep(WAITS.wait(*waits, fastrand::f64())) => {}
+        }
+        *waits = waits.saturating_add(1);
+        true
+    }
+
     /// Schedules messages, and says what became of each. Waits while Redis is away, full or slow; `None` if `stop` came
     /// first: then some of them may be scheduled, and none is to be acknowledged.
     pub async fn take(&self, arrivals: Vec<Arrival>, stop: &CancellationToken) -> Option<Vec<Verdict>> {
         let now_ms = self.jobs.now_ms();
         let (mut refusals, mut jobs) = (Vec::with_capacity(arrivals.len()), VecDeque::new());
+        let were_refused: Vec<bool> = arrivals.iter().map(|arrival| arrival.was_refused).collect();
         for arrival in arrivals {
             match self.job(&arrival, now_ms) {
                 Ok(job) => {
@@ -106,10 +135,11 @@ impl JobIntake {
         let verdict = |refusal: Option<InputRefusal>| refusal.map(Verdict::Refused).or_else(|| added.next());
         // Without a verdict for one of them, none is settled.
         let verdicts: Vec<Verdict> = refusals.into_iter().map(verdict).collect::<Option<_>>()?;
-        for verdict in &verdicts {
+        for (verdict, was_refused) in verdicts.iter().zip(were_refused) {
             match verdict {
                 Verdict::Scheduled => self.events.counted(InputResult::Scheduled),
                 Verdict::Duplicate => self.events.counted(InputResult::Duplicate),
+                Verdict::Refused(_) if was_refused => {}
                 Verdict::Refused(refusal) => self.events.refused(refusal.code(), &refusal.to_string()),
             }
         }
@@ -194,13 +224,9 @@ impl JobIntake {
             if self.hasty {
                 return Some(vec![Verdict::Scheduled; jobs.len()]);
             }
-            self.events.waits(&format!("add jobs to topic {}: {problem}", self.rules.topic));
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return None,
-                () = tokio::time::sleep(WAITS.wait(waits, fastrand::f64())) => {}
+            if !self.pause(&problem, &mut waits, stop).await {
+                return None;
             }
-            waits = waits.saturating_add(1);
         }
     }
 }

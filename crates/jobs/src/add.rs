@@ -93,7 +93,7 @@ impl JobQueue {
     }
 
     /// Runs the script that adds jobs. Where jobs past their time to live are in the way, the sweep removes and counts them first.
-    async fn add_script(
+    pub(super) async fn add_script(
         &self,
         topic: &Topic,
         keys: &[Bytes],

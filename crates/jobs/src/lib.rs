@@ -35,6 +35,7 @@ mod record;
 mod recurring;
 mod reserve;
 mod rights;
+mod room;
 mod scripts;
 mod settings;
 #[cfg(test)]

@@ -49,6 +49,34 @@ async fn a_job_is_added_handed_out_and_finished() {
 }
 
 #[tokio::test]
+async fn whether_a_job_could_be_added_is_known_without_adding_one() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let set = async |name: &str, value: &str| {
+        let mut config = redis::cmd("CONFIG");
+        config.arg("SET").arg(name).arg(value);
+        config.exec_async(&mut server.admin().await).await.unwrap();
+    };
+    jobs.can_add(&topic()).await.unwrap();
+    assert_eq!(jobs.sizes(&topic()).await.unwrap(), Sizes::default());
+    jobs.add(&topic(), vec![NewJob::new("one")]).await.unwrap();
+    jobs.can_add(&topic()).await.unwrap();
+    let limits = |max_jobs| Limits { max_jobs, ..Limits::default() };
+    jobs.set_limits(&topic(), &limits(Some(Some(1)))).await.unwrap();
+    assert!(matches!(jobs.can_add(&topic()).await, Err(JobError::Full { limit: 1, .. })));
+    jobs.set_limits(&topic(), &limits(None)).await.unwrap();
+    jobs.can_add(&topic()).await.unwrap();
+    // A full server answers reads.
+    set("maxmemory", "1").await;
+    assert!(matches!(jobs.can_add(&topic()).await, Err(JobError::Unavailable(_))));
+    set("maxmemory", "0").await;
+    jobs.can_add(&topic()).await.unwrap();
+    // So does a replica.
+    redis::cmd("REPLICAOF").arg("127.0.0.1").arg(1).exec_async(&mut server.admin().await).await.unwrap();
+    assert!(matches!(jobs.can_add(&topic()).await, Err(JobError::Unavailable(_))));
+}
+
+#[tokio::test]
 async fn a_delayed_job_is_not_handed_out_before_its_time() {
     let server = TestServer::start();
     let jobs = queue(&server).await;

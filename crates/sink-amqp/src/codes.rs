@@ -67,6 +67,11 @@ pub(super) const CODES: &[Code] = &[
     code("COMMAND_INVALID", "The broker received a command in the wrong state.", DEFECT),
     code("CHANNEL_ERROR", "The channel is not open.", DEFECT),
     code("UNEXPECTED_FRAME", "The broker received a frame in the wrong state.", DEFECT),
+    code(
+        "stream",
+        "The queue of an input is a stream.",
+        "Bind a classic or quorum queue to the same exchange, and name it in `queue`.",
+    ),
     code("RESOURCE_ERROR", "The broker lacks resources.", "See the broker's log."),
     code("NOT_IMPLEMENTED", "The broker does not implement it.", "Use RabbitMQ, or a broker with publisher confirms."),
     code("INTERNAL_ERROR", "The broker failed.", "See the broker's log."),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use brokers::Rabbit;
 use futures_util::{FutureExt, StreamExt};
 use lapin::BasicProperties;
-use lapin::types::AMQPValue;
+use lapin::types::{AMQPValue, DecimalValue};
 
 use super::publisher::{Publisher, text};
 use crate::amqp::{blocking, start, url};
@@ -132,6 +132,38 @@ async fn what_cannot_be_scheduled_is_a_dead_letter_of_the_broker() {
         if counted == (2.0, 6.0) { Ok(()) } else { Err(format!("{counted:?}")) }
     })
     .await;
+}
+
+/// Decimal numbers and timestamps are types of their own, which clients of other languages write.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decimal_number_is_a_delay_and_a_timestamp_a_due_time_in_seconds() {
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
+    publisher.declare("delay-in", &["orders"]).await;
+    let mut daemon = Daemon::start(&yaml(&server, &rabbit, "")).await;
+    daemon.expect_log("input refused a message");
+    let mut redis = server.client().await;
+    let before = redis_now_ms(&mut redis).await;
+    let decimal = AMQPValue::DecimalValue(DecimalValue { scale: 1, value: 10_001 });
+    let due_s = u64::try_from(before / 1000 + 2).expect("after 1970");
+    for (header, value, body) in [
+        ("x-delay", decimal, "decimal"),
+        ("x-due", AMQPValue::Timestamp(due_s), "timestamp"),
+        ("x-delay", AMQPValue::Timestamp(due_s), "no delay"),
+    ] {
+        let headers = [(header, value)];
+        publisher.publish(("delayed", "orders"), BasicProperties::default(), &headers, body).await.expect("publish");
+    }
+    let mut orders = arrived(&rabbit, "orders", 2).await;
+    orders.sort_by_key(|order| order.payload.len());
+    let due = |order: &Delivery| order.due_ms.expect("a due time");
+    assert_eq!(orders[0].payload, b"decimal");
+    assert!((before + 1001..before + 2000).contains(&due(&orders[0])), "{before}: {:?}", orders[0]);
+    assert_eq!((&orders[1].payload[..], due(&orders[1])), (&b"timestamp"[..], i64::try_from(due_s).expect("s") * 1000));
+    assert_eq!(arrived(&rabbit, "refused", 1).await[0].payload, b"no delay");
+    let log = daemon.log().all().join("\n");
+    assert!(log.contains("`x-delay` is a point in time: write it as `x-due`"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

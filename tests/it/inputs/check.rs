@@ -69,6 +69,23 @@ async fn the_queue_the_rights_and_the_way_of_refused_messages_are_checked_and_no
     assert_says(check(&of("short")), 0, &["rejected messages of queue short", "it has no such argument"]);
     assert_says(check(&of("lost")), 0, &["no exchange 'nowhere' in vhost"]);
     let nowhere = yaml(&server, &rabbit, (GUEST, "delay-in"), ", exchange: orders.due");
+    // What a broker does with messages that come back.
+    let number = AMQPValue::LongInt;
+    let refused = [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("refused"))];
+    let quorum = ("x-queue-type", text("quorum"));
+    let further = [quorum.clone(), ("x-delivery-limit", number(3)), ("x-message-ttl", number(60_000))];
+    rabbits.declare_queue("limited", table(&[&refused[..], &further].concat())).await;
+    let words = ["queue refused for rejected messages", "a delivery limit of 3: the broker dead-letters a message"];
+    assert_says(check(&of("limited")), 0, &words);
+    rabbits.declare_queue("unset", table(&[quorum])).await;
+    let words = ["it has no such argument", "20 from RabbitMQ 4.0 on, or by a policy): the broker drops a message"];
+    assert_says(check(&of("unset")), 0, &words);
+    rabbits.declare_queue("round", table(&[("x-dead-letter-exchange", text(""))])).await;
+    let words = ["rejected messages that were published with its name as the routing key come back to queue round"];
+    assert_says(check(&of("round")), 0, &words);
+    rabbits.declare_queue("stream", table(&[("x-queue-type", text("stream"))])).await;
+    let words = ["consume queue stream: it is a stream", "Bind a classic or quorum queue"];
+    assert_says(check(&of("stream")), 1, &words);
     assert_says(check(&nowhere), 1, &["sink shop", "orders.due", "found queue delay-in with 0 messages"]);
 
     // A user without one of the rights.
@@ -84,6 +101,8 @@ async fn the_queue_the_rights_and_the_way_of_refused_messages_are_checked_and_no
     blocking(|| rabbit.set_permissions("/", "poor", ["^$", "^$", ".*"])).expect("other rights");
     let words = ["the right to consume it", "access to queue 'delay-in'", "the right to configure it, or"];
     assert_says(check(&poor), 0, &words);
+    let stream = yaml(&server, &rabbit, ("poor:secret-1", "stream"), "");
+    assert_says(check(&stream), 1, &["it is a stream"]);
     let wrong = yaml(&server, &rabbit, ("poor:wrong", "delay-in"), "");
     assert_says(check(&wrong), 1, &["input late", "ACCESS_REFUSED"]);
 }

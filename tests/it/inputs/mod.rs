@@ -2,6 +2,7 @@
 
 mod amqp;
 mod amqp_odd;
+mod amqp_returns;
 mod check;
 mod durable;
 #[cfg(feature = "kafka")]

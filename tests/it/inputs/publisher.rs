@@ -40,8 +40,14 @@ impl Publisher {
     /// Declares the queue of an input with a dead-letter exchange, the exchange `delayed` that fills it with every routing key,
     /// and the queues that messages go on to.
     pub async fn declare(&self, input: &str, others: &[&str]) {
+        self.declare_with(input, &[], others).await;
+    }
+
+    /// The same, and the queue of the input has these arguments too.
+    pub async fn declare_with(&self, input: &str, further: &[(&str, AMQPValue)], others: &[&str]) {
         let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-        let to_refused = table(&[("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("refused"))]);
+        let refused = [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("refused"))];
+        let to_refused = table(&[&refused[..], further].concat());
         for (name, arguments) in [(input, to_refused), ("refused", FieldTable::default())]
             .into_iter()
             .chain(others.iter().map(|name| (*name, FieldTable::default())))

@@ -1,12 +1,13 @@
 //! From a delivery of the broker to an arrival: headers, properties and the place that it was published to. Pure.
 
 use bytes::Bytes;
-use lapin::BasicProperties;
 use lapin::message::Delivery;
-use lapin::types::{AMQPValue, ShortString};
+use lapin::types::{AMQPValue, DecimalValue, FieldTable, ShortString};
+use lapin::{Acker, BasicProperties};
 
 use crate::wire::UNREADABLE;
-use delaybridge_core::carried::Carried;
+use delaybridge_core::carried::{self, Carried};
+use delaybridge_core::clock;
 use delaybridge_input::Arrival;
 
 /// Headers that a broker changes at every delivery: with them, a message that comes again would look like another one.
@@ -14,9 +15,41 @@ const CHANGING: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
 /// The header with which a broker says when it took a message, if it is told to.
 const TAKEN_AT: &str = "timestamp_in_ms";
 
+/// The list of the queues that have rejected a message, or let it expire, with the number of times.
+const DEATHS: &str = "x-death";
+
+/// A message that was taken, and not settled yet.
+pub(super) struct Taken {
+    pub(super) acker: Acker,
+    pub(super) arrival: Arrival,
+    /// Number of times that it was rejected from this queue before, and came back.
+    pub(super) rounds: u64,
+}
+
+impl Taken {
+    /// The message in a delivery of this queue.
+    pub(super) fn of(delivery: Delivery, queue: &str) -> Taken {
+        let headers = delivery.properties.headers().as_ref();
+        let rounds = headers.map_or(0, |headers| rounds(headers, queue));
+        Taken { acker: delivery.acker.clone(), arrival: arrival(delivery), rounds }
+    }
+}
+
+/// Number of times that a message was rejected from a queue, by its headers.
+fn rounds(headers: &FieldTable, queue: &str) -> u64 {
+    let Some(AMQPValue::FieldArray(deaths)) = headers.inner().get(DEATHS) else { return 0 };
+    let count = |death: &AMQPValue| {
+        let AMQPValue::FieldTable(death) = death else { return None };
+        let field = |name: &str| death.inner().get(name).and_then(text);
+        let is_ours = field("queue")? == queue && field("reason")? == "rejected";
+        is_ours.then(|| field("count")?.parse().ok()).flatten()
+    };
+    deaths.as_slice().iter().filter_map(count).max().unwrap_or(0)
+}
+
 /// The arrival that a delivery is.
-pub(super) fn arrival(delivery: Delivery) -> Arrival {
-    let Delivery { exchange, routing_key, properties, data, .. } = delivery;
+fn arrival(delivery: Delivery) -> Arrival {
+    let Delivery { exchange, routing_key, redelivered, properties, data, .. } = delivery;
     let origin = vec![
         ("exchange".to_owned(), exchange.as_str().to_owned()),
         ("routing_key".to_owned(), routing_key.as_str().to_owned()),
@@ -29,7 +62,11 @@ pub(super) fn arrival(delivery: Delivery) -> Arrival {
             continue;
         }
         is_partial |= name == UNREADABLE || !is_finite(value);
-        let text = text(value);
+        let text = match value {
+            // In a header for the input: a point in time, and never a number of milliseconds.
+            AMQPValue::Timestamp(seconds) if is_time_header(name) => Some(date(*seconds)),
+            _ => text(value),
+        };
         if !matches!(value, AMQPValue::LongString(_)) || text.is_none() {
             // Every value that is left has a JSON form.
             carried.others.extend(serde_json::to_vec(value).map(|value| (name.to_owned(), Bytes::from(value))));
@@ -38,7 +75,16 @@ pub(super) fn arrival(delivery: Delivery) -> Arrival {
     }
     let published_ms = carried.field(&format!("header.{TAKEN_AT}")).and_then(|text| text.parse().ok());
     let id = carried.property("message_id").filter(|id| !id.is_empty()).map(str::to_owned);
-    Arrival { id, published_ms, is_partial, ..Arrival::of(carried, data.into()) }
+    Arrival { id, published_ms, is_partial, is_redelivered: redelivered, ..Arrival::of(carried, data.into()) }
+}
+
+fn is_time_header(name: &str) -> bool {
+    [carried::DELAY, carried::DUE].iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// A timestamp of AMQP, which counts seconds since 1970, as a date.
+fn date(seconds: u64) -> String {
+    clock::utc(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000))
 }
 
 /// The properties that are there, as texts.
@@ -88,17 +134,24 @@ fn text(value: &AMQPValue) -> Option<String> {
         AMQPValue::Float(number) => number.to_string(),
         AMQPValue::Double(number) => number.to_string(),
         AMQPValue::Timestamp(seconds) => seconds.to_string(),
-        AMQPValue::DecimalValue(_)
-        | AMQPValue::FieldArray(_)
-        | AMQPValue::FieldTable(_)
-        | AMQPValue::ByteArray(_)
-        | AMQPValue::Void => return None,
+        AMQPValue::DecimalValue(number) => decimal(*number),
+        AMQPValue::FieldArray(_) | AMQPValue::FieldTable(_) | AMQPValue::ByteArray(_) | AMQPValue::Void => return None,
     })
+}
+
+/// A decimal number of AMQP: an integer, and the number of its digits that are behind the point.
+fn decimal(DecimalValue { scale, value }: DecimalValue) -> String {
+    let scale = usize::from(scale);
+    let digits = format!("{value:0>width$}", width = scale + 1);
+    match digits.split_at(digits.len() - scale) {
+        (whole, "") => whole.to_owned(),
+        (whole, fraction) => format!("{whole}.{fraction}"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use lapin::types::{FieldArray, FieldTable};
+    use lapin::types::FieldArray;
 
     use super::*;
     use crate::wire::DEEPEST;
@@ -151,6 +204,49 @@ mod tests {
         ] {
             assert_eq!(with(BasicProperties::default(), &[("x-delay", value)]).delay.as_deref(), Some(expected));
         }
+    }
+
+    #[test]
+    fn a_delay_may_be_a_decimal_number_with_its_scale() {
+        for (scale, value, expected) in [(0, 5000, "5000"), (2, 500_025, "5000.25"), (3, 7, "0.007"), (1, 0, "0.0")] {
+            let value = AMQPValue::DecimalValue(DecimalValue { scale, value });
+            let arrival = with(BasicProperties::default(), &[("x-delay", value.clone()), ("n", value.clone())]);
+            assert_eq!(arrival.delay.as_deref(), Some(expected));
+            // One that is carried keeps its type.
+            assert_eq!(serde_json::from_slice::<AMQPValue>(&arrival.carried.others[0].1).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn a_timestamp_counts_seconds_and_is_no_delay() {
+        let time = AMQPValue::Timestamp(1_800_000_005);
+        let headers = [("X-Due", time.clone()), ("x-delay", time.clone()), ("n", time)];
+        let arrival = with(BasicProperties::default(), &headers);
+        assert_eq!(arrival.due.as_deref(), Some("2027-01-15T08:00:05Z"));
+        assert_eq!(arrival.delay.as_deref(), Some("2027-01-15T08:00:05Z"));
+        assert_eq!(arrival.carried.headers, [("n".to_owned(), "1800000005".to_owned())]);
+        let far = with(BasicProperties::default(), &[("x-due", AMQPValue::Timestamp(1_800_000_005_000))]);
+        assert_eq!(far.due.as_deref(), Some("1800000005000000 ms"));
+    }
+
+    #[test]
+    fn the_rounds_of_a_message_are_those_that_this_queue_rejected() {
+        let death = |queue: &str, reason: &str, count| {
+            let mut table = FieldTable::default();
+            table.insert("queue".into(), long(queue));
+            table.insert("reason".into(), long(reason));
+            table.insert("count".into(), AMQPValue::LongLongInt(count));
+            AMQPValue::FieldTable(table)
+        };
+        let rounds = |deaths: Vec<AMQPValue>| {
+            let mut table = FieldTable::default();
+            table.insert(DEATHS.into(), AMQPValue::FieldArray(deaths.into()));
+            rounds(&table, "delay-in")
+        };
+        assert_eq!(rounds(vec![]), 0);
+        assert_eq!(rounds(vec![death("retry", "expired", 12), death("delay-in", "rejected", 11)]), 11);
+        assert_eq!(rounds(vec![death("other", "rejected", 12), death("delay-in", "maxlen", 12)]), 0);
+        assert_eq!(rounds(vec![death("delay-in", "rejected", -1), AMQPValue::Void, long("x")]), 0);
     }
 
     #[test]

@@ -7,32 +7,33 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use lapin::options::{
-    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions, QueueDeclareOptions,
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, BasicRejectOptions,
 };
-use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::types::FieldTable;
 use lapin::{Acker, Channel, Consumer};
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::arrival::arrival;
+use super::arrival::Taken;
+use super::aside::{Aside, KnownRefused, is_to_wait};
+use super::declared::Declared;
+use super::questions::{CLOSE, short};
 use super::window::Window;
 use super::{AmqpInputSpec, DeadLetterExchange, dead_lettering};
 use crate::client::{AmqpSession, ConnectionState, channels, supervisor};
-use crate::errors;
-use delaybridge_core::message::{Class, Failure};
-use delaybridge_input::{Arrival, Input, InputCheck, JobIntake, Verdict};
-use delaybridge_sink::Connector;
+use delaybridge_core::message::Failure;
+use delaybridge_input::{Arrival, Input, InputCheck, InputConnector, JobIntake, Verdict};
 
 /// Messages that are added to Redis in one call.
 const BATCH: usize = 500;
 /// Bytes of messages in one batch, beside a larger one.
 const BATCH_BYTES: usize = 4 << 20;
-/// The interval at which a silent consumer looks whether its connection is still there, and at the length of the queue.
+/// The interval at which a consumer looks whether its connection is still there, and at the length of the queue, and rejects one
+/// message of those that come back.
 const LOOK: Duration = Duration::from_secs(1);
 /// The wait before a queue is tried again that cannot be consumed.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Time allowed for closing.
-const CLOSE: Duration = Duration::from_secs(2);
 
 /// The input itself.
 pub(super) struct AmqpInput {
@@ -60,6 +61,7 @@ impl AmqpInput {
 
     /// Consumes on each connection, until `stop`.
     async fn take(&self, intake: &JobIntake, mut state: watch::Receiver<ConnectionState>, stop: &CancellationToken) {
+        let mut known = KnownRefused::default();
         loop {
             // Both can be dropped at any time.
             let session = tokio::select! {
@@ -68,7 +70,7 @@ impl AmqpInput {
                 session = supervisor::session(&mut state) => session,
             };
             let failure = match session {
-                Ok(session) => match self.consume(&session, intake, stop).await {
+                Ok(session) => match self.consume(&session, intake, &mut known, stop).await {
                     Ok(never) => match never {},
                     Err(End::Stopped) => return,
                     Err(End::Failed(failure)) => failure,
@@ -88,19 +90,27 @@ impl AmqpInput {
         &self,
         session: &Arc<AmqpSession>,
         intake: &JobIntake,
+        known: &mut KnownRefused,
         stop: &CancellationToken,
     ) -> Result<std::convert::Infallible, End> {
-        let channel = channels::open(session, self.time()).await?;
-        self.look(&channel).await?;
+        let channel = channels::open(session, self.spec.time()).await?;
+        self.spec.look(&channel).await?;
+        self.spec.may_consume(session).await?;
         let rejects = match self.spec.dead_letter_exchange {
             DeadLetterExchange::Policy => Ok(()),
-            DeadLetterExchange::Argument => dead_lettering::ask(session, &self.spec.queue, self.time()).await.map(drop),
+            DeadLetterExchange::Argument => self.place(session).await.map(drop),
         };
-        let mut held = Vec::new();
+        // A message that is taken and comes back counts towards the delivery limit of a quorum queue, so none is taken that
+        // Redis would not keep.
+        if !intake.ready(stop).await {
+            return Err(End::Stopped);
+        }
+        let mut aside = Aside::new();
         let mut window = Window::new(self.spec.prefetch, self.spec.prefetch_bytes, intake.max_body());
         let mut consumer = self.begin(&channel, window.open()).await?;
-        intake.events().up(&self.address());
+        intake.events().up(&self.spec.address());
         let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The messages of a consumer that was ended, and the window of the next one.
         let (mut ahead, mut next_window) = (VecDeque::new(), None);
         loop {
@@ -109,31 +119,37 @@ impl AmqpInput {
                 && let Some(count) = next_window.take()
             {
                 consumer = self.begin(&channel, count).await?;
+                aside.begin();
             }
-            // All of them can be dropped at any time: the consumer keeps what has come.
+            // All of them can be dropped at any time: the consumer keeps what has come. A tick comes before a message, which may
+            // always be there.
             let first = tokio::select! {
                 biased;
                 () = stop.cancelled() => {
-                    // What was taken and not acknowledged goes back to the queue.
-                    drop(tokio::time::timeout(CLOSE, channel.close(200, "closed".into())).await);
+                    self.give_back(&channel, &consumer).await;
                     return Err(End::Stopped);
+                }
+                _ = look.tick() => {
+                    if is_gone(session, &channel) {
+                        return Err(self.spec.lost("the connection is gone").into());
+                    }
+                    intake.events().lag(self.spec.look(&channel).await?.into());
+                    if let Some(acker) = aside.tick() {
+                        self.settle(&acker, false).await?;
+                    }
+                    self.show(&mut aside, &rejects, intake);
+                    continue;
                 }
                 Some(next) = std::future::ready(ahead.pop_front()) => next,
                 next = consumer.next() => self.delivered(next)?,
-                _ = look.tick() => {
-                    if !session.is_up() || !channel.status().connected() {
-                        return Err(self.lost("the connection is gone").into());
-                    }
-                    intake.events().lag(self.look(&channel).await?.into());
-                    continue;
-                }
             };
-            let (mut arrivals, mut ackers, mut bytes) = (Vec::new(), Vec::new(), 0);
+            let (mut arrivals, mut settling, mut bytes) = (Vec::new(), Vec::new(), 0);
             let mut next = Some(first);
-            while let Some((acker, arrival)) = next {
+            while let Some(Taken { acker, mut arrival, rounds }) = next {
                 bytes += arrival.size();
                 window.note(arrival.size());
-                ackers.push(acker);
+                arrival.was_refused = known.has(&arrival);
+                settling.push((acker, rounds, arrival.hash()));
                 arrivals.push(arrival);
                 next = match arrivals.len() < BATCH && bytes < BATCH_BYTES {
                     true if next_window.is_some() => ahead.pop_front(),
@@ -141,38 +157,107 @@ impl AmqpInput {
                     false => None,
                 };
             }
-            let Some(verdicts) = intake.take(arrivals, stop).await else {
-                return Err(End::Stopped);
-            };
-            for (acker, verdict) in ackers.into_iter().zip(verdicts) {
-                match (verdict, &rejects) {
-                    (Verdict::Scheduled | Verdict::Duplicate, _) => self.settle(&acker, true).await?,
-                    (Verdict::Refused(_), Ok(())) => self.settle(&acker, false).await?,
-                    // It stays unacknowledged, and goes back to the queue with the channel.
-                    (Verdict::Refused(_), Err(why)) => {
-                        held.push(acker);
-                        intake.events().holds(held.len(), why);
-                    }
+            let Some(verdicts) = self.decide(session, &channel, intake, arrivals, stop).await else {
+                if stop.is_cancelled() {
+                    self.give_back(&channel, &consumer).await;
+                    return Err(End::Stopped);
                 }
+                return Err(self.spec.lost("the connection is gone").into());
+            };
+            for ((acker, rounds, hash), verdict) in settling.into_iter().zip(verdicts) {
+                match verdict {
+                    Verdict::Scheduled | Verdict::Duplicate => {
+                        self.settle(&acker, true).await?;
+                        continue;
+                    }
+                    Verdict::Refused(_) => known.add(hash),
+                }
+                match &rejects {
+                    Ok(()) if is_to_wait(rounds) => aside.delay(acker),
+                    Ok(()) => self.settle(&acker, false).await?,
+                    Err(_) => aside.hold(acker),
+                }
+                self.show(&mut aside, &rejects, intake);
             }
-            if let (Some(count), None) = (window.changed(), next_window) {
-                ahead = self.end(&channel, &mut consumer).await?;
-                next_window = Some(count);
+            if next_window.is_none() {
+                next_window = window.changed().or_else(|| aside.fills(window.open()).then(|| window.open()));
+                if next_window.is_some() {
+                    ahead = self.end(&channel, &mut consumer).await?;
+                }
             }
         }
     }
 
-    /// Ends a consumer; returns the messages that it had been given, which are settled before another one begins.
-    async fn end(&self, channel: &Channel, consumer: &mut Consumer) -> Result<VecDeque<(Acker, Arrival)>, Failure> {
-        self.in_time(channel.basic_cancel(consumer.tag(), BasicCancelOptions::default())).await?;
-        let mut ahead = VecDeque::new();
+    /// Asks the intake for verdicts; `None` if `stop` came first, or the connection was lost. The broker hands messages out again
+    /// that were not acknowledged on a lost connection, so it is not waited for Redis then: a message without an identity would be
+    /// scheduled twice.
+    async fn decide(
+        &self,
+        session: &AmqpSession,
+        channel: &Channel,
+        intake: &JobIntake,
+        arrivals: Vec<Arrival>,
+        stop: &CancellationToken,
+    ) -> Option<Vec<Verdict>> {
+        let waits = stop.child_token();
+        let mut verdicts = std::pin::pin!(intake.take(arrivals, &waits));
         loop {
-            match tokio::time::timeout(self.time(), consumer.next()).await {
-                Ok(None) => return Ok(ahead),
-                Ok(next) => ahead.push_back(self.delivered(next)?),
-                Err(_) => return Err(self.lost("the consumer did not end")),
+            tokio::select! {
+                biased;
+                verdicts = &mut verdicts => return verdicts,
+                () = tokio::time::sleep(LOOK) => {
+                    if is_gone(session, channel) {
+                        waits.cancel();
+                    }
+                }
             }
         }
+    }
+
+    /// Shows the messages that are aside.
+    fn show(&self, aside: &mut Aside<Acker>, rejects: &Result<(), String>, intake: &JobIntake) {
+        if let Err(why) = rejects
+            && aside.held() > 0
+        {
+            intake.events().holds(aside.held(), why);
+            return;
+        }
+        match aside.comes_back() {
+            Some(false) => {}
+            Some(true) => intake.events().comes_back(&format!(
+                "rejected messages of queue {} come back to it, so one is rejected in a second: let its dead-letter exchange lead to \
+                 another queue",
+                self.spec.queue
+            )),
+            None => intake.events().up(&self.spec.address()),
+        }
+    }
+
+    /// Ends a consumer; returns the messages that it had been given, which are settled before another one begins.
+    async fn end(&self, channel: &Channel, consumer: &mut Consumer) -> Result<VecDeque<Taken>, Failure> {
+        self.spec.in_time(channel.basic_cancel(consumer.tag(), BasicCancelOptions::default())).await?;
+        let mut ahead = VecDeque::new();
+        loop {
+            match tokio::time::timeout(self.spec.time(), consumer.next()).await {
+                Ok(None) => return Ok(ahead),
+                Ok(next) => ahead.push_back(self.delivered(next)?),
+                Err(_) => return Err(self.spec.lost("the consumer did not end")),
+            }
+        }
+    }
+
+    /// Returns everything that is not settled to the queue, and closes the channel. From RabbitMQ 4.3 on, what a consumer returns does not
+    /// count towards the delivery limit of a quorum queue, and what comes back with a channel does.
+    async fn give_back(&self, channel: &Channel, consumer: &Consumer) {
+        let give_back = async {
+            // The consumer ends first: it would get them again.
+            channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await?;
+            // Zero stands for all messages of the channel.
+            channel.basic_nack(0, BasicNackOptions { multiple: true, requeue: true }).await?;
+            channel.close(200, "closed".into()).await
+        };
+        // A broker that does not answer takes them back with the connection.
+        drop(tokio::time::timeout(CLOSE, give_back).await);
     }
 
     /// Begins to consume.
@@ -182,56 +267,23 @@ impl AmqpInput {
             channel.basic_qos(count, BasicQosOptions::default()).await?;
             channel.basic_consume(queue, "".into(), BasicConsumeOptions::default(), FieldTable::default()).await
         };
-        self.in_time(begin).await
+        self.spec.in_time(begin).await
     }
 
-    /// Looks for the queue; returns the number of its messages that wait.
-    async fn look(&self, channel: &Channel) -> Result<u32, Failure> {
-        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let queue =
-            self.in_time(channel.queue_declare(short(&self.spec.queue), passive, FieldTable::default())).await?;
-        Ok(queue.message_count())
-    }
-
-    /// Asks whether the queue may be consumed, without a message of it: a broker looks at the rights before it refuses the
-    /// priority of a consumer that is no number.
-    async fn may_consume(&self, session: &Arc<AmqpSession>) -> Result<(), Failure> {
-        let channel = channels::open(session, self.time()).await?;
-        let mut arguments = FieldTable::default();
-        arguments.insert("x-priority".into(), AMQPValue::LongString("none".into()));
-        let consume = async {
-            channel.basic_qos(1, BasicQosOptions::default()).await?;
-            let (queue, options) = (short(&self.spec.queue), BasicConsumeOptions::default());
-            channel.basic_consume(queue, "".into(), options, arguments).await
-        };
-        match tokio::time::timeout(self.time(), consume).await {
-            Err(_) => Err(self.lost(&format!("no answer within {:?}", self.time()))),
-            Ok(Err(error)) => match error.kind() {
-                lapin::ErrorKind::ProtocolError(refusal) if refusal.get_id() == errors::PRECONDITION_FAILED => Ok(()),
-                _ => Err(self.explain(&error)),
-            },
-            // Another broker may take it: a message that comes goes back with the channel.
-            Ok(Ok(consumer)) => {
-                drop(consumer);
-                drop(tokio::time::timeout(CLOSE, channel.close(200, "asked".into())).await);
-                Ok(())
-            }
-        }
-    }
-
-    async fn in_time<T>(&self, asking: impl Future<Output = lapin::Result<T>>) -> Result<T, Failure> {
-        match tokio::time::timeout(self.time(), asking).await {
-            Ok(answer) => answer.map_err(|error| self.explain(&error)),
-            Err(_) => Err(self.lost(&format!("no answer within {:?}", self.time()))),
-        }
+    /// Asks where rejected messages go.
+    async fn place(&self, session: &AmqpSession) -> Result<String, String> {
+        let declared = Declared::ask(session, &self.spec.queue, self.spec.time()).await;
+        dead_lettering::place(session, &self.spec.queue, &declared, self.spec.time()).await
     }
 
     /// The message that came, and what settles it.
-    fn delivered(&self, next: Option<lapin::Result<lapin::message::Delivery>>) -> Result<(Acker, Arrival), Failure> {
+    fn delivered(&self, next: Option<lapin::Result<lapin::message::Delivery>>) -> Result<Taken, Failure> {
         match next {
-            Some(Ok(delivery)) => Ok((delivery.acker.clone(), arrival(delivery))),
-            Some(Err(error)) => Err(self.explain(&error)),
-            None => Err(self.lost("the broker has cancelled the consumer: the queue was deleted, or its node is gone")),
+            Some(Ok(delivery)) => Ok(Taken::of(delivery, &self.spec.queue)),
+            Some(Err(error)) => Err(self.spec.explain(&error)),
+            None => {
+                Err(self.spec.lost("the broker has cancelled the consumer: the queue was deleted, or its node is gone"))
+            }
         }
     }
 
@@ -243,41 +295,15 @@ impl AmqpInput {
         };
         match settled {
             Ok(true) => Ok(()),
-            Ok(false) => Err(self.lost("the channel was closed before a message was acknowledged")),
-            Err(error) => Err(self.explain(&error)),
+            Ok(false) => Err(self.spec.lost("the channel was closed before a message was acknowledged")),
+            Err(error) => Err(self.spec.explain(&error)),
         }
-    }
-
-    fn time(&self) -> Duration {
-        self.spec.broker.connect_timeout
-    }
-
-    fn address(&self) -> String {
-        format!("queue {} at {}", self.spec.queue, self.spec.broker.address())
-    }
-
-    fn lost(&self, why: &str) -> Failure {
-        Failure::new(Class::Transient, "connection_lost", format!("consume queue {}: {why}", self.spec.queue))
-    }
-
-    fn explain(&self, error: &lapin::Error) -> Failure {
-        let lapin::ErrorKind::ProtocolError(error) = error.kind() else { return self.lost(&error.to_string()) };
-        let code = error.get_id();
-        let (class, advice) = match code {
-            errors::NOT_FOUND => (Class::TargetPermanent, "declare the queue, with its dead-letter exchange"),
-            errors::ACCESS_REFUSED => (Class::TargetPermanent, "give the user the right to read it"),
-            errors::RESOURCE_LOCKED => (Class::TargetPermanent, "it is exclusive to another connection"),
-            _ => (Class::Transient, "the broker refused it"),
-        };
-        let text =
-            format!("consume queue {}: the broker answered {code} {}: {advice}", self.spec.queue, error.get_message());
-        Failure::new(class, errors::name(code), text)
     }
 }
 
-/// A name that was checked with the configuration.
-fn short(text: &str) -> ShortString {
-    ShortString::try_new(text).unwrap_or_default()
+/// Whether a channel has ended, with or without its connection.
+fn is_gone(session: &AmqpSession, channel: &Channel) -> bool {
+    !session.is_up() || !channel.status().connected()
 }
 
 impl Input for AmqpInput {
@@ -306,21 +332,35 @@ impl Input for AmqpInput {
             let _guard = end.clone().drop_guard();
             tokio::spawn(supervisor::run(self.spec.broker.clone(), sender, end));
             let session = supervisor::session(&mut state).await?;
-            let waiting = self.look(&channels::open(&session, self.time()).await?).await?;
-            self.may_consume(&session).await?;
-            let (messages, queue) = (if waiting == 1 { "message" } else { "messages" }, &self.spec.queue);
+            let (queue, time) = (&self.spec.queue, self.spec.time());
+            let waiting = self.spec.look(&channels::open(&session, time).await?).await?;
+            self.spec.may_consume(&session).await?;
+            let messages = if waiting == 1 { "message" } else { "messages" };
             let found = vec![format!("queue {queue} with {waiting} {messages}"), "the right to consume it".to_owned()];
             let mut check = InputCheck { found, drawbacks: Vec::new() };
-            match self.spec.dead_letter_exchange {
+            let declared = Declared::ask(&session, queue, time).await;
+            let is_kept = match self.spec.dead_letter_exchange {
                 DeadLetterExchange::Policy => {
                     check
                         .found
                         .push("a policy for rejected messages, as configured, which was not asked for".to_owned());
+                    true
                 }
-                DeadLetterExchange::Argument => match dead_lettering::ask(&session, queue, self.time()).await {
-                    Ok(place) => check.found.push(format!("{place} for rejected messages")),
-                    Err(why) => check.drawbacks.push(why),
+                DeadLetterExchange::Argument => match dead_lettering::place(&session, queue, &declared, time).await {
+                    Ok(place) => {
+                        check.found.push(format!("{place} for rejected messages"));
+                        true
+                    }
+                    Err(why) => {
+                        check.drawbacks.push(why);
+                        false
+                    }
                 },
+            };
+            if let Ok(declared) = &declared {
+                check.drawbacks.extend(dead_lettering::comes_back(queue, declared));
+                let limit = dead_lettering::limit(declared, is_kept);
+                if is_kept { &mut check.found } else { &mut check.drawbacks }.extend(limit);
             }
             Ok(check)
         }

@@ -1,11 +1,15 @@
 //! The input `amqp`: the messages of one queue.
 //!
 //! `arrival` reads a delivery, `consumer` takes and settles them on a connection of the sink's supervisor, `window` says how many
-//! at a time, `dead_lettering` asks whether the broker keeps what is rejected.
+//! at a time, `aside` keeps refused ones that cannot be rejected now. `questions` asks the broker about the queue, `declared` how it
+//! was declared, `dead_lettering` whether the broker keeps what is rejected.
 
 mod arrival;
+mod aside;
 mod consumer;
 mod dead_lettering;
+mod declared;
+mod questions;
 #[cfg(test)]
 mod tests;
 mod window;

@@ -125,6 +125,13 @@ impl InputEvents {
         }
     }
 
+    /// Refused messages come back to the input. Logged only if that is new.
+    pub fn comes_back(&self, reason: &str) {
+        if self.set(InputState::Holding(reason.to_owned())) {
+            warn!(input = &*self.input, reason, "refused messages come back to the input");
+        }
+    }
+
     /// Counts a message that was scheduled, or had arrived before.
     pub fn counted(&self, result: InputResult) {
         self.metrics.families().input_messages.with_label_values(&[&*self.input, result.as_str()]).inc();
