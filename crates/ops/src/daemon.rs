@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn an_address_for_all_is_reached_here() {
-        for (listen, reached) in [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:2", "127.0.0.1:2"), ("10.0.0.1:3", "10.0.0.1:3")] {
+        for (listen, reached) in [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:2", "127.0.0.1:2"), ("10.0.0.1:3", "10.0.0.1:3")]
+        {
             assert_eq!(reachable(listen.parse().unwrap()), reached.parse().unwrap());
         }
     }

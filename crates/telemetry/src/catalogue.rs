@@ -62,8 +62,13 @@ impl Families {
     /// Creates the counters of a queue that the alerts of `deploy/prometheus/rules.yaml` stand on. Without those of stalls: ten for each
     /// queue, which only a defect counts.
     pub(super) fn begin_queue(&self, queue: &str) {
-        let of_queue =
-            [&self.delivered, &self.possible_duplicates, &self.leases_expired, &self.dead_letters_trimmed, &self.panics];
+        let of_queue = [
+            &self.delivered,
+            &self.possible_duplicates,
+            &self.leases_expired,
+            &self.dead_letters_trimmed,
+            &self.panics,
+        ];
         for family in of_queue {
             family.with_label_values(&[queue]).inc_by(0);
         }

@@ -78,6 +78,10 @@ mod tests {
         let neither = with_fallback("[::]:1".parse().unwrap(), |address| {
             Err::<(), _>(Error::from_raw_os_error(if address.is_ipv6() { unsupported } else { 98 }))
         });
-        assert_eq!(neither.unwrap_err().raw_os_error(), Some(unsupported), "the reason of the address that was asked for");
+        assert_eq!(
+            neither.unwrap_err().raw_os_error(),
+            Some(unsupported),
+            "the reason of the address that was asked for"
+        );
     }
 }

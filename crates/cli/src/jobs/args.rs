@@ -34,7 +34,6 @@ fn wait(text: &str) -> Result<Duration, String> {
     at_most(text, LONGEST_WAIT)
 }
 
-
 /// A job that its consumer holds.
 #[derive(Debug, Args)]
 pub struct HeldJob {

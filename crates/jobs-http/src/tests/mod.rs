@@ -18,9 +18,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{HttpApi, ServiceEnd};
 use super::listener::ApiListener;
 use super::server::serve;
+use super::{HttpApi, ServiceEnd};
 pub(super) use crate::testing::{Answer, Client};
 use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
 use delaybridge_link::test_server::{PATIENCE, TestServer};
