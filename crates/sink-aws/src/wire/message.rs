@@ -92,9 +92,14 @@ fn attributes<'a>(all: Vec<(Cow<'a, str>, Cow<'a, str>)>) -> Vec<(Cow<'a, str>, 
     if !more.is_empty() {
         let more: Map<String, Value> =
             more.into_iter().map(|(name, value)| (name.into_owned(), value.into_owned().into())).collect();
-        own.push((MORE.into(), Value::from(more).to_string().into()));
+        own.push((MORE.into(), json(more).into()));
     }
     own
+}
+
+/// The text of an object. JSON has the two characters that a message may not have and that `serde_json` does not escape.
+fn json(object: Map<String, Value>) -> String {
+    Value::from(object).to_string().replace('\u{FFFE}', "\\ufffe").replace('\u{FFFF}', "\\uffff")
 }
 
 /// Whether an attribute may have the name.
@@ -192,6 +197,7 @@ mod tests {
         message.headers = bad.iter().map(|name| ((*name).into(), "v".to_owned())).collect();
         message.headers.push(("empty".into(), String::new()));
         message.headers.push(("control".into(), "\u{1}".to_owned()));
+        message.headers.push(("\u{FFFE}".into(), "a\u{FFFF}".to_owned()));
         let destination = to("q");
         let wire = WireMessage::of(&message, &destination);
         let standard = ["delaybridge-id", "delaybridge-queue", "delaybridge-due-ms", "delaybridge-attempt"];
@@ -201,7 +207,8 @@ mod tests {
             (more["ü"].as_str(), more["control"].as_str(), more["empty"].as_str()),
             (Some("v"), Some("\u{1}"), Some(""))
         );
-        assert_eq!(more.as_object().unwrap().len(), 9);
+        assert_eq!((more["\u{FFFE}"].as_str(), more.as_object().unwrap().len()), (Some("a\u{FFFF}"), 10));
+        assert!(wire.attributes.iter().all(|(name, value)| name.chars().chain(value.chars()).all(is_taken)));
     }
 
     #[test]
