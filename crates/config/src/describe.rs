@@ -230,6 +230,11 @@ fn route(route: &RouteSpec) -> Value {
         let headers = headers.iter().map(|(name, template)| (name.to_string(), json!(template)));
         fields.insert("headers".to_owned(), headers.collect::<Map<_, _>>().into());
     }
+    if let Some(HeaderFilter { keep, drop }) = route.header_filter() {
+        let shown = [("keep", keep.as_ref()), ("drop", (!drop.is_empty()).then_some(drop))];
+        let shown = shown.into_iter().filter_map(|(key, names)| Some((key.to_owned(), json!(names?))));
+        fields.insert("headers_from_message".to_owned(), shown.collect::<Map<_, _>>().into());
+    }
     fields.insert("envelope".to_owned(), json!(envelope.as_str()));
     if let Envelope::CloudEvents(event) = envelope {
         fields.insert("cloudevents".to_owned(), json!(event));

@@ -69,9 +69,14 @@ tables! {
         WHEN = key("when", Kind::Text, "The elements that the destination is meant for: a [condition](conditions.md) on their fields, as in `payload.amount > 100`. Default: all.");
         DUPLICATES = key("duplicates", word::<Duplicates>(), "Handling of an element that the destination may have already, because an attempt had no answer or its daemon died. `allow`: it is sent again. `look`: it is sent again only if the destination does not have it, as far as that [can be seen](guarantees.md#a-look-before-sending-again). Kafka: the topic is read from the first attempt on. Redis: each push leaves a key for five minutes. NATS, FIFO queues and topics of AWS: the server always does so. Refused for all others.").default("allow");
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
+        HEADERS_FROM_MESSAGE = key("headers_from_message", Kind::Section(&headers_from_message::TABLE), "The headers that a message of an [input](delayed-messages.md) brings along. Default: all that steer nothing and that the destination [can carry](headers.md). A header of the same name under `headers` replaces them.");
         ENVELOPE = key("envelope", word::<Envelopes>(), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: an event of CloudEvents 1.0.").default("raw");
         CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "Settings of the event, with `envelope: cloudevents`.");
     } + sink_kinds::DESTINATION_KEYS
+    mod headers_from_message at "queues.NAME.to[].headers_from_message", "The headers that the message of an input brings along, by their names: `*` stands for any text, and capital letters do not matter. Headers that steer the destination never pass." {
+        KEEP = key("keep", Kind::Texts, "The headers that pass. Default: all.");
+        DROP = key("drop", Kind::Texts, "The headers that do not pass, also of those under `keep`. Default: none.");
+    }
     mod cloud_events at "queues.NAME.to[].cloudevents", "An event of CloudEvents 1.0. Its `id` is the element's, its `time` the due time." {
         MODE = key("mode", word::<EventModes>(), "`binary`: the attributes are headers `ce_*` and `content-type`, the body is the data; not for a list. `structured`: the body is one JSON object with the attributes and the data.").default("binary");
         DATA = key("data", word::<EventBodies>(), "`raw`: the payload's bytes, only with `mode: binary`. `decoded`: the decoded value, as JSON or plain text. Default: `raw`, but `decoded` with `mode: structured` and with `java_types: strip`.");
@@ -351,6 +356,6 @@ pub(super) fn all() -> Vec<&'static Table> {
     all.extend(source_kinds::tables());
     all.push(&to::TABLE);
     all.extend(kinds(&to::TABLE));
-    all.extend([&cloud_events::TABLE, &dead_letter::TABLE, &dead_stream::TABLE, &audit::TABLE]);
+    all.extend([&headers_from_message::TABLE, &cloud_events::TABLE, &dead_letter::TABLE, &dead_stream::TABLE, &audit::TABLE]);
     all
 }

@@ -87,7 +87,7 @@ impl fmt::Display for NamePattern {
 }
 
 /// Whether a name fits one pattern: its parts between the stars are found in their order.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use redisson_codecs::Payload;
 
+use super::passing::{HeaderFilter, LeftOut, Passage};
 use delaybridge_core::condition::Condition;
-use delaybridge_core::route::{ElementInfo, MessageSpec, RouteMessage};
+use delaybridge_core::route::{ElementInfo, Envelope, MessageSpec, RouteMessage};
 use delaybridge_core::template::{FillError, Filler, NoFields};
 use delaybridge_settings::words::words;
 use delaybridge_sink::{Destination, Target};
@@ -40,13 +42,19 @@ pub struct RouteRules {
     pub when: Option<Condition>,
     /// Handling of what the destination may have already.
     pub duplicates: Duplicates,
+    /// The headers of messages that the route wants; `None`: all.
+    pub headers: Option<HeaderFilter>,
 }
 
 impl RouteRules {
     /// The rules, if they are not those of most destinations.
-    pub fn of(when: Option<Condition>, duplicates: Duplicates) -> Option<Arc<RouteRules>> {
-        let are_usual = when.is_none() && duplicates == Duplicates::Allow;
-        (!are_usual).then(|| Arc::new(RouteRules { when, duplicates }))
+    pub fn of(
+        when: Option<Condition>,
+        duplicates: Duplicates,
+        headers: Option<HeaderFilter>,
+    ) -> Option<Arc<RouteRules>> {
+        let are_usual = when.is_none() && duplicates == Duplicates::Allow && headers.is_none();
+        (!are_usual).then(|| Arc::new(RouteRules { when, duplicates, headers }))
     }
 }
 
@@ -57,6 +65,10 @@ pub struct Routed {
     pub destination: Destination,
     /// Body and headers.
     pub message: RouteMessage,
+    /// The headers of a message of an input that are no text, if not all of them pass.
+    pub others: Option<Vec<(String, Bytes)>>,
+    /// The headers of such a message that do not pass.
+    pub left_out: LeftOut,
 }
 
 /// The places of the routes that an element takes: of those to one sink, the first that is meant for it.
@@ -77,12 +89,27 @@ impl RouteSpec {
     /// When a template has nothing to put in, or when what comes out is empty or cannot be a destination.
     pub fn fill(&self, element: &ElementInfo<'_>, payload: &Payload) -> Result<Routed, FillError> {
         let destination = self.destination(element, payload)?;
-        Ok(Routed { destination, message: self.message.message(element, payload)? })
+        let mut message = self.message.message(element, payload)?;
+        let is_event = matches!(self.message.envelope, Envelope::CloudEvents(_));
+        let passage = Passage {
+            rules: self.target.header_rules(),
+            is_of_sink: &|name| self.target.has_header(name),
+            filter: self.header_filter(),
+            is_event,
+        };
+        let added = element.carried.map(|carried| passage.add(carried, &mut message));
+        let (others, left_out) = added.unwrap_or_default();
+        Ok(Routed { destination, message, others, left_out })
     }
 
     /// The elements that the destination is meant for; `None`: all.
     pub fn when(&self) -> Option<&Condition> {
         self.rules.as_ref()?.when.as_ref()
+    }
+
+    /// The headers of messages that the route wants; `None`: all.
+    pub fn header_filter(&self) -> Option<&HeaderFilter> {
+        self.rules.as_ref()?.headers.as_ref()
     }
 
     /// Whether the destination is asked for what it may have already.

@@ -14,9 +14,10 @@ use delaybridge_settings::keys::{Group, Key, Kind, key, tables};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
+use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddress, Target};
 
 const EXCHANGE: Key = key("exchange", Kind::TemplateOrEmpty, "Exchange. Empty: the default exchange.");
 const ROUTING_KEY: Key = key("routing_key", Kind::TemplateOrEmpty, "Routing key. Default: empty.");
@@ -213,6 +214,10 @@ impl Target for AmqpTarget {
         Some(Fixed { destination, name })
     }
 
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::AMQP
+    }
+
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
         let report = &headers.section.cx.report;
         if headers.envelope.is_some()
@@ -224,6 +229,11 @@ impl Target for AmqpTarget {
         }
         for (_, spot) in headers.names.iter().filter(|(name, _)| unfit_text(name).is_some()) {
             report.problem(spot, "the header's name is longer than 255 bytes", "AMQP cannot carry more");
+        }
+        for (name, spot) in headers.names.iter().filter(|(name, _)| ["CC", "BCC"].contains(name)) {
+            let message =
+                format!("RabbitMQ expects a list of routing keys in `{name}`, and closes the channel for a text");
+            report.problem(spot, message, "remove it; bind further queues to the exchange");
         }
         headers.refuse("every message", headers::is_standard);
     }

@@ -14,9 +14,10 @@ use delaybridge_settings::keys::{Group, Key, Kind, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
+use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddress, Target};
 
 const ADDRESS: Key =
     key("address", Kind::Template, "Address in the broker: a queue, a topic, or what it makes of the name.");
@@ -108,6 +109,10 @@ impl Target for Amqp1Target {
     fn fixed(&self) -> Option<Fixed> {
         let destination = self.constant.clone()?;
         Some(Fixed { name: destination.to_string(), destination })
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::AMQP1
     }
 
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {

@@ -15,9 +15,10 @@ use delaybridge_http_client::split;
 use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
+use delaybridge_sink::header_rules;
 use delaybridge_sink::headers::{IdText, is_standard};
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, Recognition, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, HeaderRules, Recognition, RouteHeaders, SinkAddress, Target};
 
 const QUEUE_URL: Key = key("queue_url", Kind::Text, "URL of the queue.");
 const TOPIC_ARN: Key = key("topic_arn", Kind::Text, "ARN of the topic.");
@@ -177,6 +178,10 @@ impl Target for AwsTarget {
         let place = self.place.clone();
         let destination = AwsDestination { service: self.service, place, group: None, deduplication: None };
         Some(Fixed { name: destination.to_string(), destination: destination.into() })
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::AWS
     }
 
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {

@@ -113,8 +113,10 @@ impl fmt::Debug for HttpSpec {
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let (origin, path) = url(section);
-    SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec(section, origin), move |at| {
-        target::read(at, path.as_ref())
+    let spec = spec(section, origin);
+    let headers: Arc<[HeaderName]> = spec.headers.iter().map(|(name, _)| name.clone()).collect();
+    SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec, move |at| {
+        target::read(at, path.as_ref(), &headers)
     })
 }
 

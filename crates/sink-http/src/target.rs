@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hyper::header::HeaderName;
 use serde_json::{Map, Value, json};
 
 use super::path::{self, Path, PathError};
@@ -13,8 +14,9 @@ use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Section, meant, warn_of_constants};
+use delaybridge_sink::header_rules;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddress, Target};
 
 const PATH: Key = key(
     path::KEY,
@@ -69,16 +71,18 @@ impl fmt::Debug for HttpDestination {
 pub struct HttpTarget {
     /// Template of path and query.
     path: Path,
+    /// The names of the sink's own headers.
+    headers: Arc<[HeaderName]>,
     /// The destination of every element, if the path has no holes to fill.
     constant: Option<Destination>,
 }
 
 impl HttpTarget {
     /// The requests to this path.
-    fn new(path: Path) -> HttpTarget {
+    fn new(path: Path, headers: Arc<[HeaderName]>) -> HttpTarget {
         let secret = path.is_secret();
         let constant = path.constant().map(|path| HttpDestination { path, secret }.into());
-        HttpTarget { path, constant }
+        HttpTarget { path, headers, constant }
     }
 }
 
@@ -119,6 +123,16 @@ impl Target for HttpTarget {
         Some(Fixed { name: destination.to_string(), destination })
     }
 
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::HTTP
+    }
+
+    fn has_header(&self, name: &str) -> bool {
+        // Programs behind CGI see one name, whichever of both is in it.
+        let spelled = |name: &str| name.to_ascii_lowercase().replace('_', "-");
+        self.headers.iter().any(|own| spelled(own.as_str()) == spelled(name))
+    }
+
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
         headers.refuse("every request", names::is_ours);
         headers.refuse("the connection", names::is_framing);
@@ -149,8 +163,12 @@ pub(super) fn compile(section: &Section<'_>, text: &str, secret: bool, spot: Spo
     }
 }
 
-/// The target of a route: its own path, or else that of the sink's URL.
-pub(super) fn read(at: &RouteSite<'_, '_>, sinks: Option<&PathKey>) -> Option<(Arc<dyn Target>, Spot)> {
+/// The target of a route: its own path, or else that of the sink's URL. `headers`: the names of the sink's own headers.
+pub(super) fn read(
+    at: &RouteSite<'_, '_>,
+    sinks: Option<&PathKey>,
+    headers: &Arc<[HeaderName]>,
+) -> Option<(Arc<dyn Target>, Spot)> {
     let own = match at.section.text(&PATH) {
         Some(text) => Some(compile(at.section, &text.value, !text.is_plain(), text.spot)?),
         None if at.section.has(&PATH) => return None,
@@ -159,5 +177,5 @@ pub(super) fn read(at: &RouteSite<'_, '_>, sinks: Option<&PathKey>) -> Option<(A
     let (path, spot) = own.as_ref().or(sinks)?;
     (at.fits)(path.template(), spot);
     let spot = if own.is_some() { spot } else { at.sink_spot };
-    Some((Arc::new(HttpTarget::new(path.clone())), spot.clone()))
+    Some((Arc::new(HttpTarget::new(path.clone(), headers.clone())), spot.clone()))
 }

@@ -14,9 +14,10 @@ use delaybridge_settings::keys::{Group, Key, Kind, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
+use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, Recognition, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, HeaderRules, Recognition, RouteHeaders, SinkAddress, Target};
 
 const TOPIC: Key = key("topic", Kind::Template, "Topic.");
 const KEY: Key =
@@ -131,6 +132,10 @@ impl Target for KafkaTarget {
     fn fixed(&self) -> Option<Fixed> {
         let destination = KafkaDestination { topic: self.topic.usual_text()?, key: None };
         Some(Fixed { name: destination.to_string(), destination: destination.into() })
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::KAFKA
     }
 
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {

@@ -14,9 +14,10 @@ use delaybridge_settings::keys::{Group, Key, Kind, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
+use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, Recognition, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, HeaderRules, Recognition, RouteHeaders, SinkAddress, Target};
 
 const SUBJECT: Key = key("subject", Kind::Template, "Subject, which a stream must take.");
 
@@ -110,24 +111,18 @@ impl Target for NatsTarget {
         Some(Fixed { name: destination.to_string(), destination })
     }
 
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::NATS
+    }
+
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
         headers.refuse("every message", headers::is_standard);
-        headers.refuse("the server", is_of_server);
-        for (_, spot) in headers.names.iter().filter(|(name, _)| unfit_name(name)) {
+        headers.refuse("the server", |name| header_rules::NATS.steers(name));
+        for (_, spot) in headers.names.iter().filter(|(name, _)| !header_rules::NATS.has_name(name)) {
             let message = "NATS has no header of this name";
             headers.section.cx.report.problem(spot, message, "write letters, digits and `-`");
         }
     }
-}
-
-/// Whether the server reads the header: `Nats-Msg-Id` is ours, and others would make it refuse or remove messages.
-fn is_of_server(name: &str) -> bool {
-    name.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("nats-"))
-}
-
-/// Whether a header cannot have this name.
-fn unfit_name(name: &str) -> bool {
-    name.is_empty() || name.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b':')
 }
 
 /// The key as it was written; absent is what was not.
@@ -238,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_the_server_reads_are_not_the_user_s() {
-        assert!(is_of_server("Nats-Msg-Id") && is_of_server("nats-rollup"));
-        assert!(!is_of_server("natsu") && !is_of_server("x-nats-id"));
-        assert!(unfit_name("a b") && unfit_name("a:") && unfit_name("") && unfit_name("ä") && !unfit_name("x-a_b"));
+    fn names_that_nats_does_not_have_are_known() {
+        for (name, fits) in [("a b", false), ("a:", false), ("", false), ("ä", false), ("x-a_b", true)] {
+            assert_eq!(header_rules::NATS.has_name(name), fits, "{name:?}");
+        }
     }
 }

@@ -16,8 +16,11 @@ use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
 use delaybridge_settings::words::word;
+use delaybridge_sink::header_rules;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, Recognition, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{
+    Destination, Fixed, HeaderRules, Recognition, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target,
+};
 
 const LIST: Key = key("list", Kind::Template, "Key of the list. The payload is pushed to it.");
 const STREAM: Key = key(
@@ -39,9 +42,6 @@ const EXACTLY_ONCE: Key = key(
 pub(super) const KEYS: &[Key] = &[LIST, STREAM, PUSH, MAX_LEN, EXACTLY_ONCE];
 /// The keys that dead letters may use; a stream is named on the sink.
 pub(super) const DEAD_LETTER_KEYS: &[Key] = &[LIST];
-
-/// Fields of a stream entry that headers must not hide.
-const STREAM_FIELDS: [&str; 5] = ["payload", "id", "queue", "due_ms", "attempt"];
 
 /// A list or a stream in Redis, with its key filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,10 +199,19 @@ impl Target for KeyTarget {
         Some(Fixed { name: destination.to_string(), destination })
     }
 
+    fn header_rules(&self) -> &'static HeaderRules {
+        match self.value {
+            KeyValue::List { .. } => &header_rules::REDIS_LIST,
+            KeyValue::Stream { .. } => &header_rules::REDIS_STREAM,
+        }
+    }
+
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
         let report = &headers.section.cx.report;
         match self.value {
-            KeyValue::Stream { .. } => headers.refuse("every stream entry", |name| STREAM_FIELDS.contains(&name)),
+            KeyValue::Stream { .. } => {
+                headers.refuse("every stream entry", |name| header_rules::REDIS_STREAM.control.contains(&name))
+            }
             KeyValue::List { .. } => {
                 let written = (!headers.names.is_empty()).then_some(&headers.spot);
                 let envelope = headers.envelope.iter().filter(|_| headers.needs_headers);

@@ -10,8 +10,8 @@ use delaybridge_link::RedisEndpoint;
 use delaybridge_link::Side;
 use delaybridge_link::test_server::{TestServer, eventually, soon};
 use delaybridge_link::{Link, LinkOptions, LinkState};
-use delaybridge_sink::{AttemptId, DeliveryMark, Destination, Suspicion};
-use delaybridge_testing::sink::{Rig, outbound};
+use delaybridge_sink::{AttemptId, DeliveryMark, Destination, HeaderRules, Suspicion, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
 use delaybridge_testing::{sink_contract_tests, sink_run_contract_tests};
 
 fn list(key: &'static str) -> Destination {
@@ -79,6 +79,25 @@ impl Rig for RedisRig {
             }
         }
         bodies
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        match self.destination.of_kind(NAME).unwrap() {
+            RedisDestination::List { .. } => &header_rules::REDIS_LIST,
+            RedisDestination::Stream { .. } => &header_rules::REDIS_STREAM,
+        }
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let bodies = self.received().await;
+        let RedisDestination::Stream { key, .. } = self.destination.of_kind(NAME).unwrap() else {
+            return bodies.into_iter().map(|body| (body, Vec::new())).collect();
+        };
+        let mut admin = self.server.admin().await;
+        let entries: Vec<(String, Vec<String>)> =
+            redis::cmd("XRANGE").arg(key).arg("-").arg("+").query_async(&mut admin).await.unwrap();
+        let fields = |fields: Vec<String>| fields.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+        bodies.into_iter().zip(entries.into_iter().map(|(_, entry)| fields(entry))).collect()
     }
 
     async fn outage(&mut self) {

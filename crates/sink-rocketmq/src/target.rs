@@ -8,16 +8,16 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::NAME;
-use super::wire::{is_of_broker, unfit_value};
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_settings::keys::{Group, Key, Kind, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
+use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddress, Target};
 
 const TOPIC: Key = key("topic", Kind::Template, "Topic, which must exist.");
 const TAGS: Key = key("tags", Kind::Template, "Tag of the message, by which consumers filter.");
@@ -167,10 +167,14 @@ impl Target for RocketMqTarget {
         Some(Fixed { name: destination.to_string(), destination: destination.into() })
     }
 
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::ROCKETMQ
+    }
+
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
         headers.refuse("every message", headers::is_standard);
-        headers.refuse("RocketMQ", is_of_broker);
-        for (_, spot) in headers.names.iter().filter(|(name, _)| name.is_empty() || unfit_value(name)) {
+        headers.refuse("RocketMQ", |name| header_rules::ROCKETMQ.steers(name));
+        for (_, spot) in headers.names.iter().filter(|(name, _)| !header_rules::ROCKETMQ.has_name(name)) {
             let message = "RocketMQ has no property of this name";
             headers.section.cx.report.problem(spot, message, "write letters, digits and `-`");
         }

@@ -13,8 +13,9 @@ use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::tables;
 use delaybridge_settings::reader::Section;
+use delaybridge_sink::header_rules;
 use delaybridge_sink::kind::{self, SinkSettings};
-use delaybridge_sink::{Connector, Destination, Fixed, Sink, SinkAddress, Target};
+use delaybridge_sink::{Connector, Destination, Fixed, HeaderRules, Sink, SinkAddress, Target};
 
 tables! {
     mod sink_stdout at "sinks.NAME.stdout", "For tests and pipes." {
@@ -99,5 +100,9 @@ impl Target for StdoutSpec {
 
     fn fixed(&self) -> Option<Fixed> {
         None
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::STDOUT
     }
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use base64::Engine;
 
 use super::*;
-use delaybridge_testing::sink::{Rig, anywhere, outbound};
+use delaybridge_sink::{HeaderRules, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig, anywhere, outbound};
 use delaybridge_testing::sink_contract_tests;
 
 #[derive(Default)]
@@ -100,6 +101,21 @@ impl Rig for StdoutRig {
             }
         };
         self.stream.text().lines().map(body).collect()
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::STDOUT
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let bodies = self.received().await;
+        let headers = |line: &str| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let headers = line["headers"].as_object().into_iter().flatten();
+            headers.map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned())).collect()
+        };
+        let text = self.stream.text();
+        bodies.into_iter().zip(text.lines().map(headers)).collect()
     }
 
     async fn outage(&mut self) {

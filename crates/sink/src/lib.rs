@@ -14,6 +14,7 @@ pub mod codes;
 mod destination;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
+pub mod header_rules;
 pub mod headers;
 pub mod kind;
 pub mod output;
@@ -36,6 +37,7 @@ use futures_util::stream::FuturesUnordered;
 pub use self::answers::{Answered, Answers};
 pub use self::backlog::{Backlog, BacklogMessage};
 pub use self::destination::{Destination, SinkAddress};
+pub use self::header_rules::{HeaderFate, HeaderRules};
 pub use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
 pub use self::redis_write::{MARKS, RedisCommand, RedisWrite, SinkRedis};
 pub use self::repeats::{AttemptId, CopyMark, DeliveryMark, Lookup, Recognition, Suspicion};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::redis_write::{RedisWrite, SinkRedis};
-use super::{Backlog, Destination, Recognition, Sink};
+use super::{Backlog, Destination, HeaderRules, Recognition, Sink};
 use delaybridge_core::message::{About, Failure};
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_link::Redis;
@@ -150,6 +150,14 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
 
     /// The destination for [`Sink::check`], if it is the same for every element, or for every one without an address of its own.
     fn fixed(&self) -> Option<Fixed>;
+
+    /// The row of the destination in the table of headers.
+    fn header_rules(&self) -> &'static HeaderRules;
+
+    /// Whether the sink's own settings have a header of this name, which one of a message does not replace.
+    fn has_header(&self, _name: &str) -> bool {
+        false
+    }
 
     /// Reports headers that the sink's messages cannot carry, or have already.
     fn check_headers(&self, _headers: &RouteHeaders<'_, '_>) {}

@@ -183,8 +183,8 @@ impl Traces {
         }
     }
 
-    /// Records that the element goes to this sink. A `traceparent` in the headers is the producer's, whose sampling
-    /// decision counts. If the element is sampled, the header then names the span of this delivery, provided that the
+    /// Records that the element goes to this sink. A `traceparent` in the headers, or else that `of_message`, is the producer's, whose
+    /// sampling decision counts. If the element is sampled, the header then names the span of this delivery, provided that the
     /// sink `carries` headers.
     pub fn routed(
         &self,
@@ -192,12 +192,13 @@ impl Traces {
         subject: &Subject<'_>,
         (route, sink): (usize, &Arc<str>),
         headers: &mut Vec<(Arc<str>, String)>,
+        of_message: Option<&str>,
         carries: bool,
     ) {
         // An empty result of a template is no header.
         headers.retain(|(name, value)| !(value.is_empty() && name.eq_ignore_ascii_case(HEADER)));
         let found = headers.iter().position(|(name, _)| name.eq_ignore_ascii_case(HEADER));
-        let parent = found.and_then(|at| Parent::parse(&headers[at].1));
+        let parent = found.map(|at| headers[at].1.as_str()).or(of_message).and_then(Parent::parse);
         let (now, mut elements) = (Instant::now(), self.elements.lock());
         match parent {
             Some(Parent { sampled: false, .. }) => {

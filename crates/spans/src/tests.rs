@@ -27,11 +27,21 @@ impl World {
 
     /// Sends an element with this `traceparent` from its route; returns the header that the sink gets.
     fn passes(&self, given: Option<&str>, carries: bool) -> (Option<String>, Vec<Finished>) {
+        self.passes_beside(given, None, carries)
+    }
+
+    /// The same, for a message with such a header that does not pass to the sink.
+    fn passes_beside(
+        &self,
+        given: Option<&str>,
+        of_message: Option<&str>,
+        carries: bool,
+    ) -> (Option<String>, Vec<Finished>) {
         let traces = self.tracer.claim(Instant::now());
         let mut headers: Vec<(Arc<str>, String)> = vec![("tenant".into(), "acme".into())];
         headers.extend(given.map(|given| ("Traceparent".into(), given.to_owned())));
         traces.begun(3, &self.subject());
-        traces.routed(3, &self.subject(), (0, &"out".into()), &mut headers, carries);
+        traces.routed(3, &self.subject(), (0, &"out".into()), &mut headers, of_message, carries);
         traces.answered(3, 0, None);
         traces.judged(3, "confirm");
         traces.ended([3], 1_005);
@@ -59,6 +69,21 @@ fn a_producer_s_trace_goes_on_and_its_decision_counts() {
         let (header, finished) = world.passes(Some(&unsampled), true);
         assert_eq!((header.as_deref(), finished.len()), (Some(&*unsampled), 0));
     }
+}
+
+#[test]
+fn a_message_continues_its_trace_where_its_header_does_not_pass() {
+    let world = World::new(0.0);
+    let trace = |finished: &[Finished]| finished[0].trace.trace;
+    let (header, finished) = world.passes_beside(None, Some(PARENT), false);
+    assert_eq!((header, trace(&finished)), (None, Parent::parse(PARENT).unwrap().trace));
+    let (header, _) = world.passes_beside(None, Some(PARENT), true);
+    let passed = header.and_then(|header| Parent::parse(&header)).expect("a header");
+    assert_eq!(passed.trace, trace(&finished));
+    // The route says something else.
+    let other = PARENT.replace("4bf9", "4bf8");
+    let (_, finished) = world.passes_beside(Some(&other), Some(PARENT), true);
+    assert_eq!(trace(&finished), Parent::parse(&other).unwrap().trace);
 }
 
 #[test]
@@ -157,8 +182,8 @@ fn a_request_has_the_spans_of_an_element() {
     let world = World::new(1.0);
     let traces = world.tracer.claim(Instant::now());
     traces.begun(0, &world.subject());
-    traces.routed(0, &world.subject(), (0, &"a".into()), &mut Vec::new(), true);
-    traces.routed(0, &world.subject(), (1, &"b".into()), &mut Vec::new(), true);
+    traces.routed(0, &world.subject(), (0, &"a".into()), &mut Vec::new(), None, true);
+    traces.routed(0, &world.subject(), (1, &"b".into()), &mut Vec::new(), None, true);
     traces.answered(0, 0, None);
     traces.answered(0, 1, Some(&Failure::new(Class::Ambiguous, "timeout", "a text that is not sent")));
     traces.judged(0, "retry");

@@ -144,6 +144,9 @@ catalogue! {
         "Elements released to Redis, without a counted attempt.";
     skipped: IntCounterVec, "delaybridge_skipped_messages_total", "elements", ["queue"], &[],
         "Elements that no destination is meant for, because no `when` holds. By `on_skipped` they are dead letters or removed.";
+    headers_left_out: IntCounterVec, "delaybridge_headers_left_out_total", "headers", ["queue", "sink", "reason"], &[],
+        "Headers of messages of inputs that their destination did not get, at each attempt: control would steer the destination, or \
+         has a name of the sink's own; unfit is what the destination cannot carry; rule is what headers_from_message of the route does not let pass.";
     audited: IntCounterVec, "delaybridge_audit_records_total", "records", ["queue", "fate"], &[],
         "Records that the sink of `audit` has confirmed, by the fate of the element.";
     without_body: IntCounterVec, "delaybridge_jobs_without_body_total", "jobs", ["queue"], &[],
@@ -329,7 +332,7 @@ mod tests {
         let pinned = "queue_messages queue_oldest_due_age_seconds queue_oldest_due_age_by_state_seconds queue_next_due_timestamp_seconds \
              queue_due_within queue_last_due_timestamp_seconds queue_absurd_due queue_forecast_lateness_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
-             recovered_messages_total returned_messages_total missing_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total skipped_messages_total audit_records_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
+             recovered_messages_total returned_messages_total missing_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total skipped_messages_total headers_left_out_total audit_records_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
              possible_duplicates_total duplicates_avoided_total lookups_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
              unknown_acks_total late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \

@@ -268,14 +268,27 @@ pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
         ("`class`", std::iter::once(OK).chain(Class::ALL.iter().map(|class| class.as_str())).collect()),
         ("`reason` of a release", ReleaseReason::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a dead letter", DeadReason::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`reason` of a header", LeftOutReason::ALL.iter().map(|word| word.as_str()).collect()),
         ("`fate`", Fate::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a wake-up", Wakeup::ALL.iter().map(|word| word.as_str()).collect()),
         ("`waits_for`", Stage::ALL.iter().map(|word| word.as_str()).collect()),
         ("`place`", JobPlace::ALL.iter().map(|word| word.as_str()).collect()),
         ("`result`", InputResult::ALL.iter().map(|word| word.as_str()).collect()),
-        ("`how`", JobEnd::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a reset", InputReset::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`how`", JobEnd::ALL.iter().map(|word| word.as_str()).collect()),
     ]
+}
+
+words! {
+    /// The reason why a header of a message did not pass to its destination.
+    LeftOutReason {
+        /// The header steers the destination, or its name is not the message's to set.
+        Control = "control",
+        /// The destination cannot carry the header.
+        Unfit = "unfit",
+        /// The route does not want the header.
+        Rule = "rule",
+    }
 }
 
 words! {

@@ -33,7 +33,7 @@ pub use self::tally::LastLook;
 pub(super) use self::tally::{Counts, Tally};
 use super::catalogue::{CATALOGUE, Families, forget};
 use super::family::Family;
-use super::labels::{ClaimLabel, Fate, OK, ReleaseReason, Stage, Wakeup};
+use super::labels::{ClaimLabel, Fate, LeftOutReason, OK, ReleaseReason, Stage, Wakeup};
 use delaybridge_core::message::Outcome;
 use delaybridge_core::metric::{Definition, SourceTerms};
 
@@ -364,6 +364,13 @@ impl QueueMetrics {
     /// No destination is meant for an element.
     pub fn skipped(&self) {
         self.families().skipped.with_label_values(&[self.label()]).inc();
+    }
+
+    /// `n` headers of a message did not pass to its destination.
+    pub fn headers_left_out(&self, sink: &str, reason: LeftOutReason, n: u64) {
+        if n > 0 {
+            self.families().headers_left_out.with_label_values(&[self.label(), sink, reason.as_str()]).inc_by(n);
+        }
     }
 
     /// The trail has confirmed the record of an element with this fate.

@@ -32,7 +32,7 @@ import org.apache.qpid.proton.amqp.messaging.Data;
  * <p>Arguments: the file, the port. "READY" is printed when both are there.
  *
  * <p>GET /messages?QUEUE: a line for each message, in order: durable, message-id, content-type, to, application properties as
- * NAME=VALUE joined by newlines, the time of arrival in ms, body; each in base64, with spaces between them. POST /take?QUEUE: the
+ * NAME:VALUE, both in base64, joined by newlines, the time of arrival in ms, body; each in base64, with spaces between them. POST /take?QUEUE: the
  * same, and those are removed. The last line of both is a dot: a list without it was cut. POST /create?QUEUE, /delete?QUEUE, /purge?QUEUE. POST /fill?ADDRESS lets an address refuse messages
  * because it is full, /empty undoes it; /deny lets nobody send to it, /allow undoes that.
  */
@@ -127,7 +127,8 @@ public final class Broker {
         var properties = message.getProperties();
         var application = new StringBuilder();
         for (Map.Entry<?, ?> entry : message.getApplicationProperties().getValue().entrySet()) {
-          application.append(entry.getKey()).append('=').append(entry.getValue()).append('\n');
+          String name = coded(String.valueOf(entry.getKey()));
+          application.append(name).append(':').append(coded(String.valueOf(entry.getValue()))).append('\n');
         }
         byte[] body = ((Data) message.getBody()).getValue().getArray();
         lines.append(coded(String.valueOf(message.isDurable()))).append(' ');

@@ -5,6 +5,8 @@ mod amqp_odd;
 mod amqp_returns;
 mod check;
 mod durable;
+#[cfg(all(feature = "http", feature = "nats"))]
+mod headers;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod large;

@@ -104,6 +104,7 @@ pub fn rows() -> Vec<Row> {
                 rate("Delivered", "delivered_messages_total", &["queue"]),
                 rate("Released, not counted", "released_messages_total", &["queue", "reason"]),
                 rate("Skipped", "skipped_messages_total", &["queue"]),
+                rate("Headers left out", "headers_left_out_total", &["sink", "reason"]),
                 rate("Audit records", "audit_records_total", &["queue", "fate"]),
                 rate("Jobs without a body", "jobs_without_body_total", &["queue"]),
                 rate("Jobs put back", "jobs_put_back_total", &["queue"]),
@@ -181,8 +182,8 @@ pub fn rows() -> Vec<Row> {
             "Inputs",
             vec![
                 rate("Messages by result", "input_messages_total", &["input", "result"]),
-                rare("Input takes messages", "input_up", &["input"]),
                 total("Partitions read from another place", "input_resets_total", &["input", "reason"]),
+                rare("Input takes messages", "input_up", &["input"]),
                 rare("Waiting at the broker", "input_lag_messages", &["input"]),
             ],
         ),

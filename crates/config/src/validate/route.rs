@@ -7,15 +7,15 @@ use redisson_codecs::JavaTypes;
 use super::destination::DestinationDraft;
 use super::sink::{self, SinkDraft};
 use super::when;
-use crate::tables::{cloud_events, to};
+use crate::tables::{cloud_events, headers_from_message, to};
 use crate::words::{Envelopes, EventBodies, EventModes};
 use delaybridge_core::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
 use delaybridge_core::template::Template;
-use delaybridge_model::{Duplicates, RouteRules, RouteSpec};
+use delaybridge_model::{Duplicates, HeaderFilter, RouteRules, RouteSpec};
 use delaybridge_settings::keys::Key;
 use delaybridge_settings::problem::Spot;
-use delaybridge_settings::reader::Section;
-use delaybridge_sink::{Recognition, RouteHeaders, Target};
+use delaybridge_settings::reader::{Scalar, Section};
+use delaybridge_sink::{HeaderFate, Recognition, RouteHeaders, Target};
 
 /// A route as it was read.
 pub(super) struct RouteDraft {
@@ -32,6 +32,7 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
     let envelope = envelope(at);
     let when = when::read(at);
     let duplicates = section.one_of::<Duplicates>(&to::DUPLICATES).unwrap_or(Duplicates::Allow);
+    let filter = header_filter(section);
     for (_, template, spot) in &headers {
         at.fits(template, spot);
     }
@@ -43,6 +44,8 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
     let route = RouteDraft { sink: name.value, sink_spot: name.spot, spec: None };
     let Some((target, spot)) = at.read(sink, &route.sink_spot) else { return Some(route) };
     check_headers(section, &headers, &*target, &envelope);
+    let (filter, kept) = filter.unzip();
+    check_kept(section, &kept.unwrap_or_default(), &*target);
     check_duplicates(section, duplicates, &*target, sink);
     let headers = headers.into_iter().map(|(name, template, _)| (name.into(), template)).collect();
     // Its name is there once, for ten thousand queues too.
@@ -51,9 +54,34 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
         sink: name,
         target,
         message: MessageSpec { headers, envelope },
-        rules: RouteRules::of(when, duplicates),
+        rules: RouteRules::of(when, duplicates, filter),
     };
     Some(RouteDraft { spec: Some((spec, spot)), ..route })
+}
+
+/// The headers of messages that the route wants, and those that it names to be kept.
+fn header_filter(section: &Section<'_>) -> Option<(HeaderFilter, Vec<Scalar>)> {
+    let section = section.opt_section(&to::HEADERS_FROM_MESSAGE)?;
+    let (has_keep, keep) = (section.has(&headers_from_message::KEEP), section.texts(&headers_from_message::KEEP));
+    let (has_drop, drop) = (section.has(&headers_from_message::DROP), section.texts(&headers_from_message::DROP));
+    if !has_keep && !has_drop {
+        let message = "`headers_from_message` has neither `keep` nor `drop`";
+        section.cx.report.problem(&section.spot, message, "write `drop: [x-internal-*]`, or remove it");
+    }
+    let spelled = |patterns: &[Scalar]| patterns.iter().map(|pattern| pattern.value.to_ascii_lowercase()).collect();
+    Some((HeaderFilter { keep: has_keep.then(|| spelled(&keep)), drop: spelled(&drop) }, keep))
+}
+
+/// Refuses to keep, by its whole name, a header that never passes.
+fn check_kept(section: &Section<'_>, kept: &[Scalar], target: &dyn Target) {
+    let rules = target.header_rules();
+    for pattern in kept {
+        let never = !pattern.value.contains('*') && rules.fate(&pattern.value, Some("x")) != HeaderFate::Passes;
+        if never || target.has_header(&pattern.value) {
+            let message = format!("`{}` never passes to this destination ({})", pattern.value, rules.title);
+            section.cx.report.problem(&pattern.spot, message, "remove it");
+        }
+    }
 }
 
 /// Refuses a look where nothing can be seen.

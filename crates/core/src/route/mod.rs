@@ -13,7 +13,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redisson_codecs::Payload;
 
-use crate::carried::OWN_HEADERS;
 use crate::template::{FillError, Filler, Template};
 
 pub use self::cloud_events::{EventData, EventMode, EventSpec, SOURCE as EVENT_SOURCE, TYPE as EVENT_TYPE};
@@ -67,7 +66,7 @@ pub struct MessageSpec {
 pub struct RouteMessage {
     /// The bytes to deliver.
     pub body: Bytes,
-    /// The headers of the envelope, then the user's, in the order of the configuration.
+    /// The headers of the envelope, then the user's, in the order of the configuration, then those of a message of an input.
     pub headers: Vec<(Arc<str>, String)>,
 }
 
@@ -81,7 +80,8 @@ impl MessageSpec {
         Filler::new(element, payload, content_type)
     }
 
-    /// Wraps the payload and fills the headers.
+    /// Wraps the payload and fills the headers. Those that a message of an input brings along are not among them: whether they pass
+    /// depends on the destination.
     ///
     /// With envelope `raw` nothing is copied: the body shares the payload's memory. A payload that its codec refused and
     /// that is forwarded all the same comes as [`Payload::opaque`]: templates on it have no value, envelope `decoded`
@@ -102,15 +102,6 @@ impl MessageSpec {
         for (name, template) in &self.headers {
             let text = filler.text(template, &format_args!("headers.{name}"))?;
             message.headers.push((name.clone(), text));
-        }
-        // Those of the message itself, unless the route says something else.
-        for (name, value) in element.carried.iter().flat_map(|carried| &carried.headers) {
-            let is_taken = |other: &str| other.eq_ignore_ascii_case(name);
-            let is_ours =
-                OWN_HEADERS.into_iter().any(is_taken) || name.to_ascii_lowercase().starts_with("delaybridge-");
-            if !is_ours && !message.headers.iter().any(|(other, _)| is_taken(other)) {
-                message.headers.push((name.as_str().into(), value.clone()));
-            }
         }
         Ok(message)
     }

@@ -20,10 +20,11 @@ use delaybridge_core::message::{Class, Failure, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_core::template::{Filler, Template};
 use delaybridge_ledger::claims::{Element, Header};
+use delaybridge_model::LeftOut;
 use delaybridge_sink::{DeliveryMark, Destination, Outbound};
 use delaybridge_source::NoPayload;
 use delaybridge_spans::Subject as Traced;
-use delaybridge_telemetry::labels::DeadReason;
+use delaybridge_telemetry::labels::{DeadReason, LeftOutReason};
 
 /// An element, as far as decoding and routing look at it.
 pub struct ElementView<'a> {
@@ -181,7 +182,6 @@ pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) ->
         );
         return Err(dead(DeadReason::LeaseExpired, failure));
     }
-    let payload = match subject.payload {
     // What has a header was held or delivered before: whoever brings it back means it.
     if subject.element.header.is_none()
         && let Some(verdict) = understand::absurd(&queue.spec, subject.element.score_ms)
@@ -189,6 +189,7 @@ pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) ->
         queue.events.absurd_due(subject.id, verdict.as_str());
         return Err(verdict);
     }
+    let payload = match subject.payload {
         Ok(payload) => payload,
         Err(NoPayload::Junk(junk)) => return Err(understand::junk(junk)),
         // Where none was ever met, the configuration may look for them in the wrong place: no id is dropped for that.
@@ -268,8 +269,21 @@ pub fn message(
     if let Some(traces) = &subject.claim.traces {
         let carries = routed.destination.carries_traces();
         let headers = &mut routed.message.headers;
-        traces.routed(subject.place, &subject.traced(), (place, &spec.sink), headers, carries);
+        // A message continues its trace also where its header does not pass.
+        let of_message = subject.carried.as_ref().and_then(|carried| carried.field("header.traceparent"));
+        let route = (place, &spec.sink);
+        traces.routed(subject.place, &subject.traced(), route, headers, of_message.as_deref(), carries);
     }
+    let LeftOut { control, unfit, rule } = routed.left_out;
+    for (reason, count) in
+        [(LeftOutReason::Control, control), (LeftOutReason::Unfit, unfit), (LeftOutReason::Rule, rule)]
+    {
+        queue.events.metrics().headers_left_out(&spec.sink, reason, count);
+    }
+    let carried = match (&subject.carried, routed.others) {
+        (Some(carried), Some(others)) => Some(Arc::new(Carried { others, ..Carried::clone(carried) })),
+        (carried, _) => carried.clone(),
+    };
     let mark = spec.looks().then(|| Box::new(subject.mark(&spec.sink, &routed.destination)));
     Ok(Outbound {
         id: subject.id.clone(),
@@ -281,7 +295,7 @@ pub fn message(
         destination: routed.destination,
         body: routed.message.body,
         headers: routed.message.headers,
-        carried: subject.carried.clone(),
+        carried,
         mark,
     })
 }

@@ -13,7 +13,7 @@ const SKIPPED: &str = "delaybridge_skipped_messages_total{queue=\"q\"}";
 const FROM_5: &str = "payload >= 'payload 5'";
 
 fn when(text: &str) -> Option<Arc<RouteRules>> {
-    RouteRules::of(Some(Condition::compile(text).expect("a condition")), Duplicates::Allow)
+    RouteRules::of(Some(Condition::compile(text).expect("a condition")), Duplicates::Allow, None)
 }
 
 /// A queue whose sinks have these conditions.

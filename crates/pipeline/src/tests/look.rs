@@ -11,7 +11,7 @@ fn looks(result: &str) -> String {
 /// A queue whose destinations have `duplicates: look`.
 fn looking(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     let mut spec = spec(sinks);
-    spec.to.iter_mut().for_each(|route| route.rules = RouteRules::of(None, Duplicates::Look));
+    spec.to.iter_mut().for_each(|route| route.rules = RouteRules::of(None, Duplicates::Look, None));
     sinks.iter().for_each(|(_, sink)| sink.look(None));
     spec
 }

@@ -99,7 +99,7 @@ impl Schedule {
         let mut schedule = Schedule::new(seed, names);
         let conditions = ["payload < 'payload 5'", "payload >= 'payload 3' and not payload >= 'payload 8'"];
         for (route, text) in schedule.spec.to.iter_mut().zip(conditions) {
-            route.rules = RouteRules::of(Some(Condition::compile(text).expect("a condition")), Duplicates::Allow);
+            route.rules = RouteRules::of(Some(Condition::compile(text).expect("a condition")), Duplicates::Allow, None);
         }
         schedule.spec.codec = Codec::String.into();
         if seed.is_multiple_of(2) {

@@ -9,8 +9,6 @@ pub(super) mod sign;
 #[cfg(test)]
 mod frame_tests;
 
-pub(super) use properties::{is_of_broker, unfit_value};
-
 /// Bytes that are no remoting protocol, or more of it than is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotRemoting(pub(super) &'static str);

@@ -11,72 +11,13 @@ const VALUE_END: char = '\u{2}';
 /// Longest text of properties, in bytes: a broker adds its own, and keeps 32,767 together.
 pub(super) const MAX_PROPERTIES: usize = 31_000;
 
-/// Names that brokers and clients have a meaning for, and that are not set here. `DELAY` and the `TIMER_` ones would delay the
-/// message again; others would make it a part of a transaction, or a reply.
-const OF_BROKER: &[&str] = &[
-    "1ST_POP_TIME",
-    "ARRIVE_TIME",
-    "BORN_TIMESTAMP",
-    "BUYER_ID",
-    "CHECK_IMMUNITY_TIME_IN_SECONDS",
-    "CLUSTER",
-    "CONSUME_START_TIME",
-    "CORRECTION_FLAG",
-    "CORRELATION_ID",
-    "DELAY",
-    "DLQ_ORIGIN_MESSAGE_ID",
-    "DLQ_ORIGIN_TOPIC",
-    "DUP_INFO",
-    "EXTEND_UNIQ_INFO",
-    "INNER_BASE",
-    "INNER_MULTI_DISPATCH",
-    "INNER_MULTI_QUEUE_OFFSET",
-    "INNER_NUM",
-    "INSTANCE_ID",
-    "KEYS",
-    "MAX_OFFSET",
-    "MAX_RECONSUME_TIMES",
-    "MIN_OFFSET",
-    "MQ2_FLAG",
-    "MSG_REGION",
-    "MSG_TYPE",
-    "ORIGIN_MESSAGE_ID",
-    "PGROUP",
-    "POP_CK",
-    "POP_CK_OFFSET",
-    "PROPERTY_FORWARD_QUEUE_ID",
-    "PUSH_REPLY_TIME",
-    "REAL_QID",
-    "REAL_TOPIC",
-    "RECONSUME_TIME",
-    "REDIRECT",
-    "REPLY_TO_CLIENT",
-    "RETRY_TOPIC",
-    "TAGS",
-    "TRACE_CONTEXT",
-    "TRACE_ON",
-    "TRANSACTION_CHECK_TIMES",
-    "TRANSFER_FLAG",
-    "TRAN_MSG",
-    "TRAN_PREPARED_QUEUE_OFFSET",
-    "TTL",
-    "UNIQ_KEY",
-    "WAIT",
-];
-
-/// Whether a header of this name would be read by brokers or clients.
-pub(crate) fn is_of_broker(name: &str) -> bool {
-    name.starts_with("__") || name.starts_with("TIMER_") || OF_BROKER.contains(&name)
-}
-
 /// Whether a text cannot be the name or the value of a property.
-pub(crate) fn unfit_value(text: &str) -> bool {
+fn unfit_value(text: &str) -> bool {
     // Both are one byte, which is no part of another character.
     text.bytes().any(|byte| byte == NAME_END as u8 || byte == VALUE_END as u8)
 }
 
-/// The properties of an element: tags, keys, sharding key, the standard headers, then the route's. A header from a message of an
-/// input that a broker would read is left out.
+/// The properties of an element: tags, keys, sharding key, the standard headers, then the others.
 ///
 /// # Errors
 /// Why no message can carry them.
@@ -91,7 +32,6 @@ pub(super) fn text(message: &Outbound, destination: &RocketMqDestination) -> Res
         ("WAIT", Some("true")),
     ];
     let headers = message.headers.iter().map(|(name, value)| (&**name, value.as_str()));
-    let headers = headers.filter(|(name, _)| !name.is_empty() && !is_of_broker(name));
     let mut text = String::with_capacity(256);
     let mut put = |name: &str, value: &str| {
         if unfit_value(name) || unfit_value(value) {
@@ -128,10 +68,10 @@ mod tests {
     #[test]
     fn an_element_has_its_id_as_key_and_its_headers_as_properties() {
         let mut message = outbound(0xab, anywhere(), "x");
-        message.headers = vec![("tenant".into(), "t 1".to_owned()), ("DELAY".into(), "18".to_owned())];
+        message.headers = vec![("tenant".into(), "t 1".to_owned())];
         let expected = "KEYS\u{1}00000000000000ab\u{2}WAIT\u{1}true\u{2}delaybridge-id\u{1}00000000000000ab\u{2}\
              delaybridge-queue\u{1}q\u{2}delaybridge-due-ms\u{1}1000\u{2}delaybridge-attempt\u{1}1\u{2}tenant\u{1}t 1\u{2}";
-        assert_eq!(text(&message, &destination()).unwrap(), expected, "nothing delays it again");
+        assert_eq!(text(&message, &destination()).unwrap(), expected);
         let full = RocketMqDestination {
             tags: Some("paid".into()),
             keys: Some("A-7".into()),
@@ -149,13 +89,5 @@ mod tests {
             message.headers = vec![(name.into(), value.to_owned())];
             assert!(text(&message, &destination()).is_err(), "{name}");
         }
-    }
-
-    #[test]
-    fn names_with_a_meaning_are_known() {
-        for name in ["DELAY", "TIMER_DELIVER_MS", "TRAN_MSG", "UNIQ_KEY", "__STARTDELIVERTIME", "KEYS"] {
-            assert!(is_of_broker(name), "{name}");
-        }
-        assert!(!is_of_broker("tenant") && !is_of_broker("Delay"));
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::sink::{Rig, anywhere, outbound};
+use crate::sink::{ReceivedMessage, Rig, anywhere, outbound};
 use crate::sink_contract_tests;
-use delaybridge_sink::Destination;
+use delaybridge_sink::{Destination, HeaderRules, header_rules};
 
 struct FakeRig(Arc<FakeSink>);
 
@@ -36,6 +36,17 @@ impl Rig for FakeRig {
 
     async fn received(&mut self) -> Vec<Vec<u8>> {
         self.0.taken().into_iter().map(|message| message.body.to_vec()).collect()
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::STDOUT
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let texts = |headers: Vec<(Arc<str>, String)>| {
+            headers.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+        };
+        self.0.taken().into_iter().map(|message| (message.body.to_vec(), texts(message.headers))).collect()
     }
 
     async fn outage(&mut self) {

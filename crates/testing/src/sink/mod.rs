@@ -4,6 +4,7 @@
 //! test of each clause.
 
 mod batches;
+mod headers;
 pub mod load;
 mod runs;
 
@@ -18,11 +19,12 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 pub use self::batches::*;
+pub use self::headers::*;
 pub use self::runs::*;
 use delaybridge_core::message::{Class, MessageId};
 use delaybridge_core::template::{ElementInfo, FieldValue, Fields, Filler, Template};
 pub use delaybridge_sink::fixtures::{anywhere, outbound};
-use delaybridge_sink::{Destination, Outbound, Sink, Target};
+use delaybridge_sink::{Destination, HeaderRules, Outbound, Sink, Target};
 
 /// The time that a test waits for anything before it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -57,6 +59,10 @@ pub trait Rig {
     }
     /// The bodies that have arrived since the rig was made; without an order in any order.
     async fn received(&mut self) -> Vec<Vec<u8>>;
+    /// The row of the kind in the table of headers.
+    fn header_rules(&self) -> &'static HeaderRules;
+    /// The messages that have arrived since the rig was made.
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage>;
     /// The destination goes away; what has arrived still counts.
     async fn outage(&mut self);
     /// Ends the outage.
@@ -249,6 +255,7 @@ macro_rules! sink_contract_tests {
             stale_elements_of_a_batch_are_not_sent,
             a_dropped_batch_hurts_no_other,
             an_element_for_another_kind_fails_alone,
+            headers_pass_as_the_table_says,
         }
     };
     ($rig:expr, $($clause:ident,)*) => {

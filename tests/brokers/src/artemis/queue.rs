@@ -98,9 +98,9 @@ fn message(line: &str) -> Option<ArtemisMessage> {
     let text = |place: usize| parts.get(place).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let mut properties: Vec<(String, String)> = text(4)?
         .lines()
-        .filter_map(|line| line.split_once('='))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| Some((String::from_utf8(decoded(name)?).ok()?, String::from_utf8(decoded(value)?).ok()?)))
+        .collect::<Option<_>>()?;
     properties.sort();
     let body = parts.get(6)?.clone();
     Some(ArtemisMessage {

@@ -11,14 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lapin::BasicProperties;
+use lapin::types::AMQPValue;
 
 use self::rabbit::{Admin, Node, Trouble, destination};
 use super::AmqpSink;
 use crate::AmqpSpec;
 use delaybridge_core::message::{About, Class, Failure, Outcome};
 use delaybridge_sink::Sink;
-use delaybridge_sink::{Destination, Outbound};
-use delaybridge_testing::sink::Rig;
+use delaybridge_sink::{Destination, HeaderRules, Outbound, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig};
 use delaybridge_testing::sink_contract_tests;
 
 /// A sink for tests that wait for its time-out.
@@ -170,6 +172,23 @@ impl Rig for AmqpRig {
             }
         }
         self.received.clone()
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::AMQP
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let messages = self.admin.as_ref().unwrap().drain(&self.queue).await;
+        let headers = |properties: BasicProperties| {
+            let table = properties.headers().clone().unwrap_or_default();
+            let text = |value: &AMQPValue| match value {
+                AMQPValue::LongString(text) => String::from_utf8(text.as_bytes().to_vec()).unwrap(),
+                other => format!("{other:?}"),
+            };
+            table.inner().iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+        };
+        messages.into_iter().map(|(body, properties)| (body, headers(properties))).collect()
     }
 
     async fn outage(&mut self) {

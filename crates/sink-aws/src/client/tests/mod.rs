@@ -5,6 +5,7 @@ mod scripted;
 mod tls;
 mod topics;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,15 @@ fn write_whole(file: &Path, text: &str) {
     let whole = file.with_extension(format!("{:x}", fastrand::u64(..)));
     std::fs::write(&whole, text).unwrap();
     std::fs::rename(whole, file).unwrap();
+}
+
+/// The headers of a message: its attributes, with those that are in the JSON of one.
+fn with_more(mut attributes: Vec<(String, String)>) -> Vec<(String, String)> {
+    let more = attributes.iter().position(|(name, _)| name == "delaybridge-headers");
+    let more = more.map(|place| attributes.swap_remove(place).1);
+    let more: BTreeMap<String, String> = more.map_or_else(BTreeMap::new, |text| serde_json::from_str(&text).unwrap());
+    attributes.extend(more);
+    attributes
 }
 
 /// A sink of the server at this port of 127.0.0.1. Its credentials are in a file of `folder`.

@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use brokers::ElasticMq;
 use serde_json::{Value, json};
 
-use super::{destination, patient_sink};
+use super::{destination, patient_sink, with_more};
 use crate::{AwsService, AwsSink, AwsSpec};
 use delaybridge_core::message::Class;
-use delaybridge_sink::{Destination, Outbound, Sink};
-use delaybridge_testing::sink::{Rig, outbound};
+use delaybridge_sink::{Destination, HeaderRules, Outbound, Sink, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
 use delaybridge_testing::sink_contract_tests;
 
 /// Time-out of a sink whose server a test breaks, which waits for it. The server compiles its code while it answers.
@@ -103,6 +103,11 @@ impl Received {
         Received { body, attributes, group }
     }
 
+    fn texts(&self) -> Vec<(String, String)> {
+        let attributes = self.attributes.as_object().into_iter().flatten();
+        attributes.map(|(name, value)| (name.clone(), value["StringValue"].as_str().unwrap().to_owned())).collect()
+    }
+
     fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes[name]["StringValue"].as_str()
     }
@@ -166,6 +171,15 @@ impl Rig for SqsRig {
         self.taken.clone()
     }
 
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::AWS
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let messages = self.server.take(&self.url).await.into_iter();
+        messages.map(|message| (message.body.clone(), with_more(message.texts()))).collect()
+    }
+
     async fn outage(&mut self) {
         self.server.does(ElasticMq::kill).await;
     }
@@ -196,6 +210,7 @@ mod standard {
         batches_arrive_in_the_order_in_which_they_began,
         stale_elements_of_a_batch_are_not_sent,
         an_element_for_another_kind_fails_alone,
+        headers_pass_as_the_table_says,
     }
 }
 

@@ -8,12 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use brokers::Moto;
 use form_urlencoded::byte_serialize;
 
-use super::{destination, patient_sink, write_whole};
+use super::{destination, patient_sink, with_more, write_whole};
 use crate::{AwsService, AwsSink, AwsSpec};
 use delaybridge_aws::{AwsLogin, AwsLoginSpec, AwsVariables, XmlElement};
 use delaybridge_core::message::Class;
-use delaybridge_sink::{Destination, Sink};
-use delaybridge_testing::sink::{Rig, outbound};
+use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
 use delaybridge_testing::sink_contract_tests;
 
 /// A running server.
@@ -136,6 +136,15 @@ impl Rig for SnsRig {
         self.server.take(&self.queue).await.into_iter().map(|(body, _)| body).collect()
     }
 
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::AWS
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let messages = self.server.take(&self.queue).await.into_iter();
+        messages.map(|(body, attributes)| (body, with_more(attributes))).collect()
+    }
+
     async fn outage(&mut self) {
         unreachable!("moto forgets everything when it ends: the clauses of outages are tried with SQS");
     }
@@ -158,6 +167,7 @@ mod contract {
         a_batch_has_an_answer_for_each_place,
         stale_elements_of_a_batch_are_not_sent,
         an_element_for_another_kind_fails_alone,
+        headers_pass_as_the_table_says,
     }
 }
 

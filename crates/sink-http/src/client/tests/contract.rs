@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use hyper::header::HeaderValue;
+
 use super::server::{Options, Server};
 use super::*;
-use delaybridge_testing::sink::Rig;
+use delaybridge_sink::{HeaderRules, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig};
 use delaybridge_testing::sink_contract_tests;
 
 struct HttpRig {
@@ -48,6 +51,20 @@ impl Rig for HttpRig {
 
     async fn received(&mut self) -> Vec<Vec<u8>> {
         self.server.seen().into_iter().map(|seen| seen.body).collect()
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::HTTP
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let text = |value: &HeaderValue| String::from_utf8(value.as_bytes().to_vec()).unwrap();
+        let seen = self.server.seen().into_iter();
+        seen.map(|seen| {
+            let headers = seen.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
+            (seen.body.clone(), headers.collect())
+        })
+        .collect()
     }
 
     async fn outage(&mut self) {

@@ -7,8 +7,8 @@ use super::rig::{Alone, PATIENCE, new_topic, plain, records, unique};
 use super::topic;
 use crate::KafkaSink;
 use delaybridge_core::clock::Instant;
-use delaybridge_sink::{Destination, Sink};
-use delaybridge_testing::sink::{Rig, outbound};
+use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
 use delaybridge_testing::{sink_contract_tests, sink_run_contract_tests};
 
 /// Each test has the broker to itself: what one stalls, another would miss.
@@ -54,6 +54,15 @@ impl Rig for KafkaRig {
     async fn received(&mut self) -> Vec<Vec<u8>> {
         let records = records(&self.kafka, &self.name);
         records.into_iter().map(|record| record.value.expect("no tombstone")).collect()
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::KAFKA
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let records = records(&self.kafka, &self.name);
+        records.into_iter().map(|record| (record.value.expect("no tombstone"), record.headers)).collect()
     }
 
     async fn outage(&mut self) {

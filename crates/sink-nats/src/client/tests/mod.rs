@@ -14,8 +14,8 @@ use self::server::Server;
 use super::NatsSink;
 use crate::NatsSpec;
 use delaybridge_core::message::{Class, Outcome};
-use delaybridge_sink::{Destination, Sink};
-use delaybridge_testing::sink::Rig;
+use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig};
 use delaybridge_testing::sink_contract_tests;
 
 /// A sink for tests that wait for its time-out.
@@ -67,6 +67,16 @@ impl Rig for NatsRig {
 
     async fn received(&mut self) -> Vec<Vec<u8>> {
         self.server.bodies("S").await
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::NATS
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let pair = |line: String| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let stored = self.server.stored("S").await.into_iter();
+        stored.map(|message| (message.body, message.header.into_iter().filter_map(pair).collect())).collect()
     }
 
     async fn outage(&mut self) {

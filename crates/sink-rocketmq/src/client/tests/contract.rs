@@ -8,8 +8,8 @@ use tokio::sync::MutexGuard;
 use super::cluster::Cluster;
 use super::{impatient_sink, keyed, topic};
 use crate::RocketMqSink;
-use delaybridge_sink::{Destination, Sink};
-use delaybridge_testing::sink::Rig;
+use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig};
 
 /// A topic of a cluster.
 struct RocketRig {
@@ -51,6 +51,15 @@ impl Rig for RocketRig {
         self.cluster.bodies(&self.topic).await
     }
 
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::ROCKETMQ
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let messages = self.cluster.messages(&self.topic).await.into_iter();
+        messages.map(|message| (message.body, message.properties)).collect()
+    }
+
     async fn outage(&mut self) {
         self.cluster.does(|cluster| cluster.kill(0)).await;
     }
@@ -83,6 +92,7 @@ mod version_5 {
         batches_arrive_in_the_order_in_which_they_began,
         stale_elements_of_a_batch_are_not_sent,
         an_element_for_another_kind_fails_alone,
+        headers_pass_as_the_table_says,
     }
 
     sink_contract_tests! { RocketRig::breaking().await,

@@ -12,8 +12,8 @@ use brokers::{Artemis, ArtemisMessage, ArtemisOptions};
 use super::{address, impatient_sink, patient_sink, spec_on};
 use crate::{Amqp1Sink, Amqp1Spec};
 use delaybridge_core::clock::Instant;
-use delaybridge_sink::{Destination, Sink};
-use delaybridge_testing::sink::{Rig, outbound};
+use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
+use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
 use delaybridge_testing::sink_contract_tests;
 
 /// A broker of a test's own.
@@ -107,6 +107,17 @@ impl Rig for ArtemisRig {
             assert!(Instant::now() < until, "{} of {} ends in the queue", ends.len(), self.ends);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    fn header_rules(&self) -> &'static HeaderRules {
+        &header_rules::AMQP1
+    }
+
+    async fn received_with_headers(&mut self) -> Vec<ReceivedMessage> {
+        let bodies = self.received().await;
+        let messages = self.server.messages("orders").await.into_iter();
+        let wanted = messages.filter(|message| bodies.contains(&message.body));
+        wanted.map(|message| (message.body, message.properties)).collect()
     }
 
     async fn outage(&mut self) {
