@@ -62,9 +62,9 @@ pub const TRACES_OFF: PerUntraced = PerUntraced { asking: 25.0, making: 0.1 };
 /// configuration. With a store, counters and a claimer of its own it was 4,377.
 pub const IDLE_QUEUE_BYTES: f64 = 545.0;
 
-/// Maximum number of bytes of the metrics of a queue that has delivered to one sink. Measured: 15,150, of which 4,680 are the
-/// counters that begin at zero. With the help text in each series 10,469 of the rest were 13,929.
-pub const QUEUE_WITH_SERIES_BYTES: f64 = 15_300.0;
+/// Maximum number of bytes of the metrics of a queue that has delivered to one sink. Measured: 15,540, of which 5,070 are the
+/// counters that begin at zero, one for each reason of a dead letter among them. With the help text in each series the rest were 13,929.
+pub const QUEUE_WITH_SERIES_BYTES: f64 = 15_700.0;
 /// The same of a queue beyond those with series of their own. Measured: 1,060. With a table of queues for each gauge they were
 /// 1,572.
 pub const QUEUE_WITHOUT_SERIES_BYTES: f64 = 1_080.0;
