@@ -17,8 +17,11 @@ use delaybridge_link::{BadReply, Conn, Fields, Score};
 /// Most letters that one page holds.
 const PAGE: usize = 100;
 
+/// The field that is `1` if a sink may have had the element, else `0`.
+pub const IN_DOUBT: &str = "in_doubt";
+
 /// Fields of a letter that say why it died, with the headers that carry them where it is forwarded.
-pub const CAUSES: [(&str, &str); 13] = [
+pub const CAUSES: [(&str, &str); 14] = [
     ("reason", "delaybridge-dead-reason"),
     ("class", "delaybridge-dead-class"),
     ("code", "delaybridge-dead-code"),
@@ -30,6 +33,7 @@ pub const CAUSES: [(&str, &str); 13] = [
     ("origin", "delaybridge-dead-origin"),
     ("codec", "delaybridge-dead-codec"),
     ("expiries", "delaybridge-dead-expiries"),
+    (IN_DOUBT, "delaybridge-dead-in-doubt"),
     ("first_attempt_ms", "delaybridge-dead-first-attempt-ms"),
     ("last_attempt_ms", "delaybridge-dead-last-attempt-ms"),
 ];
@@ -100,7 +104,16 @@ impl DeadLetter {
         Ok(entry.and_then(|entry| open(&entry)).unwrap_or(whole))
     }
 
-    /// The entry that it becomes when it is redriven: the same bytes, id, due time and confirmed sinks, no attempts.
+    /// Whether a sink may have had the element. Letters of older versions do not say so: then each that was tried may have arrived.
+    pub fn may_have_arrived(&self) -> bool {
+        match self.text(IN_DOUBT) {
+            "1" => true,
+            "0" => false,
+            _ => ["attempts", "expiries"].into_iter().any(|field| self.number(field).is_some_and(|count| count > 0)),
+        }
+    }
+
+    /// The entry that it becomes when it is redriven: the same bytes, id, due time, confirmed sinks and doubt, no attempts.
     ///
     /// # Errors
     ///
@@ -125,7 +138,9 @@ impl DeadLetter {
             (Origin::Delayed, None) => MessageId([0; 8]),
         };
         let confirmed = self.text("confirmed").split(',').filter(|name| !name.is_empty()).map(sink_hash).collect();
-        let mut member = Header::redriven(origin, id, time_ms, confirmed).encode();
+        let mut header = Header::redriven(origin, id, time_ms, confirmed);
+        header.doubt = self.may_have_arrived();
+        let mut member = header.encode();
         member.extend_from_slice(element);
         Ok(member.into())
     }
@@ -371,6 +386,15 @@ mod tests {
         assert_eq!(entry.due_ms(), Some(1_795_251_632_252));
         assert_eq!(entry.header().confirmed, [sink_hash("audit"), sink_hash("lines")]);
         assert_eq!(entry.attempts(), 0);
+    }
+
+    #[test]
+    fn what_a_sink_may_have_had_is_known_in_the_next_life() {
+        let of = |change: &[(&str, &str)]| Element::entry(sample(change).reborn().unwrap(), 0).unwrap().header().doubt;
+        assert!(!of(&[]) && !of(&[("attempts", "3"), ("in_doubt", "0")]));
+        assert!(of(&[("in_doubt", "1")]));
+        // Of a version that does not say.
+        assert!(of(&[("attempts", "3")]) && of(&[("expiries", "1")]) && !of(&[("attempts", "0"), ("expiries", "0")]));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub use self::batch::fitting;
 pub use self::batch::{BATCH_BYTES, BATCH_ENTRIES};
 pub use self::body::{AllBodies, Body, BodyAt, CompanionKey, StatusWrite};
 pub use self::claims::{Answer, sink_hash};
-pub use self::dead::{CAUSES, DeadLetter, DeadLetters, DeadPages, Forwarder, NotALetter, Order};
+pub use self::dead::{CAUSES, DeadLetter, DeadLetters, DeadPages, Forwarder, IN_DOUBT, NotALetter, Order};
 pub use self::error::StoreError;
 pub use self::fleet::FleetRecords;
 pub use self::handle::Ledger;

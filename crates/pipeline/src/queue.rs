@@ -26,6 +26,7 @@ use crate::settle::recent::RecentDeliveries;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::About;
 use delaybridge_ledger::Hints;
+use delaybridge_ledger::claims::{Header, RECORD_PENDING};
 use delaybridge_ledger::millis;
 use delaybridge_link::Side;
 use delaybridge_model::{AuditFate, AuditSpec, MaxInFlight, Ordered, QueueSpec, RouteSpec};
@@ -230,6 +231,13 @@ impl Queue {
     /// Waits for room for what elements grow by. Cancel safe.
     pub async fn grown(&self, bytes: u64) -> Growth {
         Growth::of(&self.budget, self.process.budget_of(&self.spec.redis), bytes).await
+    }
+
+    /// Whether a sink may have had an element with this header of which only the confirmation is known: by the name of a sink that is
+    /// none of the queue's, as after a change of its name.
+    pub fn may_have_had(&self, header: &Header) -> bool {
+        let is_ours = |hash: &u64| self.routes.iter().any(|route| route.handle.hash == *hash);
+        header.confirmed.iter().any(|hash| *hash != RECORD_PENDING && !is_ours(hash))
     }
 
     /// The list that exactly-once pushes go to: the queue's only destination, if it asks for that.

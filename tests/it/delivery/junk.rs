@@ -9,7 +9,7 @@ use crate::harness::{Daemon, Layout, Oracle, RedisServer, RedissonQueue, eventua
 use super::{PATIENCE, dead_letters, emptied, on, overdue, stream_of, unready};
 
 /// The fields of a dead letter.
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 20] = [
     "id",
     "reason",
     "queue",
@@ -18,6 +18,7 @@ const FIELDS: [&str; 19] = [
     "died_ms",
     "attempts",
     "expiries",
+    "in_doubt",
     "first_attempt_ms",
     "last_attempt_ms",
     "class",

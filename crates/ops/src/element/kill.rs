@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::session::Queue;
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::claims::Element;
-use delaybridge_ledger::sink_hash;
+use delaybridge_ledger::{IN_DOUBT, sink_hash};
 
 /// Why it died: what a daemon never writes.
 pub const KILLED: &str = "killed";
@@ -32,6 +32,7 @@ pub fn fields(
         ("died_ms", now_ms.to_string().into()),
         ("attempts", header.attempts.to_string().into()),
         ("expiries", text("0")),
+        (IN_DOUBT, text(if header.doubt { "1" } else { "0" })),
         ("first_attempt_ms", time(header.first_attempt_ms)),
         ("last_attempt_ms", time(header.last_attempt_ms)),
         ("class", text(header.class.map_or("", |class| class.as_str()))),

@@ -56,7 +56,7 @@ impl ElementState {
         let (id, payload) = claim.queue.store.open_element(&element);
         let mut header = element.header();
         // The entry keeps that when the claim is gone.
-        header.doubt |= claim.may_repeat;
+        header.doubt |= claim.may_repeat || claim.queue.may_have_had(&header);
         // Else it names the last attempt that a sink may have had, for a look at what that has left.
         if element.header.is_none() {
             header.writer = claim.writer(place);

@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use crate::claim::element::ElementState;
 use crate::settle::verdict::Death;
+use delaybridge_ledger::IN_DOUBT;
 
 /// The fields of the dead stream, in their order.
 pub fn fields(state: &ElementState, death: &Death) -> Vec<(&'static str, Bytes)> {
@@ -12,6 +13,7 @@ pub fn fields(state: &ElementState, death: &Death) -> Vec<(&'static str, Bytes)>
     let header = &state.header;
     let queue = state.queue();
     let attempts = header.attempts.saturating_add(death.ended_an_attempt().into());
+    let in_doubt = header.doubt || state.claim.name.expiries > 0;
     let now_ms = queue.home().now_ms();
     let text = |value: String| Bytes::from(value);
     let time = |ms: i64| if ms == 0 { Bytes::new() } else { text(ms.to_string()) };
@@ -36,6 +38,7 @@ pub fn fields(state: &ElementState, death: &Death) -> Vec<(&'static str, Bytes)>
         ("died_ms", text(now_ms.to_string())),
         ("attempts", text(attempts.to_string())),
         ("expiries", text(state.claim.name.expiries.to_string())),
+        (IN_DOUBT, Bytes::from_static(if in_doubt { b"1" } else { b"0" })),
         ("first_attempt_ms", time(header.first_attempt_ms)),
         ("last_attempt_ms", time(header.last_attempt_ms)),
         ("class", Bytes::from_static(class.as_bytes())),

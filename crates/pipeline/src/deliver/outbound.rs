@@ -62,7 +62,7 @@ impl<'a> ElementView<'a> {
             payload,
             due_ms,
             attempts,
-            doubt: element.is_doubtful(),
+            doubt: element.header.as_ref().is_some_and(|header| header.doubt || claim.queue.may_have_had(header)),
             element,
             topic,
             carried,

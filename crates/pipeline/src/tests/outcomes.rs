@@ -178,3 +178,36 @@ async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payloa
         assert_eq!(world.store.dead().len(), usize::from(!held));
     }
 }
+
+/// What is known of earlier attempts stays with the element in its dead letter.
+#[tokio::test(start_paused = true)]
+async fn a_letter_says_whether_a_sink_may_have_had_the_element() {
+    let (world, sink) = (World::new(), sink());
+    let refused = || Step::Fail(failure(Class::MessagePermanent, "too_large"));
+    sink.on_id(id(1), [Step::Fail(failure(Class::Ambiguous, "timeout")), refused()]);
+    sink.on_id(id(2), [refused()]);
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    bridge.offer(0..20);
+    world.until_empty().await;
+    let dead = world.store.dead();
+    let of = |n: u64| dead.iter().find(|letter| letter.text("id") == id(n).to_string()).expect("a letter");
+    assert_eq!((dead.len(), of(1).text("in_doubt"), of(2).text("in_doubt")), (2, "1", "0"));
+    assert!(of(1).may_have_arrived() && !of(2).may_have_arrived());
+}
+
+/// The confirmation is by a name that no sink has any more.
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_has_another_name_now_gets_an_announced_repetition() {
+    let (world, had, waits) = (World::new(), sink(), sink());
+    waits.outage(Some(failure(Class::Transient, "down")));
+    let sinks = [("old", had.clone()), ("waits", waits.clone())];
+    let bridge = world.bridge(1, &sinks);
+    bridge.offer(0..3);
+    eventually("the first sink to have all", || had.taken().len() == 3).await;
+    assert!(bridge.stop(10 * SECOND).await);
+    waits.outage(None);
+    let _second = world.bridge(2, &[("new", had.clone()), ("waits", waits.clone())]);
+    world.until_empty().await;
+    let attempts: Vec<u32> = had.taken().iter().map(|message| message.attempt).collect();
+    assert!(attempts.len() == 6 && attempts[3..].iter().all(|attempt| *attempt > 1), "{attempts:?}");
+}
