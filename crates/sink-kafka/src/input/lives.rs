@@ -202,6 +202,28 @@ async fn records_that_are_gone_are_counted_and_the_first_that_is_there_is_the_ne
     }
 }
 
+/// The end of a transaction has an offset, and is no record.
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_of_transactions_are_no_gap() {
+    let stage = Stage::new();
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", stage.kafka.bootstrap()).set("transactional.id", &stage.group);
+    let producer: BaseProducer = config.create().expect("a producer");
+    producer.init_transactions(PATIENCE).expect("the transactions begin");
+    for body in ["a", "b"] {
+        producer.begin_transaction().expect("a transaction begins");
+        let headers = OwnedHeaders::new().insert(Header { key: "x-delay", value: Some(HOUR) });
+        let record = BaseRecord::<str, str>::to(&stage.topic).payload(body).headers(headers);
+        producer.send(record).map_err(|(error, _)| error).expect("send the record");
+        producer.commit_transaction(PATIENCE).expect("it ends");
+    }
+    stage.commit(0, "");
+    let running = stage.run_by_position().await;
+    stage.expect(&["a", "b"]).await;
+    running.end().await;
+    assert_eq!((stage.world.counts().missed, stage.world.counts().resets), (0, 0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_offset_beyond_the_end_begins_at_the_beginning() {
     for start in [StartFrom::Earliest, StartFrom::Latest] {
@@ -295,6 +317,23 @@ async fn a_record_that_comes_again_is_the_same_one() {
     until("two records are no duplicates", async || stage.world.counts().duplicates == 2).await;
     running.end().await;
     assert_eq!(stage.bodies().await, ["b"]);
+}
+
+/// A commit that is lost brings it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_was_cancelled_stays_cancelled() {
+    let stage = Stage::new();
+    stage.write(0, &["a"]);
+    let running = stage.run_by_position().await;
+    stage.world.scheduled(1).await;
+    running.end().await;
+    stage.world.cancel().await;
+    stage.commit(0, "");
+    stage.write(0, &["b"]);
+    let running = stage.run_by_position().await;
+    stage.expect(&["b"]).await;
+    running.end().await;
+    assert_eq!(stage.world.counts().duplicates, 1);
 }
 
 /// Both have a record with the same contents at the same place. The clusters of these tests have the same id, so they differ by time.

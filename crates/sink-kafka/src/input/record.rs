@@ -116,7 +116,9 @@ pub(super) fn arrival(
     };
     let published_ms = written_ms.filter(|_| spec.delay_from == DelayFrom::Timestamp);
     let body = Bytes::copy_from_slice(record.payload().unwrap_or_default());
-    (place, Arrival { id: Some(id), former, published_ms, is_partial, ..Arrival::of(carried, body) })
+    // An id that stands for the record comes again only with the record.
+    let is_redelivered = former.is_some();
+    (place, Arrival { id: Some(id), former, published_ms, is_partial, is_redelivered, ..Arrival::of(carried, body) })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::errors::{failure, of_code};
 use super::partitions::MetTopics;
 use super::record::Partition;
 use super::{KafkaInputSpec, StartFrom};
-use delaybridge_core::message::Failure;
+use delaybridge_core::message::{Class, Failure};
 
 /// The time-out of a question.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,17 +59,22 @@ pub(super) fn begins<C: ConsumerContext>(
     list: &TopicPartitionList,
 ) -> Result<Vec<Begin>, Failure> {
     let given: Vec<Partition> = list.elements().iter().map(|of| (of.topic().to_owned(), of.partition())).collect();
-    let names: BTreeSet<&str> = given.iter().map(|(topic, _)| topic.as_str()).collect();
-    let topics = describe(consumer, &Vec::from_iter(names))?;
+    let names: BTreeSet<String> = given.iter().map(|(topic, _)| topic.clone()).collect();
+    let topics = describe(consumer, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     let mut offsets = committed(consumer, spec, &topics, &given)?;
-    for topic in &topics {
-        let is_new = !offsets.keys().any(|(name, _)| *name == topic.name);
+    for name in &names {
+        let is_new = !offsets.keys().any(|(topic, _)| topic == name);
         // Without an offset `earliest` begins at the beginning again.
-        if is_new && spec.start == StartFrom::Latest {
-            let is_other = met.is_other(&topic.name, topic.id.as_deref());
-            settle(consumer, spec, topic, if is_other { Offset::Beginning } else { Offset::End })?;
-            offsets = committed(consumer, spec, &topics, &given)?;
+        if !is_new || spec.start == StartFrom::Earliest {
+            continue;
         }
+        let Some(topic) = topics.iter().find(|topic| topic.name == *name) else {
+            let text = format!("ask for topic {name}: no broker knows it, or it may not be seen");
+            return Err(Failure::new(Class::Transient, "UNKNOWN_TOPIC_OR_PARTITION", text));
+        };
+        let is_other = met.is_other(name, topic.id.as_deref());
+        settle(consumer, spec, topic, if is_other { Offset::Beginning } else { Offset::End })?;
+        offsets = committed(consumer, spec, &topics, &given)?;
     }
     let id = |name: &str| topics.iter().find(|topic| topic.name == name).and_then(|topic| topic.id.as_deref());
     let begins = given.into_iter().map(|partition| {
@@ -139,10 +144,20 @@ fn describe<C: ConsumerContext>(consumer: &BaseConsumer<C>, names: &[&str]) -> R
     match delivery_status::describe(consumer.client(), names, TIMEOUT) {
         Ok(topics) => Ok(topics),
         // A server that knows no ids.
-        Err(KafkaError::AdminOp(Code::UnsupportedFeature | Code::UnsupportedVersion)) => Ok(Vec::new()),
+        Err(KafkaError::AdminOp(Code::UnsupportedFeature | Code::UnsupportedVersion)) => {
+            names.iter().map(|name| without_id(consumer, name)).collect()
+        }
         Err(KafkaError::AdminOp(code)) => Err(of_code(&what, code)),
         Err(error) => Err(failure(&what, &error)),
     }
+}
+
+/// Asks for the number of partitions of a topic.
+fn without_id<C: ConsumerContext>(consumer: &BaseConsumer<C>, name: &str) -> Result<TopicDescription, Failure> {
+    let found = consumer.fetch_metadata(Some(name), TIMEOUT);
+    let found = found.map_err(|error| failure(&format!("ask for topic {name}"), &error))?;
+    let partitions = found.topics().iter().map(|topic| topic.partitions().len()).sum();
+    Ok(TopicDescription { name: name.to_owned(), id: None, partitions })
 }
 
 /// Asks for the committed offsets of all partitions of these topics, and of these partitions.

@@ -143,6 +143,12 @@ impl World {
         to.jobs.add(&topic(), vec![copy]).await.expect("add a job")[0].created
     }
 
+    /// Cancels the only job that waits.
+    pub async fn cancel(&self) {
+        let job = self.jobs.peek(&topic(), JobState::Delay, 0, 2).await.expect("the jobs").remove(0);
+        self.jobs.delete(&job.id).await.expect("delete the job");
+    }
+
     /// Takes the job of a message with this body as a consumer does, and finishes it.
     pub async fn finished(&self, body: &str) {
         let finish = async || {
