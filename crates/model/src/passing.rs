@@ -103,9 +103,11 @@ impl Passage<'_> {
             if of_route.contains(&spelled) || texts.contains(&spelled) {
                 return of_route.contains(&spelled) || passed.contains(&spelled);
             }
-            let reason = self.reason(name, None);
-            reason.into_iter().for_each(|reason| left_out.add(reason));
-            reason.is_none()
+            match self.reason(name, None) {
+                Some(reason) => left_out.add(reason),
+                None => return true,
+            }
+            false
         };
         let others: Vec<_> = carried.others.iter().filter(|(name, _)| passes(name)).cloned().collect();
         ((others.len() != carried.others.len()).then_some(others), left_out)

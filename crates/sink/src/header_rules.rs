@@ -61,15 +61,17 @@ pub enum HeaderFate {
 impl HeaderRules {
     /// The end of a header with this name and value; `None` for a value that is no text.
     pub fn fate(&self, name: &str, value: Option<&str>) -> HeaderFate {
-        let fits = match value {
+        let is_for_inputs = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
+        let fits = || match value {
             Some(value) => (self.fits)(name, value),
             None => self.carries_bytes && (self.fits)(name, ANY_VALUE),
         };
-        let is_for_inputs = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
-        match fits {
-            _ if is_for_inputs || is_standard(&self.spelled(name)) || self.steers(name) => HeaderFate::Control,
-            true => HeaderFate::Passes,
-            false => HeaderFate::Unfit,
+        if is_for_inputs || is_standard(&self.spelled(name)) || self.steers(name) {
+            HeaderFate::Control
+        } else if fits() {
+            HeaderFate::Passes
+        } else {
+            HeaderFate::Unfit
         }
     }
 

@@ -10,6 +10,7 @@ use super::publisher::{Publisher, text};
 use crate::amqp::{blocking, start, url};
 use crate::faults::rig::PATIENCE;
 use crate::harness::amqp::Rabbits;
+use crate::harness::daemon::cli;
 use crate::harness::nats::{make_stream, read_stream};
 use crate::harness::{Daemon, RedisServer, eventually};
 use crate::http::receiver::Receiver;
@@ -143,4 +144,42 @@ async fn a_message_neither_steers_its_destinations_nor_stays_behind_for_its_head
         assert!(count >= least, "{sink} {reason}: {count}");
     }
     assert_eq!(metrics.sum("delaybridge_dead_lettered_messages_total"), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_whose_headers_are_too_large_is_saved_by_a_rule_of_its_route() {
+    let (server, rabbit) = (RedisServer::start().await, start());
+    let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
+    publisher.declare("delay-in", &["orders"]).await;
+    let yaml = format!(
+        "redis: {{ url: '{redis}' }}\n\
+         sinks: {{ shop: {{ amqp: {{ url: '{rabbit}', heartbeat: 2s, timeout: 5s }} }} }}\n\
+         inputs: {{ late: {{ amqp: {{ url: '{rabbit}', queue: delay-in, heartbeat: 2s }}, topic: late }} }}\n\
+         queues: {{ q: {{ source: {{ jobs: {{ topic: late }} }}, to: [{{ sink: shop, routing_key: orders }}] }} }}\n",
+        redis = server.url(),
+        rabbit = url(&rabbit),
+    );
+    let mut daemon = Daemon::start(&yaml).await;
+    daemon.expect_log("HEADERS_TOO_LARGE");
+    // It fits into a frame of the broker as it is, and not with the headers of the daemon.
+    let large = "x".repeat(127_500);
+    let headers = [("tenant", text("a")), ("x-trace", text(&large))];
+    publisher.publish(("delayed", "late"), BasicProperties::default(), &headers, "large").await.expect("publish");
+    const DEAD: &str = "delaybridge_dead_lettered_messages_total{queue=\"q\",reason=\"message_permanent\"}";
+    eventually("the dead letter", PATIENCE, async || match daemon.metric(DEAD).await {
+        1.0 => Ok(()),
+        count => Err(format!("{count} dead letters")),
+    })
+    .await;
+    daemon.rewrite(|text| {
+        text.replace("routing_key: orders", "routing_key: orders, headers_from_message: { drop: [X-Trace] }")
+    });
+    assert!(daemon.reload().await);
+    let redriven = cli(daemon.config(), &["dead", "redrive", "q", "--all"]);
+    assert!(redriven.status.success(), "{redriven:?}");
+    let orders = arrived(&rabbit, "orders", 1).await;
+    let header = |name: &str| orders[0].headers.get(name).map(Vec::as_slice);
+    assert_eq!((&orders[0].payload[..], header("tenant"), header("x-trace")), (&b"large"[..], Some(&b"a"[..]), None));
+    let left_out = "delaybridge_headers_left_out_total{queue=\"q\",sink=\"shop\",reason=\"rule\"}";
+    assert_eq!(daemon.metric(left_out).await, 1.0);
 }
