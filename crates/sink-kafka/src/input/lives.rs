@@ -340,7 +340,7 @@ async fn a_record_that_was_cancelled_stays_cancelled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn records_of_two_clusters_are_different_ones() {
     let stage = Stage::new();
-    let other = tokio::task::block_in_place(Kafka::start).expect("Kafka starts");
+    let other = Kafka::start().expect("Kafka starts");
     other.create_topic(&stage.topic, 1, &[]).expect("create the topic");
     let now_ms = stage.world.jobs().now_ms();
     write(&stage.kafka, (&stage.topic, 0), "the same", HOUR, Some(now_ms));
