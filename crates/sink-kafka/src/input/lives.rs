@@ -187,6 +187,21 @@ async fn latest_is_the_end_at_the_first_start_and_at_no_later_one() {
     running.end().await;
 }
 
+/// The first member decides for all partitions, those of the others too.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_begin_together_agree_on_the_end() {
+    let stage = Stage::new();
+    stage.kafka.add_partitions(&stage.topic, 4).expect("add partitions");
+    (0..4).for_each(|partition| stage.write(partition, &["before"]));
+    let others = stage.world.begin(stage.input(StartFrom::Latest));
+    let running = stage.run(StartFrom::Latest).await;
+    (0..4).for_each(|partition| stage.write(partition, &[["a", "b", "c", "d"][partition as usize]]));
+    stage.expect(&["a", "b", "c", "d"]).await;
+    others.end().await;
+    running.end().await;
+    assert_eq!(stage.world.counts().resets, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn records_that_are_gone_are_counted_and_the_first_that_is_there_is_the_next() {
     for start in [StartFrom::Earliest, StartFrom::Latest] {
