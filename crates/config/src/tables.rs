@@ -150,8 +150,9 @@ pub(super) struct QueueKeys {
     #[key(Kind::Size, default = "16MiB")]
     pub(super) max_decoded_size: usize,
     /// Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have
-    /// no value then), or a hold of the queue.
-    #[key(word::<OnDecodeError>(), default = "dead_letter")]
+    /// no value then), or a hold of the queue. `hold_repeated`: a dead letter, and a hold from the third in a row on, because then
+    /// the codec is the wrong one.
+    #[key(word::<OnDecodeError>(), default = "hold_repeated")]
     pub(super) on_decode_error: OnDecodeError,
     /// Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the
     /// payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope:

@@ -8,6 +8,8 @@ use delaybridge_settings::words::words;
 words! {
     /// Handling of a payload that the codec refuses.
     pub enum OnDecodeError {
+        /// A dead letter; from the third in a row on, a hold of the queue, because then the codec is the wrong one.
+        HoldRepeated = "hold_repeated",
         /// A dead letter, with the bytes.
         DeadLetter = "dead_letter",
         /// Unchanged delivery; templates on the payload have no value.
@@ -16,6 +18,9 @@ words! {
         Hold = "hold",
     }
 }
+
+/// Payloads in a row that the codec has refused when a queue is held for it: so many are no accident.
+pub const REPEATED: u32 = 3;
 
 words! {
     /// Handling of an element that is later than `max_lateness`.

@@ -1,6 +1,6 @@
 //! The context that the tasks of one queue share. Below claims: it knows none of what is in flight.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -126,6 +126,8 @@ pub struct Queue {
     pub(super) pause: PauseBoard,
     rate: Option<Mutex<Bucket>>,
     hints: Mutex<Hints>,
+    /// Payloads that the codec has refused in a row.
+    refused: AtomicU32,
     /// Ghosts want a turn of the sweep.
     upkeep_wanted: AtomicBool,
     /// The latest Redis time in ms at which a lease of the queue, and so the order, was renewed.
@@ -195,6 +197,7 @@ impl Queue {
             pause: PauseBoard::default(),
             rate: spec.max_rate.as_deref().map(|rate| Mutex::new(Bucket::new(*rate, Instant::now()))),
             hints: Mutex::default(),
+            refused: 0.into(),
             upkeep_wanted: false.into(),
             renewed_ms: i64::MIN.into(),
             slot_migrating: false.into(),
@@ -231,6 +234,20 @@ impl Queue {
     /// Waits for room for what elements grow by. Cancel safe.
     pub async fn grown(&self, bytes: u64) -> Growth {
         Growth::of(&self.budget, self.process.budget_of(&self.spec.redis), bytes).await
+    }
+
+    /// The number of payloads that the codec has refused in a row.
+    pub fn refused_in_a_row(&self) -> u32 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the codec has refused the last payload.
+    pub fn decoded(&self, refused: bool) {
+        match refused {
+            true => drop(self.refused.fetch_add(1, Ordering::Relaxed)),
+            false if self.refused_in_a_row() > 0 => self.refused.store(0, Ordering::Relaxed),
+            false => {}
+        }
     }
 
     /// Whether a sink may have had an element with this header of which only the confirmation is known: by the name of a sink that is

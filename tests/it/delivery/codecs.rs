@@ -3,7 +3,8 @@
 use redis::AsyncCommands;
 use serde_json::{Value, json};
 
-use super::{dead_letters, emptied, on, stream_of};
+use super::{dead_letters, emptied, on, stream_of, unready};
+use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, RedisServer, RedissonQueue, vectors};
 
@@ -112,4 +113,32 @@ queues:
     assert_eq!(letter["code"], b"template_field_missing");
     assert!(letter["element"].ends_with(&order));
     emptied(&mut redis, &plain).await;
+}
+
+/// Kryo 5 in a queue of JSON.
+#[tokio::test]
+async fn a_wrong_codec_is_found_by_check_and_holds_the_queue() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (now, queue) = (redis_now_ms(&mut redis).await, RedissonQueue::new("q"));
+    for _ in 0..10 {
+        queue.offer(&mut redis, now, b"\x03ab\xe3").await;
+    }
+    let yaml = |codec: &str| {
+        let queue =
+            format!("source: {{ redisson: {{ name: q }} }}, codec: {codec}, to: [{{ sink: out, stream: out }}]");
+        on(&server, &format!("\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues: {{ q: {{ {queue} }} }}\n"))
+    };
+    let checked = cli(&ConfigFile::new(&yaml("json")), &["check", "--live"]);
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(!checked.status.success() && said.contains("3 of 3 scheduled elements are kryo5, not json"), "{said}");
+    let mut daemon = Daemon::spawn(&yaml("json"));
+    daemon.expect_log("dead letter stored").expect_log("queue on hold");
+    unready(&daemon, "it looks like kryo5, and `codec` is json").await;
+    assert_eq!(daemon.stop().await, 0);
+    assert_eq!(dead_letters(&mut redis, &queue).await.len(), 2);
+    assert_eq!(redis.exists::<_, bool>("out").await.unwrap(), false, "no consumer of JSON gets Kryo");
+
+    let _daemon = Daemon::start(&yaml("kryo5")).await;
+    stream_of(&mut redis, "out", 8).await;
 }

@@ -64,7 +64,7 @@ const DEAD_REASONS: &[Code] = &[
     ),
     code(
         "undecodable",
-        "The codec refused the payload, with `on_decode_error: dead_letter`.",
+        "The codec refused the payload, and `on_decode_error` does not say otherwise.",
         "`delaybridge decode` guesses the codec. Correct `codec`, then redrive.",
     ),
     code(

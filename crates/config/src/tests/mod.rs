@@ -142,7 +142,7 @@ fn what_is_left_out_has_the_documented_default() {
         "  connect_timeout: 5s\n  command_timeout: 5s\n",
         "      timeout: 10s\n      max_rate: none\n",
         "        consume: [delayed, ready]\n        list_cleanup: auto\n        ghost_max_age: 30s\n        sweep_bandwidth: 16MiB\n",
-        "    codec: raw\n    on_decode_error: dead_letter\n    on_opaque: forward_raw\n    on_absurd_due: hold\n    lease: 30s\n    claim_ahead: 0s\n    max_in_flight: auto\n",
+        "    codec: raw\n    on_decode_error: hold_repeated\n    on_opaque: forward_raw\n    on_absurd_due: hold\n    lease: 30s\n    claim_ahead: 0s\n    max_in_flight: auto\n",
         "    max_in_flight_bytes: 16MiB\n    order: none\n    max_rate: none\n    max_lateness: none\n",
         "      max_attempts: 10\n      initial_interval: 500ms\n      max_interval: 1m\n      multiplier: 2.0\n      jitter: full\n",
         "      - sink: ready\n        list: done\n        push: right\n        exactly_once: false\n        envelope: raw\n",

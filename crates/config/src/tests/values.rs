@@ -56,7 +56,7 @@ fn a_value_of_the_wrong_kind_says_what_to_write() {
     mails(
         "on_decode_error: drop",
         &[
-            "15:22 queues.mails.on_decode_error: `drop` is not known here | possible here: dead_letter, forward_raw, hold",
+            "15:22 queues.mails.on_decode_error: `drop` is not known here | possible here: hold_repeated, dead_letter, forward_raw, hold",
         ],
     );
     mails("codec: 5", &["15:12 queues.mails.codec: `5` is not known here"]);

@@ -1,5 +1,6 @@
 //! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
 
+mod codec;
 mod inputs;
 mod leases;
 mod replication;
@@ -211,6 +212,7 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
         Err(error) => vec![finding(what, Health::Failed, explained(&error))],
     };
     findings.insert(1, rights);
+    findings.extend(codec::look(&queue, format!("queue {}: codec", spec.id)).await);
     let drained = spec.source.of_kind::<RedissonSpec>();
     if let Some(redisson) = drained.filter(|queue| queue.consume.ready && matches!(spec.mode, Mode::Deliver)) {
         findings.extend(bounded(conn, format!("queue {}: bounded", spec.id), &redisson.name).await);

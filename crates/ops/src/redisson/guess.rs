@@ -5,16 +5,16 @@ use redisson_codecs::{Codec, Coding, Confidence};
 
 /// A codec, and what speaks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CodecGuess {
-    pub(super) coding: Coding,
+pub(crate) struct CodecGuess {
+    pub(crate) coding: Coding,
     /// Of the samples that look like it, the one that could be something else the most.
-    pub(super) sure: Confidence,
+    pub(crate) sure: Confidence,
     /// The number of samples; the codec reads them all.
-    pub(super) of: usize,
+    pub(crate) of: usize,
 }
 
 /// The codec that most samples look like and that reads every one; `raw`, which reads everything, if there is none.
-pub(super) fn codec(samples: &[Bytes]) -> CodecGuess {
+pub(crate) fn codec(samples: &[Bytes]) -> CodecGuess {
     let of = samples.len();
     let mut candidates: Vec<(Coding, usize, Confidence)> = Vec::new();
     for guess in samples.iter().filter_map(|sample| redisson_codecs::guess(sample, Codec::Auto)) {

@@ -1,7 +1,7 @@
 //! Operations that exist for Redisson only: offers, its two layouts, finding its queues, and the way back to its keys.
 
 pub mod discover;
-mod guess;
+pub(crate) mod guess;
 pub mod migrate;
 pub mod offer;
 pub mod restore;

@@ -13,6 +13,7 @@ use crate::deliver::mark::{self, ElementHistory, Marked};
 use crate::deliver::understand::{self, Understood, dead, routed, understand_by};
 pub use crate::deliver::understand::{skipped, unroutable};
 use crate::limits::large::{LargeTurn, SMALL};
+use crate::queue::Queue;
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
@@ -213,10 +214,11 @@ pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) ->
         decoded
     };
     let Understood { payload, expired, refused, opaque } =
-        understand_by(&queue.spec, payload, subject.lateness(), decode);
+        understand_by(&queue.spec, payload, subject.lateness(), queue.refused_in_a_row(), decode);
     if expired {
         queue.events.metrics().expired_delivery();
     }
+    queue.decoded(refused && payload.is_err());
     if refused {
         queue.events.metrics().decode_error(queue.spec.codec.as_str());
     }
@@ -274,16 +276,8 @@ pub fn message(
         let route = (place, &spec.sink);
         traces.routed(subject.place, &subject.traced(), route, headers, of_message.as_deref(), carries);
     }
-    let LeftOut { control, unfit, rule } = routed.left_out;
-    for (reason, count) in
-        [(LeftOutReason::Control, control), (LeftOutReason::Unfit, unfit), (LeftOutReason::Rule, rule)]
-    {
-        queue.events.metrics().headers_left_out(&spec.sink, reason, count);
-    }
-    let carried = match (&subject.carried, routed.others) {
-        (Some(carried), Some(others)) => Some(Arc::new(Carried { others, ..Carried::clone(carried) })),
-        (carried, _) => carried.clone(),
-    };
+    count_left_out(queue, &spec.sink, routed.left_out);
+    let carried = subject.carried.as_ref().map(|carried| routed.carried(carried));
     let mark = spec.looks().then(|| Box::new(subject.mark(&spec.sink, &routed.destination)));
     Ok(Outbound {
         id: subject.id.clone(),
@@ -298,6 +292,16 @@ pub fn message(
         carried,
         mark,
     })
+}
+
+/// Counts the headers of a message that its destination does not get.
+pub fn count_left_out(queue: &Queue, sink: &str, left_out: LeftOut) {
+    let LeftOut { control, unfit, rule } = left_out;
+    for (reason, count) in
+        [(LeftOutReason::Control, control), (LeftOutReason::Unfit, unfit), (LeftOutReason::Rule, rule)]
+    {
+        queue.events.metrics().headers_left_out(sink, reason, count);
+    }
 }
 
 /// The memory that the message takes beyond the bytes that came, until the sink has answered.

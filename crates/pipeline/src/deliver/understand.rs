@@ -10,7 +10,10 @@ use redisson_codecs::{DecodeError, Payload};
 use crate::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::route::ElementInfo;
-use delaybridge_model::{HELD_MS, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, QueueSpec, RouteSpec, Routed, SKIPPED, is_absurd};
+use delaybridge_model::{
+    HELD_MS, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, QueueSpec, REPEATED, RouteSpec, Routed, SKIPPED,
+    is_absurd,
+};
 use delaybridge_source::Junk;
 use delaybridge_telemetry::labels::DeadReason;
 
@@ -35,29 +38,31 @@ impl Understood {
 
 /// Decodes a payload by the rules of its queue. `late` is how long ago it was due, where that is known.
 pub fn understand(spec: &QueueSpec, payload: &Bytes, late: Option<Duration>) -> Understood {
-    understand_by(spec, payload, late, || spec.decode(payload))
+    understand_by(spec, payload, late, 0, || spec.decode(payload))
 }
 
-/// The same, with the caller's way to [decode](QueueSpec::decode) it.
+/// The same, with the caller's way to [decode](QueueSpec::decode) it. `refused` is the number of payloads that the codec has refused
+/// in a row before.
 pub fn understand_by(
     spec: &QueueSpec,
     payload: &Bytes,
     late: Option<Duration>,
+    refused: u32,
     decode: impl FnOnce() -> Result<Payload, DecodeError>,
 ) -> Understood {
     if let (Some(limit), Some(late)) = (spec.max_lateness, late)
         && late > limit
     {
         if spec.on_expired == OnExpired::Deliver {
-            return Understood { expired: true, ..decoded(spec, payload, decode()) };
+            return Understood { expired: true, ..decoded(spec, payload, refused, decode()) };
         }
         let text = format!("{} ms late, max_lateness is {} ms", late.as_millis(), limit.as_millis());
         return Understood::dead(DeadReason::Expired, Failure::new(Class::MessagePermanent, "expired", text));
     }
-    decoded(spec, payload, decode())
+    decoded(spec, payload, refused, decode())
 }
 
-fn decoded(spec: &QueueSpec, payload: &Bytes, decoded: Result<Payload, DecodeError>) -> Understood {
+fn decoded(spec: &QueueSpec, payload: &Bytes, refused: u32, decoded: Result<Payload, DecodeError>) -> Understood {
     let error = match decoded {
         Ok(payload) => return Understood { payload: Ok(payload), expired: false, refused: false, opaque: None },
         Err(error) => error,
@@ -67,13 +72,32 @@ fn decoded(spec: &QueueSpec, payload: &Bytes, decoded: Result<Payload, DecodeErr
         OnDecodeError::ForwardRaw => {
             (Ok(Payload::opaque(payload.clone())), error.is_opaque().then_some(failure.message))
         }
-        OnDecodeError::DeadLetter => (Err(dead(DeadReason::Undecodable, failure)), None),
+        OnDecodeError::HoldRepeated if refused + 1 >= REPEATED => {
+            let message = format!("{}; it is not the first in a row: {}", failure.message, mismatch(spec, payload));
+            let failure = Failure { class: Class::TargetPermanent, message, ..failure };
+            (Err(Verdict::Release { why: ReleaseCause::Hold { sink: None, failure } }), None)
+        }
+        OnDecodeError::HoldRepeated | OnDecodeError::DeadLetter => (Err(dead(DeadReason::Undecodable, failure)), None),
         OnDecodeError::Hold => {
             let failure = Failure { class: Class::TargetPermanent, ..failure };
             (Err(Verdict::Release { why: ReleaseCause::Hold { sink: None, failure } }), None)
         }
     };
     Understood { payload, expired: false, refused: true, opaque }
+}
+
+/// What a payload that the codec refuses looks like, and what to do.
+fn mismatch(spec: &QueueSpec, payload: &Bytes) -> String {
+    let codec = spec.codec.as_str();
+    match redisson_codecs::guess_with(payload, spec.codec, &spec.classes) {
+        Some(guess) if guess.coding.as_str() != codec => {
+            let found = guess.coding.as_str();
+            format!(
+                "it looks like {found}, and `codec` is {codec}; correct `codec`, or write `on_decode_error: dead_letter`"
+            )
+        }
+        _ => format!("`codec` is {codec}; correct it, or write `on_decode_error: dead_letter`"),
+    }
 }
 
 /// The verdict on an element that is due at this time by its source's score; none if it is delivered.

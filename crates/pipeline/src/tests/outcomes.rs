@@ -211,3 +211,22 @@ async fn a_sink_that_has_another_name_now_gets_an_announced_repetition() {
     let attempts: Vec<u32> = had.taken().iter().map(|message| message.attempt).collect();
     assert!(attempts.len() == 6 && attempts[3..].iter().all(|attempt| *attempt > 1), "{attempts:?}");
 }
+
+/// One payload that the codec refuses is a dead letter. Several in a row are a codec that is not that of the queue: no element more
+/// is a dead letter, and each waits for the right one.
+#[tokio::test(start_paused = true)]
+async fn a_codec_that_refuses_three_in_a_row_holds_the_queue() {
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    let wrong = QueueSpec { codec: Codec::Json.into(), on_decode_error: OnDecodeError::HoldRepeated, ..spec(&sinks) };
+    let bridge = world.bridge_with(1, &sinks, wrong.clone());
+    bridge.offer(0..50);
+    eventually("the hold", || !bridge.queue.is_open()).await;
+    tokio::time::sleep(10 * MINUTE).await;
+    assert_eq!((world.store.dead().len(), sink.taken().len()), (2, 0));
+    assert!(bridge.stop(10 * SECOND).await);
+    let right = QueueSpec { codec: Codec::String.into(), ..wrong };
+    let _second = world.bridge_with(2, &sinks, right);
+    world.until_empty().await;
+    assert_eq!((world.store.dead().len(), sink.taken().len()), (2, 48));
+}
