@@ -140,7 +140,8 @@ impl AmqpInput {
                     self.show(&mut aside, &rejects, intake);
                     continue;
                 }
-                Some(next) = std::future::ready(ahead.pop_front()) => next,
+                // Taken out when it is polled: a tick that comes first would drop it.
+                Some(next) = async { ahead.pop_front() } => next,
                 next = consumer.next() => self.delivered(next)?,
             };
             let (mut arrivals, mut settling, mut bytes) = (Vec::new(), Vec::new(), 0);
