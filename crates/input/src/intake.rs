@@ -183,7 +183,8 @@ impl JobIntake {
         // Brokers allow higher priorities than the job queue has.
         let priority = u8::try_from(arrival.carried.priority()).unwrap_or(u8::MAX).min(MAX_PRIORITY);
         let content_type = CONTENT_TYPE.to_owned();
-        Ok(NewJob { id: Some(id), due, priority, content_type, alias, ..NewJob::new(body) })
+        let is_repeated = arrival.is_redelivered;
+        Ok(NewJob { id: Some(id), due, priority, content_type, alias, is_repeated, ..NewJob::new(body) })
     }
 
     /// The verdicts on the messages of these jobs. Adds those again that may be other messages with a known id.

@@ -157,10 +157,10 @@ impl JobQueue {
             let due_ms = if dues.is_empty() { None } else { Some(dues.int()?) };
             let (created, differs, held) = match letter {
                 b'y' => (true, false, false),
-                b'o' | b'g' => (false, false, false),
+                b'o' | b'g' | b'x' => (false, false, false),
                 b'b' => (false, true, false),
                 b'u' => (false, false, true),
-                _ => return Err(BadReply { script: "jobs_add", expected: "y, o, b, g or u" }.into()),
+                _ => return Err(BadReply { script: "jobs_add", expected: "y, o, b, g, x or u" }.into()),
             };
             let local = if held { LocalId::shown(&holders.bytes()?) } else { local };
             let id = JobId { topic: topic.clone(), local };
@@ -201,7 +201,12 @@ fn arguments(
     let priority = Some(check_priority(job.priority)?).filter(|priority| *priority > 0).map(number);
     let (word, due) = due_arguments(job.due)?;
     let (ttr, tries, ttl) = (job.ttr.map(millis), job.tries.map(number), job.ttl.map(millis));
-    args.extend([text(id.as_str()), text(if own { "1" } else { "0" }), text(word), due]);
+    let chosen = match (own, job.is_repeated) {
+        (false, _) => "0",
+        (true, false) => "1",
+        (true, true) => "2",
+    };
+    args.extend([text(id.as_str()), text(chosen), text(word), due]);
     let last = match (&job.unique, job.alias) {
         (Some(_), Some(_)) => return invalid("a job with a unique key has no second id"),
         (Some(unique), None) => Some(unique_argument(unique)?),

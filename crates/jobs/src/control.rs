@@ -9,6 +9,7 @@ use super::job::{Aged, JobOperation};
 use super::keys::Keys;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
+use delaybridge_core::carried::CONTENT_TYPE;
 use delaybridge_link::{BadReply, Fields, Score};
 
 /// Maximum number of jobs that one call redrives or purges.
@@ -66,7 +67,9 @@ impl JobQueue {
     ///
     /// Returns [`JobError::NotFound`] if there is no such job.
     pub async fn delete(&self, id: &JobId) -> Result<(), JobError> {
-        let reply = self.run_on_waiting(&self.shared.scripts.delete, &id.topic, &[text(id.local.as_str())]).await?;
+        let remember = or_empty(self.settings().of(&id.topic).remember.map(millis));
+        let args = [remember, text(CONTENT_TYPE), text(id.local.as_str())];
+        let reply = self.run_on_waiting(&self.shared.scripts.delete, &id.topic, &args).await?;
         let mut fields = Fields::of("jobs_delete", reply)?;
         self.observe(&mut fields)?;
         match &fields.bytes()?[..] {

@@ -94,6 +94,9 @@ pub struct NewJob {
     pub unique: Option<Unique>,
     /// A second id, of a job with an id of its own and without a unique key.
     pub alias: Option<JobAlias>,
+    /// Whether the job, a message of an input with an id of its own, may have been added before. It is not added again then if it was
+    /// deleted.
+    pub is_repeated: bool,
 }
 
 /// A second id of a job.
@@ -126,6 +129,7 @@ impl NewJob {
             body: body.into(),
             unique: None,
             alias: None,
+            is_repeated: false,
         }
     }
 }

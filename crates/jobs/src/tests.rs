@@ -76,6 +76,38 @@ async fn whether_a_job_could_be_added_is_known_without_adding_one() {
     assert!(matches!(jobs.can_add(&topic()).await, Err(JobError::Unavailable(_))));
 }
 
+/// A broker hands a message out again whose acknowledgement was lost.
+#[tokio::test]
+async fn a_deleted_message_of_an_input_is_not_added_again_by_the_same_delivery() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let message = |body: &'static str, is_repeated| {
+        let content_type = delaybridge_core::carried::CONTENT_TYPE.to_owned();
+        NewJob { content_type, is_repeated, due: Due::After(Duration::from_secs(60)), ..own("m", body) }
+    };
+    let created = async |job: NewJob| jobs.add(&topic(), vec![job]).await.unwrap()[0].created;
+    let delete = async || jobs.delete(&JobId { topic: topic(), local: "m".parse().unwrap() }).await.unwrap();
+    assert!(created(message("one", true)).await, "it was never there");
+    delete().await;
+    assert!(!created(message("one", true)).await);
+    // Another message with its id, and the same one published again.
+    assert!(created(message("two", true)).await);
+    delete().await;
+    assert!(created(message("one", false)).await);
+    delete().await;
+    // As long as finished jobs are remembered.
+    set_clock(&server, NOW + 599_999).await;
+    assert!(!created(message("one", true)).await);
+    set_clock(&server, NOW + 600_001).await;
+    assert!(created(message("one", true)).await);
+    // Other jobs are forgotten.
+    delete().await;
+    let plain = || NewJob { is_repeated: true, ..own("m", "plain") };
+    assert!(created(plain()).await);
+    delete().await;
+    assert!(created(plain()).await);
+}
+
 #[tokio::test]
 async fn a_delayed_job_is_not_handed_out_before_its_time() {
     let server = TestServer::start();

@@ -151,13 +151,27 @@ impl Ledger {
         let element = found.element();
         let at = self.source.body_at(&element);
         match (at, removal) {
-            (Some(at), Removal::ForGood) => self.body_to_remove(&at, &element, None, &mut keys, &mut args),
+            (Some(at), Removal::ForGood) => {
+                let mark = self.cancelled(conn, &at, &element).await?;
+                self.body_to_remove(&at, &element, (None, mark), &mut keys, &mut args);
+            }
             (Some(at), Removal::Dead { body: Some(body), .. }) => {
-                self.body_to_remove(&at, &element, Some(body), &mut keys, &mut args);
+                self.body_to_remove(&at, &element, (Some(body), None), &mut keys, &mut args);
             }
             _ => {}
         }
         Ok(Acted::read("remove", conn.script(&self.scripts.remove, &keys, &args).await?)?)
+    }
+
+    /// What remembers that an element is cancelled. Its body is not compared when it is removed: one that is changed meanwhile is
+    /// not remembered.
+    async fn cancelled(&self, conn: &Conn, at: &BodyAt, element: &Bytes) -> Result<Option<CompanionKey>, StoreError> {
+        let remembers = self.source.bodies().is_some_and(|bodies| bodies.remembers_cancelled());
+        let Some(field) = at.field().filter(|_| remembers) else { return Ok(None) };
+        let mut read = redis::cmd("HGET");
+        read.arg(&at.key()[..]).arg(&field[..]);
+        let body: Option<Vec<u8>> = conn.query(&read).await?;
+        Ok(body.and_then(|body| self.source.bodies()?.cancelled(element, &body.into())))
     }
 
     /// Appends the key of a body and of what goes with it, and what the script has to know of them. `seen` is what the body has
@@ -166,7 +180,7 @@ impl Ledger {
         &self,
         at: &BodyAt,
         element: &Bytes,
-        seen: Option<&Bytes>,
+        (seen, mark): (Option<&Bytes>, Option<CompanionKey>),
         keys: &mut Vec<Bytes>,
         args: &mut Vec<Bytes>,
     ) {
@@ -174,8 +188,9 @@ impl Ledger {
         let (place, field) = (text(keys.len() - 1), at.field().cloned().unwrap_or_default());
         let word = Bytes::from_static(at.word().as_bytes());
         let bodies = self.source.bodies();
-        let companions =
+        let mut companions =
             bodies.map(|bodies| bodies.companions(element, seen.unwrap_or(&Bytes::new()))).unwrap_or_default();
+        companions.extend(mark);
         args.extend([place, word, field, seen.map(sha1).unwrap_or_default(), text(companions.len())]);
         for companion in companions {
             let (what, key, name, ms) = match companion {

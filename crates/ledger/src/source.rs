@@ -227,6 +227,16 @@ pub trait Bodies {
         Vec::new()
     }
 
+    /// Whether [`cancelled`](Bodies::cancelled) says anything.
+    fn remembers_cancelled(&self) -> bool {
+        false
+    }
+
+    /// Keys that remember for a while that an element with this body was cancelled.
+    fn cancelled(&self, _element: &Bytes, _body: &Bytes) -> Option<CompanionKey> {
+        None
+    }
+
     /// The body with which a dead letter begins its next life.
     fn revived(&self, body: Bytes) -> Bytes {
         body

@@ -9,9 +9,10 @@ use lapin::types::AMQPValue;
 use super::amqp::{arrived, yaml};
 use super::publisher::{Publisher, table, text};
 use crate::amqp::{blocking, start, url};
-use crate::faults::rig::{PATIENCE, pass, readyz};
+use crate::faults::rig::{PATIENCE, metric, pass, readyz};
 use crate::harness::amqp::Rabbits;
-use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
+use crate::harness::ports::free_port;
+use crate::harness::{Daemon, RedisServer, ServerOptions, eventually, http};
 
 const REFUSED: &str = "delaybridge_input_messages_total{input=\"late\",result=\"refused\"}";
 
@@ -159,4 +160,52 @@ async fn a_stream_is_refused_with_the_reason() {
     let ready = readyz(&daemon, 503, "it is a stream").await;
     assert!(ready.contains("consume queue delay-in: it is a stream"), "{ready}");
     assert_eq!(daemon.metric("delaybridge_input_messages_total").await, 0.0);
+}
+
+/// The broker hands out again what it has seen no acknowledgement of, also what was cancelled meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_message_stays_cancelled_and_a_new_one_with_its_id_is_scheduled() {
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
+    publisher.declare("delay-in", &["orders"]).await;
+    let (page, jobs) = (free_port(), free_port());
+    let yaml = format!("{}jobs: {{ listen: '127.0.0.1:{jobs}' }}\n", yaml(&server, &rabbit, ""));
+    let start = async || Daemon::start_for_operators_at(&format!("127.0.0.1:{page}"), &yaml).await;
+    let counted = async |daemon: &Daemon, result: &str, expected: f64| {
+        let selector = format!("delaybridge_input_messages_total{{input=\"late\",result=\"{result}\"}}");
+        metric(daemon, &selector, |count| count == expected).await;
+    };
+    let hour = || AMQPValue::LongInt(3_600_000);
+    let mut daemon = start().await;
+    publish(&publisher, "by-command", hour()).await;
+    publish(&publisher, "by-api", hour()).await;
+    publish(&publisher, "used-again", hour()).await;
+    counted(&daemon, "scheduled", 3.0).await;
+    for id in ["late~by-command", "late~used-again"] {
+        let output = daemon.beside(&["cancel", "late", id]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let path = "/v1/jobs/late~by-api";
+    let answer = http::send(jobs, "DELETE", path, &[], b"", Duration::from_secs(10)).await.expect("an answer");
+    assert_eq!(answer.status, 204);
+    daemon.stop().await;
+    // The same messages, as a broker has them that has seen no acknowledgement; and another one with the id of one.
+    for name in ["by-command", "by-api"] {
+        publish(&publisher, name, hour()).await;
+    }
+    let other = BasicProperties::default().with_message_id("used-again".into());
+    let headers = [("x-delay", hour()), ("x-delay-to", text("orders"))];
+    publisher.publish(("", "delay-in"), other, &headers, "another one").await.expect("publish");
+    assert_eq!(publisher.hand_out("delay-in").await, 3);
+    let mut daemon = start().await;
+    counted(&daemon, "duplicate", 2.0).await;
+    counted(&daemon, "scheduled", 1.0).await;
+    for name in ["by-command", "by-api"] {
+        publish(&publisher, name, AMQPValue::LongInt(10)).await;
+    }
+    let mut orders: Vec<_> = arrived(&rabbit, "orders", 2).await.into_iter().map(|order| order.payload).collect();
+    orders.sort();
+    assert_eq!(orders, [b"by-api".to_vec(), b"by-command".to_vec()]);
+    daemon.stop().await;
 }

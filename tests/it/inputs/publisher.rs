@@ -1,8 +1,8 @@
 //! A program that publishes delayed messages, as users write it, with confirmations.
 
 use lapin::options::{
-    BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
-    QueueDeclareOptions,
+    BasicGetOptions, BasicNackOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions,
+    QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
@@ -74,6 +74,18 @@ impl Publisher {
             handed_out += usize::from(message.redelivered);
         }
         (all, handed_out)
+    }
+
+    /// Takes all messages of a queue and returns them, as a consumer does that ends; returns how many there were.
+    pub async fn hand_out(&self, queue: &str) -> usize {
+        let mut all = 0;
+        while self.channel.basic_get(queue.into(), BasicGetOptions::default()).await.expect("take a message").is_some()
+        {
+            all += 1;
+        }
+        let everything = BasicNackOptions { multiple: true, requeue: true };
+        self.channel.basic_nack(0, everything).await.expect("return them");
+        all
     }
 
     /// Publishes a message, and waits until the broker has it.

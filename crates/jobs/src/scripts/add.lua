@@ -3,8 +3,9 @@
 -- ARGV 1 maximum number of jobs of the topic that are not dead, or '', 2 name of the topic, 3 maximum size of a body in
 --      bytes, 4 time to run (ms), 5 tries, 6 time to live (ms, 0 is unlimited) of jobs without their own; limits in the
 --      topic's hash override 1 and 3 to 6, 7 '1' if a call that adds nothing has to write, so that a WAIT behind it also
---      speaks of the writes before. Then for each job: id, 1 if the client chose the id, 'a' or 't', the delay
---      or the due time (ms), time to run, tries, time to live and priority, or '' each, content type, body, and '', or its unique key:
+--      speaks of the writes before. Then for each job: id, 1 if the client chose the id, 2 if it may also have added the
+--      job before, 'a' or 't', the delay or the due time (ms), time to run, tries, time to live and priority, or '' each, content
+--      type, body, and '', or its unique key:
 --      f or e, time for which no other job is added with it (ms), a space, key; or, of a job whose id the client chose, a second id:
 --      p, time for which it is remembered from now on (ms, or 0), a space, time at which the message was written (ms), a space, the id
 --      under which earlier versions have added it; or c, time for which it is remembered after the job is due (ms), a space, an id
@@ -14,8 +15,9 @@
 --      the way, which the sweep (tick.lua) has to remove first; or {'ok', now, letters, {due time, ...}, 1 if the
 --      topic is new, {id of the holder, ... of each u}} with a letter for each job: y added; o a job with this id and this
 --      body exists; b one with this id and another body exists; g a job with this id was finished recently, of which only
---      the id is known; u another job holds its unique key. Only y has changed something. Of a job with a former id, o is also said
---      of a job with that id and this body that was added after the message was written.
+--      the id is known; x a job with this id and this body was deleted recently, said of one that may have been added before; u
+--      another job holds its unique key. Only y has changed something. Of a job with a former id, o is also said of a job with
+--      that id and this body that was added after the message was written.
 --
 -- Repeated: the ids exist with these bodies, and the second run returns o. A job with a generated id may have been
 -- finished in between, and would be added again, so the daemon sends such a job once. Clients' ids are remembered for a
@@ -27,6 +29,7 @@
 --#include limit.lua
 --#include priority.lua
 --#include free_keys.lua
+--#include deleted.lua
 
 -- The most unique keys of a topic.
 local MAX_KEYS = 1000000
@@ -79,9 +82,11 @@ for i = 8, #ARGV, 11 do
   elseif typed(RECORDS, 'HEXISTS', id) == 1 then
     if is_over(id) then return {'over', now} end
     letter = has_body(id, ARGV[i + 9]) and 'o' or 'b'
-  elseif ARGV[i + 1] == '1' then
+  elseif ARGV[i + 1] ~= '0' then
     local until_ms = typed(GONE, 'ZSCORE', id)
     if until_ms and tonumber(until_ms) > now then letter = 'g' end
+    until_ms = letter == 'y' and ARGV[i + 1] == '2' and typed(GONE, 'ZSCORE', deleted_mark(id, ARGV[i + 9]))
+    if until_ms and tonumber(until_ms) > now then letter = 'x' end
   end
   local last = ARGV[i + 10]
   if letter == 'y' and string.byte(last) == 112 and has_former(last, ARGV[i + 9]) then letter = 'o' end
@@ -145,7 +150,7 @@ for n = 1, #letters do
     if lasts and lasts ~= '0' then second[#second + 1], second[#second + 2] = ms(now + tonumber(lasts)), former end
     local longer, contents = string.match(ARGV[i + 10], '^c(%d+) (.+)$')
     if longer then second[#second + 1], second[#second + 2] = ms(due + tonumber(longer)), contents end
-    records[#records + 1], records[#records + 2] = id, struct.pack('<BBI8I8I4I4B', 1, tonumber(ARGV[i + 1]), now, expires,
+    records[#records + 1], records[#records + 2] = id, struct.pack('<BBI8I8I4I4B', 1, ARGV[i + 1] == '0' and 0 or 1, now, expires,
       tonumber(ARGV[i + 4]) or ttr, with_priority(tonumber(ARGV[i + 5]) or tries, priority), #ARGV[i + 8]) .. ARGV[i + 8] .. ARGV[i + 9]
   end
 end

@@ -207,6 +207,18 @@ impl Bodies for JobsSource {
         beside
     }
 
+    fn remembers_cancelled(&self) -> bool {
+        true
+    }
+
+    fn cancelled(&self, member: &Bytes, record: &Bytes) -> Option<CompanionKey> {
+        let record = Record::read(record).filter(|record| record.own_id && record.content_type == CONTENT_TYPE)?;
+        let (ms, body) = (millis(self.spec.remember?), sha1_smol::Sha1::from(&record.body[..]).digest().to_string());
+        // As in the job queue's `deleted.lua`.
+        let mark = [b"!", &member[..], b" ", body.as_bytes()].concat().into();
+        Some(CompanionKey::Remembered { key: self.keys.gone().clone(), member: mark, ms })
+    }
+
     fn revived(&self, record: Bytes) -> Bytes {
         Record::for_ever(record)
     }
