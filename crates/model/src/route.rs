@@ -6,6 +6,7 @@ use bytes::Bytes;
 use redisson_codecs::Payload;
 
 use super::passing::{HeaderFilter, LeftOut, Passage};
+use delaybridge_core::carried::Carried;
 use delaybridge_core::condition::Condition;
 use delaybridge_core::route::{ElementInfo, Envelope, MessageSpec, RouteMessage};
 use delaybridge_core::template::{FillError, Filler, NoFields};
@@ -69,6 +70,16 @@ pub struct Routed {
     pub others: Option<Vec<(String, Bytes)>>,
     /// The headers of such a message that do not pass.
     pub left_out: LeftOut,
+}
+
+impl Routed {
+    /// The message of an input as its sink may have it: without the headers that do not pass.
+    pub fn carried(&mut self, carried: &Arc<Carried>) -> Arc<Carried> {
+        match self.others.take() {
+            Some(others) => Arc::new(Carried { others, ..Carried::clone(carried) }),
+            None => carried.clone(),
+        }
+    }
 }
 
 /// The places of the routes that an element takes: of those to one sink, the first that is meant for it.

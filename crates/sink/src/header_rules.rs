@@ -329,6 +329,8 @@ inputs:
 
 A header that never passes can be sent under another name, or by the route: `headers: { x-origin: \"${input.header.x-first-death-queue:-}\" }`.
 
+A dead letter that is forwarded has the headers of its message too, by the same table.
+
 A message whose headers are larger than its destination takes is a dead letter, as one with a body that is too large. Name the large headers under
 `drop`, and bring the letter back with `delaybridge dead redrive`.
 

@@ -183,3 +183,31 @@ async fn a_message_whose_headers_are_too_large_is_saved_by_a_rule_of_its_route()
     let left_out = "delaybridge_headers_left_out_total{queue=\"q\",sink=\"shop\",reason=\"rule\"}";
     assert_eq!(daemon.metric(left_out).await, 1.0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_that_is_forwarded_has_the_headers_of_its_message() {
+    let (server, rabbit) = (RedisServer::start().await, start());
+    let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
+    publisher.declare("delay-in", &["orders"]).await;
+    let yaml = format!(
+        "redis: {{ url: '{redis}' }}\n\
+         sinks: {{ shop: {{ amqp: {{ url: '{rabbit}', heartbeat: 2s, timeout: 5s }} }}, graves: {{ redis: {{ stream: graves }} }} }}\n\
+         inputs: {{ late: {{ amqp: {{ url: '{rabbit}', queue: delay-in, heartbeat: 2s }}, topic: late, \
+           to: {{ sink: shop, routing_key: orders }}, dead_letter: {{ sink: graves }} }} }}\n",
+        redis = server.url(),
+        rabbit = url(&rabbit),
+    );
+    let mut daemon = Daemon::start(&yaml).await;
+    daemon.expect_log("HEADERS_TOO_LARGE");
+    let large = "x".repeat(127_500);
+    let headers = [("tenant", text("a")), ("x-trace", text(&large)), ("id", text("another"))];
+    publisher.publish(("delayed", "orders"), BasicProperties::default(), &headers, "large").await.expect("publish");
+    let entry =
+        eventually("the letter", PATIENCE, async || entries(&server, "graves").await.pop().ok_or_else(|| "no letter".to_owned())).await;
+    let fields: Vec<_> = entry.chunks(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    let all =
+        |name: &str| fields.iter().filter(|(known, _)| *known == name).map(|(_, value)| *value).collect::<Vec<_>>();
+    assert_eq!((all("payload"), all("tenant")), (vec!["large"], vec!["a"]));
+    assert_eq!((all("x-trace"), all("delaybridge-dead-reason")), (vec![large.as_str()], vec!["message_permanent"]));
+    assert_eq!(all("id").len(), 1);
+}

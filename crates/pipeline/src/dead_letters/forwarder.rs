@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use redisson_codecs::Payload;
 
 use crate::deliver::destinations::DestinationKey;
+use crate::deliver::outbound::count_left_out;
 use crate::limits::circuit::Allow;
 use crate::queue::{DeadLetterTarget, Queue};
 use delaybridge_core::backoff::{Backoff, Jitter};
@@ -300,16 +301,22 @@ impl LetterForwarder<'_> {
     fn message(&self, letter: &DeadLetter, send_before: Instant) -> Result<Outbound, Failure> {
         let spec = &self.target.spec;
         let unreadable = |text: String| Failure::new(Class::MessagePermanent, "not_a_letter", text);
-        let body = letter
-            .payload(|element| self.queue.store.open_element(element).1.ok())
-            .map_err(|problem| unreadable(problem.to_string()))?;
+        let mut carried = None;
+        let open = |element: &_| {
+            carried = self.queue.store.carried(element);
+            self.queue.store.open_element(element).1.ok()
+        };
+        let body = letter.payload(open).map_err(|problem| unreadable(problem.to_string()))?;
         let id = letter.identity().ok_or_else(|| unreadable("the letter has no id".to_owned()))?;
         let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let due_ms = letter.number("due_ms");
-        let element = ElementInfo { id: &id, queue: &self.queue.spec.id, due_ms, attempt, topic: None, carried: None };
-        let routed = spec
+        let (queue, of_message) = (&self.queue.spec.id, carried.as_deref());
+        let element = ElementInfo { id: &id, queue, due_ms, attempt, topic: None, carried: of_message };
+        let mut routed = spec
             .fill(&element, &Payload::opaque(body))
             .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
+        count_left_out(&self.queue, &spec.sink, routed.left_out);
+        let carried = carried.as_ref().map(|carried| routed.carried(carried));
         Ok(Outbound {
             id,
             queue: self.queue.spec.id.clone(),
@@ -320,7 +327,7 @@ impl LetterForwarder<'_> {
             destination: routed.destination,
             body: routed.message.body,
             headers: causes(letter).chain(routed.message.headers).collect(),
-            carried: None,
+            carried,
             mark: None,
         })
     }
