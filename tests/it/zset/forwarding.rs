@@ -135,3 +135,28 @@ async fn entries(redis: &mut redis::aio::MultiplexedConnection, key: &str) -> Va
         .collect::<Vec<Value>>()
         .into()
 }
+
+/// A key as Spring's `RedisTemplate` writes it by default: Java's serialisation of the text `q`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_no_text_is_a_queue_too() {
+    const KEY: &[u8] = b"\xac\xed\x00\x05t\x00\x01q";
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let yaml = format!(
+        "redis: {{ url: {} }}\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues:\n  \
+         q: {{ source: {{ zset: {{ key_base64: rO0ABXQAAXE=, score: ms }} }}, to: [{{ sink: out, stream: out }}] }}\n",
+        server.url()
+    );
+    let mut daemon = Daemon::start(&yaml).await;
+    let now = now_ms(&mut redis).await;
+    for n in 0..20 {
+        redis.zadd::<_, _, _, ()>(KEY, format!("element {n}"), now + 10 * n).await.expect("the server takes it");
+    }
+    eventually("all elements to arrive", PATIENCE, async || match redis.clone().xlen::<_, usize>("out").await {
+        Ok(20) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    assert_eq!(redis.exists::<_, bool>(KEY).await.expect("an answer"), false);
+    assert_eq!(daemon.stop().await, 0);
+}

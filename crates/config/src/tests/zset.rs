@@ -12,6 +12,16 @@ fn a_set_has_a_key_and_a_unit() {
     zset("key: due, score: ms", &[]);
     zset("key: due, score: 'ms*4096', id: '${payload.jid}', body: '${payload.data}'", &[]);
     zset("key: due", &["queues.mails.source.zset: `score` is missing"]);
+    let spring = "key_base64: rO0ABXQAC2RlbGF5X3F1ZXVl";
+    zset(&format!("{spring}, score: ms"), &[]);
+    zset(&format!("{spring}, key: due, score: ms"), &["queues.mails.source.zset.key_base64: the key is there twice"]);
+    zset("key_base64: '%', score: ms", &["queues.mails.source.zset.key_base64: this is no base64"]);
+    // As a person writes what redis-cli shows.
+    zset(
+        "key: \"\\xac\\xed\\0\\x05t\\0\\x01q\", score: ms",
+        &["queues.mails.source.zset.key: the key looks like bytes that are no text"],
+    );
+    zset("key: 'café', score: ms", &[]);
     zset("score: s", &["queues.mails.source.zset: `key` is missing"]);
     zset("key: due, score: min", &["queues.mails.source.zset.score: `min` is not known here"]);
     for id in ["name", "${id}", "${payload}", "${payload.a}${due_ms}"] {

@@ -38,6 +38,7 @@ impl JobsSource {
             score: Unit::Millis,
             id: Naming::Hash,
             body: Payload::Member,
+            bytes: None,
             database: 0,
         };
         let set = ZsetSource::of(&due);

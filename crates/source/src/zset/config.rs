@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -47,11 +50,19 @@ pub struct ZsetSpec {
     /// `${payload.data}`; a member that cannot fill it becomes a dead letter.
     #[key(Kind::Template, default = "member", read = body, show = shown::value)]
     pub body: Body,
+    /// The bytes of a key that is no text; then `key` is what stands for it.
+    #[settings(keys(KEY_BASE64), later = None)]
+    pub bytes: Option<Bytes>,
     /// The number of the database, for the channel of its changes.
     #[settings(keys(PRESET, NAME, PREFIX), later = 0)]
     pub database: u32,
 }
 
+const KEY_BASE64: Key = key(
+    "key_base64",
+    Kind::Text,
+    "In place of `key`: its bytes in base64, where they are no text. Java's serialisation of a text, as Spring's `RedisTemplate` uses it for keys, begins with `rO0ABX`. On a single Redis, not in a cluster.",
+);
 const PRESET: Key = key(
     "preset",
     word::<Presets>(),
@@ -125,18 +136,38 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         let name = name.as_deref().unwrap_or(preset.name);
         format!("{}{before}{name}{after}", prefix.as_deref().unwrap_or_default())
     };
-    let key = written.or_else(|| preset.map(made)).unwrap_or_default();
-    let name_spot = if section.has(&zset::KEY) { section.spot(&zset::KEY) } else { section.spot(&NAME) };
+    let bytes = in_base64(section);
+    if let Some(text) = &written
+        && is_bytes(text)
+    {
+        report.problem(
+            &section.spot(&zset::KEY),
+            "the key looks like bytes that are no text, and would be written as UTF-8",
+            "write them as `key_base64`",
+        );
+    }
+    let key = match section.text(&KEY_BASE64).filter(|_| bytes.is_some()) {
+        Some(text) => format!("base64:{}", text.value),
+        None => written.or_else(|| preset.map(made)).unwrap_or_default(),
+    };
+    let written_as = [&zset::KEY, &KEY_BASE64].into_iter().find(|key| section.has(key));
+    let name_spot = section.spot(written_as.unwrap_or(&NAME));
     let required = |key: &Key| {
         if !section.empty && preset.is_none() && !section.has(key) {
             report.problem(&section.spot, format!("`{}` is missing", key.name), key.help);
         }
     };
-    required(&zset::KEY);
+    if bytes.is_none() && !section.has(&KEY_BASE64) {
+        required(&zset::KEY);
+    }
     required(&zset::SCORE);
     if RESERVED_KEYS.iter().any(|reserved| key.starts_with(reserved)) {
         let help = "a queue of Redisson is written `redisson: { name: NAME }`";
         report.problem(&name_spot, format!("`{key}` is among the keys of delayed queues"), help);
+    } else if bytes.is_some() {
+        let (message, help) =
+            ("the daemon's own keys are in another slot of a Redis Cluster", "it works on a single Redis");
+        report.warning(&section.spot(&KEY_BASE64), message, help);
     } else if !key.is_empty() && !works_in_cluster(&key) {
         let help = "it works on a single Redis; a key with one whole `{tag}`, or without braces, works everywhere";
         report.warning(&name_spot, "the braces in the key spread the queue's keys over Redis Cluster", help);
@@ -151,8 +182,31 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         },
     };
     let score = section.one_of::<Unit>(&zset::SCORE).or(preset.map(|preset| preset.score));
-    let spec = ZsetSpec { key, score: score.unwrap_or(Unit::Millis), id, ..ZsetSpec::of(section) };
+    let spec = ZsetSpec { key, score: score.unwrap_or(Unit::Millis), id, bytes, ..ZsetSpec::of(section) };
     SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
+}
+
+/// The bytes behind `key_base64`.
+fn in_base64(section: &Section<'_>) -> Option<Bytes> {
+    let written = section.text(&KEY_BASE64)?;
+    let spot = section.spot(&KEY_BASE64);
+    if section.has(&zset::KEY) || section.has(&PRESET) {
+        section.cx.report.problem(&spot, "the key is there twice", "remove `key` and `preset`, or `key_base64`");
+    }
+    match STANDARD.decode(written.value.as_bytes()) {
+        Ok(bytes) if !bytes.is_empty() => return Some(bytes.into()),
+        Ok(_) => section.cx.report.problem(&spot, "the key is empty", "write its bytes in base64"),
+        Err(error) => {
+            section.cx.report.problem(&spot, format!("this is no base64: {error}"), "write the key's bytes in base64")
+        }
+    }
+    None
+}
+
+/// Whether a text was meant as bytes, each of them written as the character with its number: none of them is a letter alone.
+fn is_bytes(key: &str) -> bool {
+    let high = |c: char| ('\u{80}'..='\u{ff}').contains(&c);
+    key.chars().all(|c| c <= '\u{ff}') && key.chars().any(high) && key.chars().any(char::is_control)
 }
 
 fn body(section: &Section<'_>, key: &Key) -> Body {
@@ -180,7 +234,12 @@ impl SourceConfig for ZsetSpec {
     }
 
     fn fields(&self, _rescue: bool) -> Map<String, Value> {
-        self.shown()
+        let mut fields = self.shown();
+        if let Some(bytes) = &self.bytes {
+            fields.shift_remove(zset::KEY.name);
+            fields.shift_insert(0, KEY_BASE64.name.to_owned(), STANDARD.encode(bytes).into());
+        }
+        fields
     }
 
     fn name(&self) -> &str {

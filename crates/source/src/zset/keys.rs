@@ -18,11 +18,11 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The keys of the set with this name, in this database.
-    pub fn of(key: &str, database: u32) -> Self {
+    /// The keys of the set with this name, in this database. `bytes`: those of the key where it is no text.
+    pub fn of(key: &str, bytes: Option<&Bytes>, database: u32) -> Self {
         Keys {
             tag: tag(key),
-            zset: Bytes::from(key.to_owned()),
+            zset: bytes.cloned().unwrap_or_else(|| Bytes::from(key.to_owned())),
             channel: format!("__keyspace@{database}__:{key}").into(),
         }
     }

@@ -29,7 +29,11 @@ pub struct ZsetSource {
 impl ZsetSource {
     /// The queue that a configuration describes.
     pub fn of(spec: &ZsetSpec) -> Self {
-        ZsetSource { keys: Keys::of(&spec.key, spec.database), spec: spec.clone(), scripts: &SCRIPTS }
+        ZsetSource {
+            keys: Keys::of(&spec.key, spec.bytes.as_ref(), spec.database),
+            spec: spec.clone(),
+            scripts: &SCRIPTS,
+        }
     }
 
     /// The same queue under the test clock.
