@@ -361,7 +361,8 @@ impl Input for AmqpInput {
             if let Ok(declared) = &declared {
                 check.drawbacks.extend(dead_lettering::comes_back(queue, declared));
                 let limit = dead_lettering::limit(declared, is_kept);
-                if is_kept { &mut check.found } else { &mut check.drawbacks }.extend(limit);
+                let place = if is_kept { &mut check.found } else { &mut check.drawbacks };
+                place.extend(limit);
             }
             Ok(check)
         }
