@@ -145,12 +145,6 @@ impl InputEvents {
         }
     }
 
-    /// Shows how many messages wait at the broker.
-    pub fn lag(&self, messages: u64) {
-        let gauge = self.metrics.families().input_lag.with_label_values(&[&*self.input]);
-        gauge.set(i64::try_from(messages).unwrap_or(i64::MAX));
-    }
-}
     /// Counts and logs that the broker removed records of a partition before they were read, from this offset on.
     pub fn missed(&self, topic: &str, partition: i32, from: i64, records: u64) {
         let families = self.metrics.families();
@@ -179,3 +173,9 @@ impl InputEvents {
         self.metrics.families().input_resets.with_label_values(&[&*self.input, why.as_str()]).inc();
     }
 
+    /// Shows how many messages wait at the broker.
+    pub fn lag(&self, messages: u64) {
+        let gauge = self.metrics.families().input_lag.with_label_values(&[&*self.input]);
+        gauge.set(i64::try_from(messages).unwrap_or(i64::MAX));
+    }
+}
