@@ -13,7 +13,9 @@ use delaybridge_jobs_http::config as api;
 use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_model::keys::{admin, admin_proxy, grafana, input_rules, limits, proxy_role, reload, retry};
-use delaybridge_model::{Duplicates, Mode, Modes, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order};
+use delaybridge_model::{
+    Duplicates, Mode, Modes, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order,
+};
 use delaybridge_settings::keys::{Group, Key, Kind, Table, key, tables};
 use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::{Settings, tls};
@@ -357,6 +359,12 @@ pub(super) fn all() -> Vec<&'static Table> {
     all.extend(source_kinds::tables());
     all.push(&to::TABLE);
     all.extend(kinds(&to::TABLE));
-    all.extend([&headers_from_message::TABLE, &cloud_events::TABLE, &dead_letter::TABLE, &dead_stream::TABLE, &audit::TABLE]);
+    all.extend([
+        &headers_from_message::TABLE,
+        &cloud_events::TABLE,
+        &dead_letter::TABLE,
+        &dead_stream::TABLE,
+        &audit::TABLE,
+    ]);
     all
 }

@@ -20,7 +20,10 @@ mod servers;
 
 pub use self::audit::{AuditFate, AuditSpec};
 pub use self::daemon::{Config, ProcessLimits, Reload};
-pub use self::failures::{HELD_MS, Jitter, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, REPEATED, RetryPolicy, Unroutable, is_absurd};
+pub use self::failures::{
+    HELD_MS, Jitter, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, REPEATED, RetryPolicy, Unroutable,
+    is_absurd,
+};
 pub use self::grafana::GrafanaLinks;
 pub use self::inputs::{InputRules, InputSpec};
 pub use self::listeners::{AdminSpec, ApiSpec, Face, RequestRate};

@@ -55,7 +55,9 @@ impl QueueSpec {
             Ok(payload) => payload,
             Err(error) => match self.on_refusal(&error) {
                 OnDecodeError::ForwardRaw => Payload::opaque(payload.clone()),
-                OnDecodeError::HoldRepeated | OnDecodeError::DeadLetter => return Err(Misfit::DeadLetter(error.to_string())),
+                OnDecodeError::HoldRepeated | OnDecodeError::DeadLetter => {
+                    return Err(Misfit::DeadLetter(error.to_string()));
+                }
                 OnDecodeError::Hold => return Err(Misfit::Hold(error.to_string())),
             },
         };

@@ -31,7 +31,7 @@ async fn balance(listener: TcpListener, backends: Backends) {
         tokio::spawn(async move {
             // A backend that refuses resets its client, as the kernel does with a Service.
             let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)).await else {
-                return drop(client.set_linger(Some(Duration::ZERO)));
+                return drop(client.set_zero_linger());
             };
             let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
         });

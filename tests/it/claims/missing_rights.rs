@@ -75,7 +75,11 @@ impl Flow {
     async fn allow(&mut self, rights: &[(Vec<String>, &'static str)]) {
         let mut command = redis::cmd("ACL");
         command.arg(&["SETUSER", "least", "reset", "on", ">least", "~*", "+evalsha", "+time", "+script|load"]);
-        command.arg("+@connection").arg("+info").arg(&["&*", "+publish", "+spublish"]).arg(format!("(~{TEST_CLOCK} +lrange)"));
+        command
+            .arg("+@connection")
+            .arg("+info")
+            .arg(&["&*", "+publish", "+spublish"])
+            .arg(format!("(~{TEST_CLOCK} +lrange)"));
         for (keys, right) in rights {
             let keys: Vec<_> = keys.iter().map(|key| format!("~{key}")).collect();
             command.arg(format!("({} +{right})", keys.join(" ")));

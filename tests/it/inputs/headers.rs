@@ -202,8 +202,10 @@ async fn a_dead_letter_that_is_forwarded_has_the_headers_of_its_message() {
     let large = "x".repeat(127_500);
     let headers = [("tenant", text("a")), ("x-trace", text(&large)), ("id", text("another"))];
     publisher.publish(("delayed", "orders"), BasicProperties::default(), &headers, "large").await.expect("publish");
-    let entry =
-        eventually("the letter", PATIENCE, async || entries(&server, "graves").await.pop().ok_or_else(|| "no letter".to_owned())).await;
+    let entry = eventually("the letter", PATIENCE, async || {
+        entries(&server, "graves").await.pop().ok_or_else(|| "no letter".to_owned())
+    })
+    .await;
     let fields: Vec<_> = entry.chunks(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
     let all =
         |name: &str| fields.iter().filter(|(known, _)| *known == name).map(|(_, value)| *value).collect::<Vec<_>>();

@@ -31,7 +31,7 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
     blocking(|| produce(&bootstrap, &[("delaybridge-id", "what?"), ("delaybridge-queue", "other"), dead]));
     let yaml = format!(
         "redis: {{ url: \"{}\" }}\nsinks: {{ events: {{ kafka: {{ brokers: ['{bootstrap}'] }} }} }}\nqueues:\n  \
-         q: {{ source: {{ redisson: {{ name: q }} }}, codec: json, to: [{{ sink: events, topic: dead }}], \
+         q: {{ source: {{ redisson: {{ name: q }} }}, codec: json, on_decode_error: dead_letter, to: [{{ sink: events, topic: dead }}], \
          dead_letter: {{ sink: events, topic: dead, key: '${{id}}' }} }}\n",
         server.url()
     );

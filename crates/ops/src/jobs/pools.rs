@@ -34,7 +34,7 @@ const ASIDE_MS: i64 = 86_400_000;
 /// The treatment of an element.
 enum PoolAction {
     /// The job goes to the topic.
-    Add(NewJob),
+    Add(Box<NewJob>),
     /// There is no job: its user deleted it.
     Deleted,
     /// There was no room to read it: later.
@@ -154,7 +154,7 @@ async fn claim_moved(
         match copy_of(queue, &mut element, most) {
             PoolAction::Add(job) => {
                 copied.push((place, element));
-                new.push(job);
+                new.push(*job);
             }
             PoolAction::Deleted => {
                 done.deleted += 1;
@@ -227,7 +227,7 @@ fn copy_of(queue: &Queue, element: &mut Element, most: u64) -> PoolAction {
     match payload {
         Ok(body) if body.len() as u64 <= most => {
             let id = Some(local_id(&id.to_string()));
-            PoolAction::Add(NewJob { id, due: Due::At(due_ms.max(0)), ..NewJob::new(body) })
+            PoolAction::Add(Box::new(NewJob { id, due: Due::At(due_ms.max(0)), ..NewJob::new(body) }))
         }
         // Where none was ever met, the configuration may look for them in the wrong place: no id is dropped for that.
         Err(NoPayload::Missing) if queue.ledger.has_met_bodies() => PoolAction::Deleted,

@@ -315,7 +315,7 @@ impl LetterForwarder<'_> {
         let mut routed = spec
             .fill(&element, &Payload::opaque(body))
             .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
-        count_left_out(&self.queue, &spec.sink, routed.left_out);
+        count_left_out(self.queue, &spec.sink, routed.left_out);
         let carried = carried.as_ref().map(|carried| routed.carried(carried));
         Ok(Outbound {
             id,
