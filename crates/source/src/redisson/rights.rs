@@ -116,7 +116,7 @@ impl RedissonSource {
             self.on(&k.list, [RPUSH, LREM, LRANGE, LINDEX, LPOS, LSET]),
             self.on(&k.ready, [LRANGE, LPUSH]),
             // What `restore` puts back takes its place again.
-            self.on(&k.permits, [TYPE, EXISTS, INCRBY]),
+            self.on(&k.permits, [TYPE, GET, INCRBY]),
             self.on(&k.ghosts, [SADD]),
             self.on(&k.sweep, [HSETNX]),
             // `fsck` asks what is recorded.

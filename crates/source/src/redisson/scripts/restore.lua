@@ -34,6 +34,11 @@ open(RETRY)
 -- Removes nothing, and shows that the user may: a letter that stayed would be returned at every run.
 redis.call('XDEL', DEAD, '0-0')
 
+-- Places that are no number are left alone, as by a claim. Adding nothing shows that the user may.
+local permits = redis.call('GET', KEYS[11])
+permits = permits and string.find(permits, '^%-?%d+$')
+if permits then redis.call('INCRBY', KEYS[11], 0) end
+
 local cost = ARGV[2] == '1' and redis.call('LLEN', L) * 0.036 or 0
 local letters, spent, soonest = {}, 0, nil
 for i = 3, #ARGV, 5 do
@@ -59,7 +64,7 @@ for i = 3, #ARGV, 5 do
     if ARGV[i + 2] == 'l' then
       redis.call('LPUSH', READY, bytes)
       -- The claim has returned its place.
-      if redis.call('EXISTS', KEYS[11]) == 1 then redis.call('INCRBY', KEYS[11], -1) end
+      if permits then redis.call('INCRBY', KEYS[11], -1) end
     else
       if cost > 0 then
         -- 5 ms is what a script may hold Redis up; one element goes whatever it costs.

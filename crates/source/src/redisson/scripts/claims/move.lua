@@ -8,8 +8,8 @@ if #payloads > 0 then
   call('LTRIM', READY, #payloads, -1)
   -- As Redisson's own poll() does: else its producers wait in put() for ever.
   if permits then
-    local channel, free = 'redisson_sc:' .. PERMITS, call('INCRBY', PERMITS, #payloads)
-    call('PUBLISH', channel, free)
+    local free = call('INCRBY', PERMITS, #payloads)
+    redis.pcall('PUBLISH', channel, free)
     -- In a cluster, Redisson's clients listen to the channel of the shard; Redis 6.2 has none.
     if redis.acl_check_cmd and redis.acl_check_cmd('SPUBLISH', channel, free) then call('SPUBLISH', channel, free) end
   end
