@@ -15,6 +15,7 @@ use crate::claim::progress::ClaimProgress;
 use crate::deliver::destinations::DestinationKey;
 use crate::deliver::sink_handle::SinkHandle;
 use crate::deliver::together::Together;
+use crate::deliver::understand::CodecSaid;
 use crate::limits::adaptive::Adaptive;
 use crate::limits::budget::Budget;
 use crate::limits::circuit::Circuit;
@@ -241,12 +242,13 @@ impl Queue {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the codec has refused the last payload.
-    pub fn decoded(&self, refused: bool) {
-        match refused {
-            true => drop(self.refused.fetch_add(1, Ordering::Relaxed)),
-            false if self.refused_in_a_row() > 0 => self.refused.store(0, Ordering::Relaxed),
-            false => {}
+    /// Notes what the codec has said to a payload.
+    pub fn decoded(&self, said: CodecSaid) {
+        match said {
+            CodecSaid::Nothing => {}
+            CodecSaid::Refused => drop(self.refused.fetch_add(1, Ordering::Relaxed)),
+            CodecSaid::Read | CodecSaid::Opaque if self.refused_in_a_row() == 0 => {}
+            CodecSaid::Read | CodecSaid::Opaque => self.refused.store(0, Ordering::Relaxed),
         }
     }
 

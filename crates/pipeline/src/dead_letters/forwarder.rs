@@ -17,6 +17,7 @@ use crate::deliver::outbound::count_left_out;
 use crate::limits::circuit::Allow;
 use crate::queue::{DeadLetterTarget, Queue};
 use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, Outcome};
 use delaybridge_core::route::ElementInfo;
@@ -302,8 +303,10 @@ impl LetterForwarder<'_> {
         let spec = &self.target.spec;
         let unreadable = |text: String| Failure::new(Class::MessagePermanent, "not_a_letter", text);
         let mut carried = None;
+        // A letter that was refused, perhaps for its headers, goes without those of its message.
+        let is_whole = letter.text("code") != "HEADERS_TOO_LARGE";
         let open = |element: &_| {
-            carried = self.queue.store.carried(element);
+            carried = self.queue.store.carried(element).filter(|_| is_whole);
             self.queue.store.open_element(element).1.ok()
         };
         let body = letter.payload(open).map_err(|problem| unreadable(problem.to_string()))?;
@@ -316,7 +319,7 @@ impl LetterForwarder<'_> {
             .fill(&element, &Payload::opaque(body))
             .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
         count_left_out(self.queue, &spec.sink, routed.left_out);
-        let carried = carried.as_ref().map(|carried| routed.carried(carried));
+        let carried = carried.as_ref().map(|carried| kept(routed.carried(carried)));
         Ok(Outbound {
             id,
             queue: self.queue.spec.id.clone(),
@@ -333,7 +336,32 @@ impl LetterForwarder<'_> {
     }
 }
 
+/// The message without its time to live, as brokers take it from what they dead-letter: a letter is for a person.
+fn kept(mut carried: Arc<Carried>) -> Arc<Carried> {
+    let is_expiry = |(name, _): &(String, String)| name == EXPIRATION;
+    if carried.properties.iter().any(is_expiry) {
+        Arc::make_mut(&mut carried).properties.retain(|property| !is_expiry(property));
+    }
+    carried
+}
+
+/// The property of AMQP with the time to live.
+const EXPIRATION: &str = "expiration";
+
 fn causes(letter: &DeadLetter) -> impl Iterator<Item = (Arc<str>, String)> {
     let known = CAUSES.iter().map(|(field, header)| (*header, letter.text(field)));
     known.filter(|(_, value)| !value.is_empty()).map(|(header, value)| (header.into(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_does_not_expire() {
+        let property = |name: &str| (name.to_owned(), "1".to_owned());
+        let of = |properties| Arc::new(Carried { properties, ..Carried::default() });
+        let whole = of(vec![property("priority"), property("expiration"), property("type")]);
+        assert_eq!(kept(whole), of(vec![property("priority"), property("type")]));
+    }
 }

@@ -10,7 +10,7 @@ use redisson_codecs::{DecodeError, Payload};
 use crate::claim::element::ElementState;
 use crate::claim::record::Claim;
 use crate::deliver::mark::{self, ElementHistory, Marked};
-use crate::deliver::understand::{self, Understood, dead, routed, understand_by};
+use crate::deliver::understand::{self, CodecSaid, Understood, dead, routed, understand_by};
 pub use crate::deliver::understand::{skipped, unroutable};
 use crate::limits::large::{LargeTurn, SMALL};
 use crate::queue::Queue;
@@ -20,7 +20,7 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_core::template::{Filler, Template};
-use delaybridge_ledger::claims::{Element, Header};
+use delaybridge_ledger::claims::{Element, Header, Writer};
 use delaybridge_model::LeftOut;
 use delaybridge_sink::{DeliveryMark, Destination, Outbound};
 use delaybridge_source::NoPayload;
@@ -183,9 +183,8 @@ pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) ->
         );
         return Err(dead(DeadReason::LeaseExpired, failure));
     }
-    // What has a header was held or delivered before: whoever brings it back means it.
-    if subject.element.header.is_none()
-        && let Some(verdict) = understand::absurd(&queue.spec, subject.element.score_ms)
+    if let Some(due_ms) = subject.due_ms.filter(|_| is_new(subject.element.header.as_deref()))
+        && let Some(verdict) = understand::absurd(&queue.spec, due_ms)
     {
         queue.events.absurd_due(subject.id, verdict.as_str());
         return Err(verdict);
@@ -213,19 +212,25 @@ pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) ->
         turn = its;
         decoded
     };
-    let Understood { payload, expired, refused, opaque } =
+    let Understood { payload, expired, said, opaque } =
         understand_by(&queue.spec, payload, subject.lateness(), queue.refused_in_a_row(), decode);
     if expired {
         queue.events.metrics().expired_delivery();
     }
-    queue.decoded(refused && payload.is_err());
-    if refused {
+    queue.decoded(said);
+    if matches!(said, CodecSaid::Refused | CodecSaid::Opaque) {
         queue.events.metrics().decode_error(queue.spec.codec.as_str());
     }
     if let Some(why) = opaque {
         queue.events.opaque(&why);
     }
     payload.map(|payload| Readable { payload, turn })
+}
+
+/// Whether nothing was decided about an element with this header, at most that it goes back. One that was held, tried or redriven is
+/// brought back on purpose.
+fn is_new(header: Option<&Header>) -> bool {
+    header.is_none_or(|header| header.code().is_empty() && header.writer != Writer::default())
 }
 
 /// The payload as templates see it, without a verdict and uncounted.
@@ -318,4 +323,21 @@ pub fn growth(subject: &ElementView<'_>, message: &Outbound, place: usize) -> u6
 fn is_within(part: &[u8], all: &[u8]) -> bool {
     let (part, all) = (part.as_ptr_range(), all.as_ptr_range());
     all.start <= part.start && part.end <= all.end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use delaybridge_core::message::{MessageId, Origin};
+
+    #[test]
+    fn what_was_only_given_back_is_looked_at_as_if_it_were_new() {
+        let redriven = Header::redriven(Origin::Delayed, MessageId([0; 8]), 7, Vec::new());
+        let mut released = Header::new(7);
+        released.writer = Writer { owner: [1; 8], claim: 2, place: 3 };
+        let mut held = released.clone();
+        held.set_failure(Class::MessagePermanent, "absurd_due");
+        assert!(is_new(None) && is_new(Some(&released)));
+        assert!(!is_new(Some(&held)) && !is_new(Some(&redriven)));
+    }
 }

@@ -24,15 +24,28 @@ pub struct Understood {
     pub payload: Result<Payload, Verdict>,
     /// Whether it is delivered although it is expired.
     pub expired: bool,
-    /// The codec refused it.
-    pub refused: bool,
+    /// What the codec said to it.
+    pub said: CodecSaid,
     /// Only its Java class can read it, and it is delivered as it is; what the codec said.
     pub opaque: Option<String>,
 }
 
+/// What a codec says to a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodecSaid {
+    /// It was not asked.
+    Nothing,
+    /// It has read it.
+    Read,
+    /// It knows it, and only the Java class can read it.
+    Opaque,
+    /// It refuses it.
+    Refused,
+}
+
 impl Understood {
     fn dead(reason: DeadReason, failure: Failure) -> Self {
-        Understood { payload: Err(dead(reason, failure)), expired: false, refused: false, opaque: None }
+        Understood { payload: Err(dead(reason, failure)), expired: false, said: CodecSaid::Nothing, opaque: None }
     }
 }
 
@@ -64,15 +77,16 @@ pub fn understand_by(
 
 fn decoded(spec: &QueueSpec, payload: &Bytes, refused: u32, decoded: Result<Payload, DecodeError>) -> Understood {
     let error = match decoded {
-        Ok(payload) => return Understood { payload: Ok(payload), expired: false, refused: false, opaque: None },
+        Ok(payload) => return Understood { payload: Ok(payload), expired: false, said: CodecSaid::Read, opaque: None },
         Err(error) => error,
     };
+    let said = if error.is_opaque() { CodecSaid::Opaque } else { CodecSaid::Refused };
     let failure = Failure::new(Class::MessagePermanent, error.code(), error.to_string());
     let (payload, opaque) = match spec.on_refusal(&error) {
         OnDecodeError::ForwardRaw => {
             (Ok(Payload::opaque(payload.clone())), error.is_opaque().then_some(failure.message))
         }
-        OnDecodeError::HoldRepeated if refused + 1 >= REPEATED => {
+        OnDecodeError::HoldRepeated if said == CodecSaid::Refused && refused + 1 >= REPEATED => {
             let message = format!("{}; it is not the first in a row: {}", failure.message, mismatch(spec, payload));
             let failure = Failure { class: Class::TargetPermanent, message, ..failure };
             (Err(Verdict::Release { why: ReleaseCause::Hold { sink: None, failure } }), None)
@@ -83,7 +97,7 @@ fn decoded(spec: &QueueSpec, payload: &Bytes, refused: u32, decoded: Result<Payl
             (Err(Verdict::Release { why: ReleaseCause::Hold { sink: None, failure } }), None)
         }
     };
-    Understood { payload, expired: false, refused: true, opaque }
+    Understood { payload, expired: false, said, opaque }
 }
 
 /// What a payload that the codec refuses looks like, and what to do.

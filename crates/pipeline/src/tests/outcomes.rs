@@ -230,3 +230,24 @@ async fn a_codec_that_refuses_three_in_a_row_holds_the_queue() {
     world.until_empty().await;
     assert_eq!((world.store.dead().len(), sink.taken().len()), (2, 48));
 }
+
+/// Objects of Java are read as far as they can be, and what is late is not read at all: neither is a codec that is the wrong one.
+#[tokio::test(start_paused = true)]
+async fn one_refused_payload_beside_objects_of_java_is_a_dead_letter() {
+    let (world, sink) = (World::new(), sink());
+    let sinks = [("s", sink.clone())];
+    let spec = QueueSpec {
+        codec: Codec::Kryo5.into(),
+        on_decode_error: OnDecodeError::HoldRepeated,
+        on_opaque: OnDecodeError::DeadLetter,
+        ..spec(&sinks)
+    };
+    for n in 0..4 {
+        world.store.offer(element(id(n), b"\x01\x00com.example.Orde\xf2\x2a"), Duration::ZERO);
+    }
+    world.offer(4..6);
+    let bridge = world.bridge_with(1, &sinks, spec);
+    world.until_empty().await;
+    assert!(bridge.queue.is_open());
+    assert_eq!(world.store.dead().len(), 6);
+}
