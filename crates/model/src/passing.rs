@@ -20,10 +20,10 @@ pub struct HeaderFilter {
 }
 
 impl HeaderFilter {
-    /// Whether a header passes, in any spelling of its name.
-    pub fn wants(&self, name: &str) -> bool {
-        let name = name.to_ascii_lowercase();
-        let fits = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, &name));
+    /// Whether a header passes, in any spelling of its name. `spelled`: the name as the destination may read it.
+    pub fn wants(&self, name: &str, spelled: &str) -> bool {
+        let names = [name.to_ascii_lowercase(), spelled.to_ascii_lowercase()];
+        let fits = |patterns: &[String]| patterns.iter().any(|one| names.iter().any(|name| matches(one, name)));
         self.keep.as_deref().is_none_or(fits) && !fits(&self.drop)
     }
 }
@@ -77,31 +77,32 @@ impl Passage<'_> {
         let taken: usize = message.headers.iter().map(|(name, value)| size(name, value)).sum();
         let mut room = self.rules.room.saturating_sub(taken);
         // A message may have tens of thousands of headers.
-        let of_route: HashSet<String> = message.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        let spelled = |name: &str| self.rules.spelled(name).to_ascii_lowercase();
+        let of_route: HashSet<String> = message.headers.iter().map(|(name, _)| spelled(name)).collect();
         let (mut texts, mut passed, mut left_out) = (HashSet::new(), HashSet::new(), LeftOut::default());
         for (name, value) in &carried.headers {
-            let spelled = name.to_ascii_lowercase();
+            let known = spelled(name);
             // The route says something else.
-            if of_route.contains(&spelled) {
+            if of_route.contains(&known) {
                 continue;
             }
-            let is_repeated = !self.rules.repeats && passed.contains(&spelled);
+            let is_repeated = !self.rules.repeats && passed.contains(&known);
             match self.reason(name, Some(value)) {
                 Some(reason) => left_out.add(reason),
                 None if is_repeated || size(name, value) > room => left_out.add(Reason::Unfit),
                 None => {
                     room -= size(name, value);
                     message.headers.push((name.as_str().into(), value.clone()));
-                    passed.insert(spelled.clone());
+                    passed.insert(known.clone());
                 }
             }
-            texts.insert(spelled);
+            texts.insert(known);
         }
         let mut passes = |name: &str| {
-            let spelled = name.to_ascii_lowercase();
-            // One that has a text too passes with it; the sink knows that of the route from that of the message.
-            if of_route.contains(&spelled) || texts.contains(&spelled) {
-                return of_route.contains(&spelled) || passed.contains(&spelled);
+            let known = spelled(name);
+            // The route says something else, in whatever spelling. One that has a text too passes with it.
+            if of_route.contains(&known) || texts.contains(&known) {
+                return !of_route.contains(&known) && passed.contains(&known);
             }
             match self.reason(name, None) {
                 Some(reason) => left_out.add(reason),
@@ -115,7 +116,7 @@ impl Passage<'_> {
 
     /// The reason why a header does not pass; a value of `None` is no text.
     fn reason(&self, name: &str, value: Option<&str>) -> Option<Reason> {
-        if self.filter.is_some_and(|filter| !filter.wants(name)) {
+        if self.filter.is_some_and(|filter| !filter.wants(name, &self.rules.spelled(name))) {
             return Some(Reason::Rule);
         }
         if (self.is_of_sink)(name) || (self.is_event && is_attribute(name)) {

@@ -90,7 +90,8 @@ impl HeaderRules {
         (self.fits)(name, ANY_VALUE)
     }
 
-    fn spelled(&self, name: &str) -> String {
+    /// The name as the destination may read it: two names that are spelled alike here are one there.
+    pub fn spelled(&self, name: &str) -> String {
         match self.spelling {
             Spelling::Exact => name.to_owned(),
             Spelling::AnyCase => name.to_ascii_lowercase(),
@@ -252,6 +253,17 @@ pub static HTTP: HeaderRules = HeaderRules {
         "forwarded",
         "x-forwarded-*",
         "x-real-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "remote-user",
+        "x-remote-*",
+        "x-auth-request-*",
+        "x-host",
+        // Of meshes: where a request goes, how often and how long.
+        "l5d-*",
+        "x-envoy-*",
         "idempotency-key",
         "user-agent",
         "webhook-*",
