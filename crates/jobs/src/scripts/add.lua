@@ -43,7 +43,7 @@ local tries = limit(known[5], ARGV[5], 4294967295) or tonumber(ARGV[5])
 local ttl = limit(known[6], ARGV[6]) or 0
 -- Whether the existing job with this id has this body.
 local function has_body(id, body)
-  if typed(RECORDS, 'HSTRLEN', id) < 27 + #body then return false end
+  if (typed(RECORDS, 'HSTRLEN', id) or 0) < 27 + #body then return false end
   local record = typed(RECORDS, 'HGET', id)
   return string.byte(record) == 1 and string.sub(record, 28 + string.byte(record, 27)) == body
 end

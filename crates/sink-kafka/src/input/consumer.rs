@@ -408,7 +408,9 @@ fn finish(
     let context = consumer.context();
     let mut pause = TopicPartitionList::new();
     for (place, end) in places.iter().zip(&ends) {
-        if let RecordEnd::Held(why) = end {
+        // The record of an earlier topic of the name is not there any more.
+        let is_gone = context.met.is_other(&place.topic, place.topic_id.as_deref());
+        if let (RecordEnd::Held(why), false) = (end, is_gone) {
             let partition = (place.topic.clone(), place.partition);
             pause.add_partition(&place.topic, place.partition);
             let text = format!("{why}, in topic {} partition {} offset {}", place.topic, place.partition, place.offset);

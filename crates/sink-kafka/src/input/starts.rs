@@ -63,15 +63,16 @@ pub(super) fn begins<C: ConsumerContext>(
     let topics = describe(consumer, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
     let mut offsets = committed(consumer, spec, &topics, &given)?;
     for name in &names {
+        // Also of one with offsets: whether they are of this topic is known by its id.
+        let Some(topic) = topics.iter().find(|topic| topic.name == *name) else {
+            let text = format!("ask for topic {name}: no broker knows it, or it may not be seen");
+            return Err(Failure::new(Class::Transient, "UNKNOWN_TOPIC_OR_PARTITION", text));
+        };
         let is_new = !offsets.keys().any(|(topic, _)| topic == name);
         // Without an offset `earliest` begins at the beginning again.
         if !is_new || spec.start == StartFrom::Earliest {
             continue;
         }
-        let Some(topic) = topics.iter().find(|topic| topic.name == *name) else {
-            let text = format!("ask for topic {name}: no broker knows it, or it may not be seen");
-            return Err(Failure::new(Class::Transient, "UNKNOWN_TOPIC_OR_PARTITION", text));
-        };
         let is_other = met.is_other(name, topic.id.as_deref());
         settle(consumer, spec, topic, if is_other { Offset::Beginning } else { Offset::End })?;
         offsets = committed(consumer, spec, &topics, &given)?;
