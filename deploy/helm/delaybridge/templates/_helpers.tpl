@@ -5,7 +5,9 @@
 
 {{/* The first part of the names of Services: the same, but no longer than 55 characters, so that 8 more make a valid one. */}}
 {{- define "delaybridge.serviceName" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ printf "%s-%s" (.Release.Name | trunc 43 | trimSuffix "-") .Chart.Name }}{{ end }}
+{{- $release := .Release.Name | replace "." "-" }}
+{{- $release = ternary (printf "r%s" $release) $release (regexMatch "^[0-9]" $release) }}
+{{- if contains .Chart.Name $release }}{{ $release }}{{ else }}{{ printf "%s-%s" ($release | trunc 43 | trimSuffix "-") .Chart.Name }}{{ end }}
 {{- end }}
 
 {{/* The ConfigMap with the configuration. */}}
