@@ -1,6 +1,6 @@
 //! Messages that come back to the queue of an input: what a broker counts, and what goes in circles.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brokers::Rabbit;
 use lapin::BasicProperties;
@@ -98,11 +98,12 @@ async fn a_refused_message_that_comes_back_is_rejected_once_in_a_second_and_the_
     publish(&publisher, "bad", AMQPValue::LongInt(-1)).await;
     let ready = readyz(&daemon, 200, "come back to it").await;
     assert!(ready.contains("rejected messages of queue delay-in come back to it"), "{ready}");
-    let before = daemon.metric(REFUSED).await;
+    let (before, began) = (daemon.metric(REFUSED).await, Instant::now());
     // The rate is the rule.
     pass(Duration::from_secs(3)).await;
     let after = daemon.metric(REFUSED).await;
-    assert!(before <= 14.0 && (1.0..=4.0).contains(&(after - before)), "{before} and {after} refusals");
+    let most = began.elapsed().as_secs_f64() + 2.0;
+    assert!((1.0..=most).contains(&(after - before)), "{before} and {after} refusals, at most {most} more");
     publish(&publisher, "good", AMQPValue::LongInt(10)).await;
     assert_eq!(arrived(&rabbit, "orders", 1).await[0].payload, b"good");
     // It is still there, and when it is not the probe says so.
@@ -143,7 +144,12 @@ async fn a_held_message_is_counted_once_and_leaves_room_for_others() {
     readyz(&daemon, 200, "10 refused messages are held").await;
     assert_eq!(daemon.metric(REFUSED).await, 10.0);
     daemon.stop().await;
-    assert_eq!(count(&rabbit, "delay-in").await, 10);
+    // A quorum queue takes back what was in hand when it has noticed the end of the channel.
+    eventually("all of them in the queue", PATIENCE, async || match count(&rabbit, "delay-in").await {
+        10 => Ok(()),
+        other => Err(format!("{other} messages")),
+    })
+    .await;
 }
 
 /// A consumer that names no offset gets what is published after it began.
