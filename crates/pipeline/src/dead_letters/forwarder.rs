@@ -303,10 +303,8 @@ impl LetterForwarder<'_> {
         let spec = &self.target.spec;
         let unreadable = |text: String| Failure::new(Class::MessagePermanent, "not_a_letter", text);
         let mut carried = None;
-        // A letter that was refused, perhaps for its headers, goes without those of its message.
-        let is_whole = letter.text("code") != "HEADERS_TOO_LARGE";
         let open = |element: &_| {
-            carried = self.queue.store.carried(element).filter(|_| is_whole);
+            carried = self.queue.store.carried(element);
             self.queue.store.open_element(element).1.ok()
         };
         let body = letter.payload(open).map_err(|problem| unreadable(problem.to_string()))?;

@@ -243,7 +243,9 @@ async fn one_refused_payload_beside_objects_of_java_is_a_dead_letter() {
         ..spec(&sinks)
     };
     for n in 0..4 {
-        world.store.offer(element(id(n), b"\x01\x00com.example.Orde\xf2\x2a"), Duration::ZERO);
+        world
+            .store
+            .offer(delaybridge_testing::memory::element(id(n), b"\x01\x00com.example.Orde\xf2\x2a"), Duration::ZERO);
     }
     world.offer(4..6);
     let bridge = world.bridge_with(1, &sinks, spec);
