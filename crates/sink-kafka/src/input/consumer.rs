@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::errors::failure;
 use super::offsets::UnconfirmedOffsets;
-use super::partitions::{MetTopics, PartitionStates, Step, TopicId};
-use super::record::{Partition, RecordPlace, arrival};
+use super::partitions::{MetTopics, PartitionStates, Step};
+use super::record::{Partition, RecordPlace, TopicId, arrival};
 use super::{KafkaInputSpec, StartFrom, starts};
 use crate::client::proof::Proof;
 use crate::client::settings::security;
@@ -81,6 +81,8 @@ struct InputListener {
     /// The id of the cluster; `None` from brokers before Kafka 0.10.1.
     cluster_id: OnceLock<Option<String>>,
     unconfirmed: UnconfirmedOffsets,
+    /// Partitions that went on before their expected offset, until a look tells whether their topic is another one.
+    went_back: Mutex<Vec<(Partition, i64)>>,
     /// The reason why the partitions that came last are not read.
     failed: Mutex<Option<Failure>>,
     /// Whether partitions have come since this was looked at. The client keeps a pause beyond the assignment, and knows none of a
@@ -142,9 +144,7 @@ impl InputListener {
     fn arrived(&self, consumer: &BaseConsumer<Self>, topic: &str, partition: i32, offset: i64) -> Option<TopicId> {
         match self.states.arrived(topic, partition, offset) {
             Step::Next => {}
-            Step::Back(expected) => {
-                self.events.begins_again(topic, partition, Some(expected), InputReset::BeyondEnd);
-            }
+            Step::Back(expected) => self.went_back.lock().push(((topic.to_owned(), partition), expected)),
             // Offsets that were compacted away, or are marks of transactions, are no gap.
             Step::Over(expected) => match delivery_status::first_offset(consumer, topic, partition) {
                 Some(first) if first > expected => {
@@ -297,6 +297,7 @@ fn consume(
     {
         finish(&consumer, events, &places, ends, &mut held);
     }
+    count_went_back(consumer.context(), &[]);
     commit_all(&consumer);
     Ok(())
 }
@@ -334,7 +335,17 @@ fn begin_other_topics(consumer: &BaseConsumer<InputListener>, topics: &[&str]) -
         context.met.read(&topic.name, id);
         others.push(topic.name);
     }
+    count_went_back(context, &others);
     Ok(others)
+}
+
+/// Counts and logs the partitions that went back, except those of these topics, which are counted as other topics.
+fn count_went_back(context: &InputListener, others: &[String]) {
+    for ((topic, partition), expected) in std::mem::take(&mut *context.went_back.lock()) {
+        if !others.contains(&topic) {
+            context.events.begins_again(&topic, partition, Some(expected), InputReset::BeyondEnd);
+        }
+    }
 }
 
 /// Commits what is not confirmed yet, again and again for a while: a group that has just lost its coordinator takes nothing.
@@ -498,6 +509,7 @@ fn client(
         met: met.clone(),
         cluster_id: OnceLock::new(),
         unconfirmed: UnconfirmedOffsets::default(),
+        went_back: Mutex::default(),
         failed: Mutex::default(),
         assigned: AtomicBool::default(),
         events: events.clone(),

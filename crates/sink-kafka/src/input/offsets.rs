@@ -8,8 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::partitions::TopicId;
-use super::record::Partition;
+use super::record::{Partition, TopicId};
 use super::starts;
 use delaybridge_core::clock::Instant;
 

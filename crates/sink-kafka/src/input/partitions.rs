@@ -1,11 +1,10 @@
 //! What this process knows of the partitions that it reads, and of the ids of their topics.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::record::{Partition, RecordPlace};
+use super::record::{Partition, RecordPlace, TopicId};
 
 /// The partitions of one client, those that it has no longer too.
 #[derive(Default)]
@@ -66,9 +65,6 @@ impl PartitionStates {
         }
     }
 }
-
-/// The id of a topic, which tells it from an earlier one of the same name.
-pub(super) type TopicId = Arc<str>;
 
 /// The topics that this process has met. They outlive a client: the group's offsets go with a topic that is deleted, and then
 /// nothing else tells that the group has read another one before.

@@ -1,11 +1,12 @@
 //! From a record of Kafka to an arrival. Pure.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use delivery_status::RawHeader;
 use rdkafka::message::Message;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::partitions::TopicId;
 use super::{DelayFrom, IdentityFrom, KafkaInputSpec};
 use delaybridge_core::carried::{Carried, KafkaRecord};
 use delaybridge_input::{Arrival, FormerId};
@@ -15,6 +16,9 @@ const MESSAGE_ID: &str = "x-message-id";
 
 /// A partition of a topic.
 pub(super) type Partition = (String, i32);
+
+/// The id of a topic, which tells it from an earlier one of the same name.
+pub(super) type TopicId = Arc<str>;
 
 /// The place of a record, and when the partition was ours.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +120,7 @@ pub(super) fn arrival(
     };
     let published_ms = written_ms.filter(|_| spec.delay_from == DelayFrom::Timestamp);
     let body = Bytes::copy_from_slice(record.payload().unwrap_or_default());
-    // An id that stands for the record comes again only with the record.
+    // An id made of the record comes again only with the record.
     let is_redelivered = former.is_some();
     (place, Arrival { id: Some(id), former, published_ms, is_partial, is_redelivered, ..Arrival::of(carried, body) })
 }
