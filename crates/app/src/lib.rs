@@ -70,7 +70,7 @@ pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyh
     tls::init();
     let events = Events::default();
     let descriptors = descriptors::raise();
-    events.configured(&ids(&config));
+    events.configured(&config.queue_ids());
     let server = match config.http_listen {
         Some(listen) => Some(http::serve(listen, events.metrics().clone(), events.status().clone())?),
         None => None,
@@ -95,11 +95,6 @@ pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyh
         server.stop(LAST_WORDS);
     }
     Ok(code)
-}
-
-/// The ids of all queues.
-fn ids(config: &Config) -> Vec<Arc<str>> {
-    config.queues.iter().map(|queue| queue.id.clone()).collect()
 }
 
 /// The running daemon.

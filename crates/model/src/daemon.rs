@@ -75,6 +75,11 @@ pub struct Reload {
 }
 
 impl Config {
+    /// The ids of all queues.
+    pub fn queue_ids(&self) -> Vec<Arc<str>> {
+        self.queues.iter().map(|spec| spec.id.clone()).collect()
+    }
+
     /// The queues that this Redis holds.
     pub fn queues_on(&self, redis: &str) -> Vec<Arc<QueueSpec>> {
         self.queues.iter().filter(|spec| &*spec.redis == redis).cloned().collect()

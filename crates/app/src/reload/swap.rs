@@ -18,7 +18,6 @@ use futures_util::future::join_all;
 
 use super::plan::Plan;
 use crate::group::Group;
-use crate::ids;
 use crate::sinks::{ByName, Sinks};
 use crate::tasks::forward;
 use delaybridge_model::{Config, QueueSpec};
@@ -78,7 +77,7 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
     groups.iter().for_each(Group::listen);
 
     process.events.queues_removed(&plan.queues.removed);
-    process.events.configured(&ids(config));
+    process.events.configured(&config.queue_ids());
     process.events.sinks_removed(&plan.sinks.removed);
     sinks.close(old);
 }
