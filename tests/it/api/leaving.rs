@@ -119,7 +119,7 @@ async fn roll(delay: &str) -> (usize, Vec<String>) {
     for old in 0..2 {
         daemons.push(daemon(&redis, delay, &backends).await);
         for each in &daemons[old..] {
-            metric(each, "delaybridge_api_requests_total", |requests| requests > CLIENTS as f64).await;
+            metric(each, "delaybridge_api_requests_total", |requests| requests > 5.0 * CLIENTS as f64).await;
         }
         assert_eq!(daemons[old].stop().await, 0);
     }
@@ -138,7 +138,7 @@ async fn roll(delay: &str) -> (usize, Vec<String>) {
 async fn a_rolling_update_refuses_and_resets_no_request() {
     let (asked, failed) = roll("2s").await;
     println!("{asked} requests");
-    assert!(asked > 4 * CLIENTS && failed.is_empty(), "{} of {asked} failed: {:?}", failed.len(), failed.first());
+    assert!(asked > 20 * CLIENTS && failed.is_empty(), "{} of {asked} failed: {:?}", failed.len(), failed.first());
 }
 
 /// So the test above would see it.

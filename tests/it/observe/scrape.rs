@@ -47,6 +47,7 @@ async fn a_rate_sees_the_first_dead_letter_of_a_configured_queue() {
 
     // The bound as OpenMetrics writes it: Prometheus has asked for that format, and took it.
     shows(&prometheus, "delaybridge_delivery_lateness_seconds_bucket{queue=\"orders\",le=\"5.0\"}", |n| n >= 0.0).await;
+    shows(&prometheus, "delaybridge_delivery_lateness_seconds_count{queue=\"orders\"}", |n| n == 1.0).await;
     shows(&prometheus, "up", |up| up == 1.0).await;
 }
 
