@@ -15,7 +15,7 @@ pub fn job_id(id: &str, delivered_ms: Option<&str>) -> Option<LocalId> {
     text.parse().or_else(|_| format!("h~{:032x}", xxh3_128(text.as_bytes())).parse()).ok()
 }
 
-/// The id of a job whose body differs from that of another job with this id: it stands for both.
+/// The id of a job whose body differs from that of another job with this id: the id and a hash of the body.
 pub fn contents_id(id: &LocalId, body: &[u8]) -> Option<LocalId> {
     job_id(&format!("{id}~{:032x}", xxh3_128(body)), None)
 }

@@ -244,7 +244,7 @@ fn call(jobs: &mut VecDeque<NewJob>) -> Vec<NewJob> {
     call
 }
 
-/// The same job, with the id that stands for its contents too.
+/// The same job, under an id made of its own id and its body.
 fn by_contents(job: NewJob) -> NewJob {
     match job.alias {
         Some(JobAlias::Contents(id)) => NewJob { id: Some(id), alias: None, ..job },
@@ -253,7 +253,7 @@ fn by_contents(job: NewJob) -> NewJob {
 }
 
 /// The verdict on the message whose job this is. `None` if another job has its id, or had it: it may be another message, and is added
-/// under an id that stands for its contents too. All other ids stand for the contents.
+/// under an id made of its own id and its body. All other ids are made of the contents already.
 fn verdict(job: &NewJob, added: &Added) -> Option<Verdict> {
     let is_open = matches!(job.alias, Some(JobAlias::Contents(_))) && (added.differs || added.finished);
     match added.created {

@@ -45,7 +45,7 @@ pub struct Api {
 /// The two steps in which a listener ends.
 #[derive(Debug, Clone)]
 pub struct ServiceEnd {
-    /// Cancelled when the daemon is told to stop: clients are asked to go elsewhere.
+    /// Cancelled at SIGTERM: from then on every answer closes its connection.
     pub leaving: CancellationToken,
     /// Cancelled when the listener closes: nothing is popped any more, long polls end.
     pub closing: CancellationToken,

@@ -110,7 +110,7 @@ pub enum JobAlias {
         /// The time at which the message was written, in ms since 1970.
         written_ms: i64,
     },
-    /// An id that stands for the job's own and its body. It is remembered about as long as the job's own, so it tells whether a
+    /// An id made of the job's own id and its body. It is remembered about as long as the job's own, so it tells whether a
     /// finished job had this body: adding a job with this id is harmless then.
     Contents(LocalId),
 }

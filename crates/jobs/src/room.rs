@@ -19,7 +19,7 @@ impl JobQueue {
         self.enter(topic, false).await?;
         let settings = self.allowed(topic).await?;
         let mut args = vec![Bytes::new(), text(topic.as_str()), number(settings.max_body), millis(settings.ttr)];
-        // Without jobs the script writes only if it is told to.
+        // The last argument makes the script write although there are no jobs.
         args.extend([number(settings.tries), millis(settings.ttl.unwrap_or_default()), text("1")]);
         self.add_script(topic, Keys::of(topic).of_jobs(), &args).await?;
         let Some(limit) = settings.max_jobs else { return Ok(()) };

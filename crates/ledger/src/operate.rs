@@ -163,8 +163,8 @@ impl Ledger {
         Ok(Acted::read("remove", conn.script(&self.scripts.remove, &keys, &args).await?)?)
     }
 
-    /// What remembers that an element is cancelled. Its body is not compared when it is removed: one that is changed meanwhile is
-    /// not remembered.
+    /// The key that remembers that an element is cancelled. Its body is not compared when it is removed: one that is changed
+    /// meanwhile is not remembered.
     async fn cancelled(&self, conn: &Conn, at: &BodyAt, element: &Bytes) -> Result<Option<CompanionKey>, StoreError> {
         let remembers = self.source.bodies().is_some_and(|bodies| bodies.remembers_cancelled());
         let Some(field) = at.field().filter(|_| remembers) else { return Ok(None) };

@@ -31,11 +31,11 @@ impl HeaderFilter {
 /// The number of headers of a message that do not pass, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// They steer the destination, or have a name that is not the message's to set.
+    /// Headers that steer the destination, or have a name that the sink sets itself.
     pub control: u64,
-    /// The destination cannot carry them.
+    /// Headers that the destination cannot carry.
     pub unfit: u64,
-    /// The route does not want them.
+    /// Headers that the route does not want.
     pub rule: u64,
 }
 
@@ -57,7 +57,7 @@ impl LeftOut {
     }
 }
 
-/// What decides about the headers of a message, beside the message itself.
+/// The rules about the headers of a message: those of its destination, sink and route.
 pub(super) struct Passage<'a> {
     /// The row of the destination in the table of headers.
     pub(super) rules: &'static HeaderRules,

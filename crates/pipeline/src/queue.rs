@@ -242,7 +242,7 @@ impl Queue {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Notes what the codec has said to a payload.
+    /// Notes the answer of the codec to a payload.
     pub fn decoded(&self, said: CodecSaid) {
         match said {
             CodecSaid::Nothing => {}

@@ -80,7 +80,7 @@ impl MessageSpec {
         Filler::new(element, payload, content_type)
     }
 
-    /// Wraps the payload and fills the headers. Those that a message of an input brings along are not among them: whether they pass
+    /// Wraps the payload and fills the headers. Those of a message of an input are not among them: whether they pass
     /// depends on the destination.
     ///
     /// With envelope `raw` nothing is copied: the body shares the payload's memory. A payload that its codec refused and

@@ -223,7 +223,7 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
     findings
 }
 
-/// What the daemon does to the places of an `RBoundedBlockingQueue`, if the ready list is one.
+/// A finding about the free places of the ready list, if it is an `RBoundedBlockingQueue`.
 async fn bounded(conn: &Conn, what: String, name: &str) -> Option<LiveFinding> {
     Some(match free_places(conn, &Keys::of(name)).await {
         Ok(None) => return None,

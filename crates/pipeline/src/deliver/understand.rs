@@ -24,22 +24,22 @@ pub struct Understood {
     pub payload: Result<Payload, Verdict>,
     /// Whether it is delivered although it is expired.
     pub expired: bool,
-    /// What the codec said to it.
+    /// The answer of the codec.
     pub said: CodecSaid,
     /// Only its Java class can read it, and it is delivered as it is; what the codec said.
     pub opaque: Option<String>,
 }
 
-/// What a codec says to a payload.
+/// The answer of a codec to a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodecSaid {
-    /// It was not asked.
+    /// No answer: the codec was not asked.
     Nothing,
-    /// It has read it.
+    /// A value.
     Read,
-    /// It knows it, and only the Java class can read it.
+    /// An object that only its Java class can read.
     Opaque,
-    /// It refuses it.
+    /// A refusal.
     Refused,
 }
 
@@ -100,7 +100,7 @@ fn decoded(spec: &QueueSpec, payload: &Bytes, refused: u32, decoded: Result<Payl
     Understood { payload, expired: false, said, opaque }
 }
 
-/// What a payload that the codec refuses looks like, and what to do.
+/// The codec that a refused payload looks like, and the remedy.
 fn mismatch(spec: &QueueSpec, payload: &Bytes) -> String {
     let codec = spec.codec.as_str();
     match redisson_codecs::guess_with(payload, spec.codec, &spec.classes) {

@@ -50,7 +50,7 @@ pub struct ZsetSpec {
     /// `${payload.data}`; a member that cannot fill it becomes a dead letter.
     #[key(Kind::Template, default = "member", read = body, show = shown::value)]
     pub body: Body,
-    /// The bytes of a key that is no text; then `key` is what stands for it.
+    /// The bytes of a key that is no text. Then `key` is `base64:` and the text of `key_base64`.
     #[settings(keys(KEY_BASE64), later = None)]
     pub bytes: Option<Bytes>,
     /// The number of the database, for the channel of its changes.
