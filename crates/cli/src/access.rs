@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::endpoint::endpoint;
-use super::{Failed, environment};
+use super::failed::Failed;
+use super::load::environment;
 use delaybridge_config::{Loaded, Needs};
 use delaybridge_model::Config;
 use delaybridge_settings::problem::ConfigErrors;

@@ -4,8 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::answer::answer;
 use super::choice::{Choice, Choices};
-use super::{Failed, Global, answer, load_queues};
+use super::failed::Failed;
+use super::global::Global;
+use super::load::load_queues;
 use delaybridge_ops::acl::{AclPurpose, AclVersion, Users, least};
 
 /// Print the minimum rights in Redis for this configuration, as `ACL SETUSER`.

@@ -4,9 +4,12 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
 use super::remote::DaemonArgs;
+use super::show;
 use super::table::TextTable;
-use super::{Failed, Global, answer, show};
 use delaybridge_ops::audit::{AuditTrail, MOST};
 use delaybridge_ops::content::escaped;
 

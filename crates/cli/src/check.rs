@@ -5,8 +5,11 @@ use std::path::Path;
 
 use clap::Args;
 
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
+use super::load::environment;
 use super::table::TextTable;
-use super::{Failed, Global, answer, environment};
 use delaybridge_config::{Loaded, Needs};
 use delaybridge_ops::check::{ConfigCheck, Health};
 use delaybridge_ops::plural;

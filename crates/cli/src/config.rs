@@ -7,7 +7,10 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Failed, Global, answer, read};
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
+use super::load::read;
 use delaybridge_model::Config;
 use delaybridge_ops::daemon;
 use delaybridge_ops::differences::{Differing, MOST, differences};

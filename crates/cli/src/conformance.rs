@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Failed, Global, answer};
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
 use delaybridge_conformance::{Error, LISTING, Listing, Options, Report, run as run_kit};
 
 /// Check a producer against the specification of delayed queues.

@@ -7,7 +7,11 @@ use bytes::Bytes;
 use clap::{ArgGroup, Args};
 use redisson_codecs::{Classes, Coding};
 
-use super::{DEFAULT_CONFIG, Failed, Global, answer, environment, input, load_queues, on_queue};
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::{DEFAULT_CONFIG, Global};
+use super::input::input;
+use super::load::{environment, load_queues, on_queue};
 use delaybridge_config::Needs;
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::decode::{DecodeOptions, DecodeOutcome, DecodedPayload, decode, decode_in};

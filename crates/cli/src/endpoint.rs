@@ -1,6 +1,6 @@
 //! A Redis that an argument names in place of the configuration.
 
-use super::Failed;
+use super::failed::Failed;
 use delaybridge_link::RedisTarget;
 use delaybridge_model::Config;
 

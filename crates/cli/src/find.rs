@@ -4,10 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
 use super::progress::ProgressLine;
 use super::remote::DaemonArgs;
+use super::show;
 use super::table::TextTable;
-use super::{Failed, Global, answer, show};
 use delaybridge_ops::dead::FieldIs;
 use delaybridge_ops::peek::PeekState;
 use delaybridge_ops::plural;

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::{Global, Output};
 use super::remote::DaemonArgs;
+use super::show;
 use super::table::TextTable;
-use super::{Failed, Global, Output, answer, show};
 use delaybridge_ops::forecast::{Forecast, ForecastAsk, ForecastStep, RateFrom};
 use delaybridge_ops::forecasts::{Forecasts, forecasts};
 use delaybridge_ops::pause::length;

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::answer::answer;
 use super::choice::{Choice, Choices};
+use super::failed::Failed;
+use super::global::Global;
+use super::load::load;
 use super::person::actor;
-use super::{Failed, Global, answer, load};
 use delaybridge_core::clock::Instant;
 use delaybridge_ops::Session;
 use delaybridge_ops::fsck::{Checked, FaultCount, Fsck, FsckScope, Orphans, fsck};

@@ -3,10 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::{Man, roff};
 
-use super::{Cli, Failed};
+use super::failed::Failed;
 
 /// Write the manual pages into a directory, one for each command.
 #[derive(Debug, Args)]
@@ -15,9 +15,10 @@ pub struct ManArgs {
     pub directory: PathBuf,
 }
 
-pub(super) fn run(args: &ManArgs) -> Result<(), Failed> {
+/// Writes the pages of `commands`.
+pub(super) fn run(args: &ManArgs, commands: Command) -> Result<(), Failed> {
     // Nothing of the environment in them: the pages are the same on every machine.
-    let mut root = Cli::command().disable_help_subcommand(true).mut_args(|arg| arg.hide_env_values(true));
+    let mut root = commands.disable_help_subcommand(true).mut_args(|arg| arg.hide_env_values(true));
     root.build();
     write_pages(&root, &args.directory).map_err(|error| {
         Failed::runtime(format!("write manual pages into {}: {error}; is it there?", args.directory.display()))
@@ -55,12 +56,15 @@ fn page(command: &Command, man: &Man) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::command::Cli;
 
     #[test]
     fn every_command_that_help_shows_has_a_page_with_its_examples_line_by_line() {
         let directory = tempfile::tempdir().unwrap();
-        run(&ManArgs { directory: directory.path().to_owned() }).unwrap();
+        run(&ManArgs { directory: directory.path().to_owned() }, Cli::command()).unwrap();
         let page = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap_or_default();
         for name in ["delaybridge.1", "delaybridge-run.1", "delaybridge-dead-redrive.1"] {
             assert!(page(name).starts_with(".ie"), "{name}: {}", page(name));
@@ -73,7 +77,7 @@ mod tests {
         assert!(page("delaybridge.1").contains("delaybridge\\-check(1)"));
         assert_eq!(page("delaybridge-man.1"), "");
 
-        let nowhere = run(&ManArgs { directory: directory.path().join("nowhere") }).unwrap_err();
+        let nowhere = run(&ManArgs { directory: directory.path().join("nowhere") }, Cli::command()).unwrap_err();
         assert!(nowhere.message.contains("nowhere") && nowhere.code == 1, "{nowhere}");
     }
 }

@@ -4,9 +4,12 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::answer::answer;
 use super::choice::Choice;
+use super::failed::Failed;
+use super::global::{Global, Output};
+use super::load::on_queue;
 use super::progress::ProgressLine;
-use super::{Failed, Global, Output, answer, on_queue};
 use delaybridge_ops::plural;
 use delaybridge_ops::redisson::Layout;
 use delaybridge_ops::redisson::migrate::{Migration, apply, survey};

@@ -7,8 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::{ArgGroup, Args};
 
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
+use super::input::input;
 use super::layout::LayoutArg;
-use super::{Failed, Global, answer, input, on_queue, show};
+use super::load::on_queue;
+use super::show;
 use delaybridge_ops::redisson::offer::offer;
 
 /// Offer an element, as Redisson does.

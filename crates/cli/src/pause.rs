@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
 use super::person::person;
 use super::remote::DaemonArgs;
-use super::{Failed, Global, answer, show};
+use super::show;
 use delaybridge_ops::pause::{PauseChange, PauseChanges, PauseEnd, PauseReason, PauseTarget, length, point};
 use delaybridge_ops::plural;
 

@@ -4,10 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::answer::answer;
 use super::choice::{Choice, Choices};
+use super::failed::Failed;
+use super::global::{Global, Output};
 use super::remote::DaemonArgs;
 use super::table::TextTable;
-use super::{Failed, Global, Output, answer, element, show};
+use super::{element, show};
 use delaybridge_ops::operator::Peeked;
 use delaybridge_ops::peek::{Elements, Peek, PeekState};
 use delaybridge_ops::plural;

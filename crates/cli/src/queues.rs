@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::{Global, Output};
 use super::jobs::topics;
 use super::remote::DaemonArgs;
+use super::show;
 use super::table::TextTable;
 use super::top::every;
-use super::{Failed, Global, Output, answer, show};
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::overview::{DestinationTrouble, QueueRow, SinkRow};
 use delaybridge_ops::queues::Queues;

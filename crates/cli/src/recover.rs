@@ -4,7 +4,10 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::{Failed, Global, answer, on_queue};
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
+use super::load::on_queue;
 use delaybridge_ops::plural;
 use delaybridge_ops::recover::recover;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Command, CommandFactory};
 
-use super::Cli;
+use super::command::Cli;
 
 const NOTE: &str = "<!-- Written by a test from crates/cli; change it there. -->";
 

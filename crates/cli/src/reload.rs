@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Failed, Global, answer, load};
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
+use super::load::load;
 use delaybridge_ops::daemon::{self, Reloaded};
 
 /// Tell the daemon on this machine to read its configuration again.

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::failed::Failed;
+use super::global::Global;
+use super::load::load_queues;
 use super::person::actor;
-use super::{Failed, Global, load_queues};
 use delaybridge_ops::remote::Daemon;
 use delaybridge_ops::{Operator, OverRedis};
 

@@ -4,9 +4,12 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::{Global, Output};
 use super::layout::LayoutArg;
+use super::load::on_queue;
 use super::progress::ProgressLine;
-use super::{Failed, Global, Output, answer, on_queue};
 use delaybridge_ops::back::{self, BroughtBack};
 use delaybridge_ops::redisson::restore::{
     ConfirmedElement, KeptCount, RestoreOptions, RestoreOutcome, RestorePlan, apply, plan,

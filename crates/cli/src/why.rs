@@ -4,10 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::answer::answer;
 use super::element::ElementArgs;
 use super::errors::explain;
+use super::failed::Failed;
+use super::global::Global;
+use super::show;
 use super::table::TextTable;
-use super::{Failed, Global, answer, show};
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::element::{ElementWhy, Whereabouts};
 

@@ -11,9 +11,12 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use self::progress::Progress;
+use super::answer::answer;
 use super::endpoint::{endpoint, only};
+use super::failed::Failed;
+use super::global::Global;
+use super::load::load_queues;
 use super::table::TextTable;
-use super::{Failed, Global, answer, load_queues};
 use delaybridge_ops::bench::{Figures, Options, Quantiles, measure};
 
 /// Measure claim and settle on your Redis.

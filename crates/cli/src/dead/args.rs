@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::Failed;
+use crate::failed::Failed;
 use crate::remote::DaemonArgs;
 use delaybridge_ops::dead::{FieldIs, Filter, Letters, Pace};
 use delaybridge_ops::pause;

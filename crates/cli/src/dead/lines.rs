@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::args::{FilterArgs, PaceArgs};
+use crate::answer::answer;
+use crate::failed::Failed;
+use crate::global::Global;
+use crate::load::load;
 use crate::person::actor;
 use crate::progress::ProgressLine;
 use crate::remote::DaemonArgs;
-use crate::{Failed, Global, answer, load};
 use delaybridge_ops::Session;
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::dead::{self, Broken, BrokenFile, Imported, Letters};

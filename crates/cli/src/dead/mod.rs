@@ -9,11 +9,14 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use self::args::{FilterArgs, LettersArgs, PaceArgs, ids_of_stdin};
+use super::answer::answer;
 use super::errors::explain;
+use super::failed::Failed;
+use super::global::Global;
 use super::progress::ProgressLine;
 use super::remote::DaemonArgs;
+use super::show;
 use super::table::TextTable;
-use super::{Failed, Global, answer, show};
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::dead::{self, Counted, Letter, LetterList, Letters, Purged, Redriven, ShownLetters, Swept};
 use delaybridge_ops::{Error, plural};

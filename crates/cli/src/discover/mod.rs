@@ -6,8 +6,11 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::answer::answer;
 use super::endpoint::{endpoint, only};
-use super::{Failed, Global, answer, load_queues};
+use super::failed::Failed;
+use super::global::Global;
+use super::load::load_queues;
 use delaybridge_ops::redisson::discover::discover;
 
 /// Find Redisson's delayed queues and print a configuration for them.

@@ -8,9 +8,12 @@ use std::time::Duration;
 use clap::Args;
 
 pub(super) use self::text::found;
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
 use super::person::person;
 use super::remote::DaemonArgs;
-use super::{Failed, Global, answer, show};
+use super::show;
 use delaybridge_ops::element::{ActOutcome, Action, NewState, When};
 use delaybridge_ops::pause;
 use delaybridge_ops::peek::PeekState;

@@ -9,7 +9,11 @@ use clap::{ArgGroup, Args};
 
 use super::args::{delay, time};
 use super::open::open;
-use crate::{Failed, Global, answer, input, show};
+use crate::answer::answer;
+use crate::failed::Failed;
+use crate::global::Global;
+use crate::input::input;
+use crate::show;
 use delaybridge_jobs::{Due, JobChange, JobId, MAX_PRIORITY};
 
 /// Change the due time, the priority or the body of a job that waits.

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::args::OfTopic;
 use super::open::{confirmed, open};
 use super::text;
-use crate::{Failed, Global, answer};
+use crate::answer::answer;
+use crate::failed::Failed;
+use crate::global::Global;
 use delaybridge_jobs::{JobId, JobState, LocalId, Topic};
 use delaybridge_ops::plural;
 

@@ -18,8 +18,12 @@ use self::args::{AddArgs, ExportJobsArgs, HeldJob, PopArgs};
 pub use self::command::JobsCommand;
 use self::open::open;
 pub(super) use self::text::{list, topics};
+use super::answer::answer;
+use super::failed::Failed;
+use super::global::Global;
+use super::input::input;
+use super::load::on_queue;
 use super::progress::ProgressLine;
-use super::{Failed, Global, answer, input, on_queue};
 use delaybridge_jobs::{Due, NewJob, PopRequest, Release, Settled};
 use delaybridge_ops::jobs::{ExportTarget, export, failed, import};
 

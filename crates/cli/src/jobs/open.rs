@@ -2,7 +2,9 @@
 
 use std::io::IsTerminal;
 
-use crate::{Failed, Global, load_queues};
+use crate::failed::Failed;
+use crate::global::Global;
+use crate::load::load_queues;
 use delaybridge_ops::jobs::Jobs;
 
 /// Connects to the job queue.

@@ -9,8 +9,12 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::args::{OfTopic, delay, ttr};
 use super::open::open;
+use crate::answer::answer;
+use crate::failed::Failed;
+use crate::global::Global;
+use crate::input::input;
+use crate::show;
 use crate::table::TextTable;
-use crate::{Failed, Global, answer, input, show};
 use delaybridge_jobs::{CronSchedule, MAX_PRIORITY, MissedFirings, Recurring, RecurringName, Topic};
 use delaybridge_ops::jobs::{RecurringDetail, RecurringDetails};
 

@@ -5,7 +5,9 @@ use std::io::Write;
 use clap::Args;
 
 use super::open::open;
-use crate::{Failed, Global, answer};
+use crate::answer::answer;
+use crate::failed::Failed;
+use crate::global::Global;
 use delaybridge_jobs::Topic;
 use delaybridge_ops::jobs::failed;
 use delaybridge_ops::plural;

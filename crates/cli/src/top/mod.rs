@@ -11,9 +11,10 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::mpsc;
 
 use self::screen::{KeyAction, Screen};
+use super::failed::Failed;
+use super::global::Global;
 use super::person::person;
 use super::remote::DaemonArgs;
-use super::{Failed, Global};
 use delaybridge_ops::Operator;
 use delaybridge_ops::pause::{PauseEnd, PauseReason, PauseTarget};
 
