@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use crate::child::{Answer, Broken, Producer};
 use crate::element::{self, Element, Layout};
+use crate::options::Options;
 use crate::report::Verdict;
-use crate::run::Options;
 use crate::server::{Queue, Scheduled, Seen, Server};
 use crate::statements::Number;
 

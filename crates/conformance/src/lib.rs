@@ -9,6 +9,7 @@ mod bench;
 mod checks;
 mod child;
 mod element;
+mod options;
 mod report;
 mod run;
 mod server;
@@ -16,6 +17,7 @@ mod servers;
 pub mod statements;
 
 pub use self::child::Broken;
+pub use self::options::Options;
 pub use self::report::{LISTING, Line, Listing, Report, Verdict};
-pub use self::run::{Error, Options, run};
+pub use self::run::{Error, run};
 pub use self::statements::{STATEMENTS, Statement};

@@ -1,33 +1,13 @@
 //! One run: all checks, one after the other.
 
-use std::ffi::OsString;
-use std::time::Duration;
-
 use crate::bench::{Bench, Opening, Stop};
-use crate::checks::{CHECKS, Check, FAILOVER};
+use crate::checks::check::Check;
+use crate::checks::{CHECKS, FAILOVER};
 use crate::child::Broken;
 use crate::element::Layout;
+use crate::options::Options;
 use crate::report::{Line, Report, Verdict};
-use crate::statements::{Number, STATEMENTS};
-
-/// The options of a run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The producer: a program and its arguments.
-    pub command: Vec<OsString>,
-    /// The server for the checks, as the producer gets it.
-    pub redis_url: String,
-    /// The time limit for an answer of the producer.
-    pub limit: Duration,
-    /// The seed of the random values; one is drawn if there is none.
-    pub seed: Option<u64>,
-    /// Bytes of the largest payload that is offered.
-    pub large: usize,
-    /// Look at these statements alone; at all if there are none.
-    pub only: Vec<String>,
-    /// Also a failover, on servers of the kit's own.
-    pub failover: bool,
-}
+use crate::statements::STATEMENTS;
 
 /// The run could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -41,16 +21,6 @@ pub enum Error {
     /// The command does not open a queue.
     #[error("open a queue in the producer: {0}")]
     Open(String),
-}
-
-impl Options {
-    fn asks_for(&self, number: Number) -> bool {
-        self.only.is_empty() || self.only.iter().any(|asked| asked == number)
-    }
-
-    fn asks_for_any(&self, check: &Check) -> bool {
-        check.about.iter().any(|number| self.asks_for(number))
-    }
 }
 
 /// Checks that broke the protocol, one after the other, after which no more is asked.
@@ -84,7 +54,7 @@ fn run_checks(bench: &mut Bench, options: &Options) -> Result<Report, Error> {
         Stop::NotOffered => Error::Open("`open` was answered with unsupported".to_owned()),
     })?;
     let mut broken_in_a_row = 0;
-    for check in CHECKS.iter().filter(|check| options.asks_for_any(check)) {
+    for check in CHECKS.iter().filter(|check| options.asks_for_any(check.about)) {
         if broken_in_a_row == ENOUGH {
             let why = format!("{ENOUGH} checks in a row broke the protocol");
             bench.otherwise(check.about, &Verdict::NotChecked { why });
@@ -96,7 +66,7 @@ fn run_checks(bench: &mut Bench, options: &Options) -> Result<Report, Error> {
         return Err(Error::Broken(broken));
     }
     let said = bench.said().cloned();
-    if options.failover && options.asks_for_any(&FAILOVER) {
+    if options.failover && options.asks_for_any(FAILOVER.about) {
         fail_over(bench, options)?;
     } else {
         let why = "it needs --failover".to_owned();

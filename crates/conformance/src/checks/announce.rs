@@ -1,8 +1,8 @@
 //! Announcements: a new head is published, and nothing else.
 
+use super::check::Check;
 use serde_json::json;
 
-use super::Check;
 use super::offers::HOUR;
 use crate::bench::{Bench, Opening, Stop, now_ms};
 use crate::server::Listener;

@@ -1,8 +1,8 @@
 //! Batches: many offers in one script.
 
+use super::check::Check;
 use serde_json::{Value, json};
 
-use super::Check;
 use super::cancel::cancel;
 use super::offers::{HOUR, watch};
 use crate::bench::{Bench, Opening, Stop, now_ms};

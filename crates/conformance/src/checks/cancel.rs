@@ -1,9 +1,9 @@
 //! Cancelled offers: gone from both structures, and nothing else with them.
 
+use super::check::Check;
 use redis::cmd;
 use serde_json::{Value, json};
 
-use super::Check;
 use super::offers::{HOUR, watch};
 use crate::bench::{Bench, Opening, Stop, now_ms};
 use crate::server::Seen;

@@ -1,8 +1,8 @@
 //! Clocks: which one a delay is counted from.
 
+use super::check::Check;
 use serde_json::json;
 
-use super::Check;
 use super::offers::HOUR;
 use crate::bench::{Bench, Opening, Stop, now_ms};
 use crate::statements::{T1, T2};

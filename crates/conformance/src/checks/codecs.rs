@@ -1,8 +1,8 @@
 //! Payloads: the bytes of an element behind its head.
 
+use super::check::Check;
 use serde_json::{Value, json};
 
-use super::Check;
 use super::offers::HOUR;
 use crate::bench::{Bench, Opening, Stop};
 use crate::statements::{E8, E10, E11};

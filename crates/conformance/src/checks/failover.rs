@@ -1,10 +1,10 @@
 //! A failover between two offers: the producer follows, and what it repeats is there once.
 
+use super::check::Check;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::Check;
 use super::offers::HOUR;
 use crate::bench::{Bench, Opening, Stop, now_ms};
 use crate::child::Answer;

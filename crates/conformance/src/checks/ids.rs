@@ -1,9 +1,9 @@
 //! IDs that the caller chooses: a repeated offer is one offer.
 
+use super::check::Check;
 use redis::cmd;
 use serde_json::json;
 
-use super::Check;
 use super::offers::HOUR;
 use crate::bench::{Bench, Opening, Stop, now_ms};
 use crate::server::Listener;

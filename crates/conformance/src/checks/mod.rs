@@ -3,6 +3,7 @@
 mod announce;
 mod batch;
 mod cancel;
+pub mod check;
 mod clocks;
 mod codecs;
 mod failover;
@@ -12,19 +13,7 @@ mod reschedule;
 mod together;
 mod wrong_type;
 
-use crate::bench::{Bench, Stop};
-use crate::statements::Number;
-
-/// One situation.
-#[derive(Debug, Clone, Copy)]
-pub struct Check {
-    /// The name of the check, for a failure of all of it.
-    pub name: &'static str,
-    /// The statements that it looks at.
-    pub about: &'static [Number],
-    /// Drives it.
-    pub run: fn(&mut Bench) -> Result<(), Stop>,
-}
+use check::Check;
 
 /// All checks that need nothing but the server.
 pub const CHECKS: &[Check] = &[

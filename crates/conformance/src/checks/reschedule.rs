@@ -1,8 +1,8 @@
 //! Moved offers: another due time for the same element.
 
+use super::check::Check;
 use serde_json::{Value, json};
 
-use super::Check;
 use super::cancel::{cancel, difference};
 use super::offers::HOUR;
 use crate::bench::{Bench, Opening, Stop, now_ms};

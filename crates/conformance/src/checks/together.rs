@@ -1,10 +1,10 @@
 //! Two producers at once: two processes on one queue.
 
+use super::check::Check;
 use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::Check;
 use super::cancel::cancel;
 use super::offers::HOUR;
 use crate::bench::{self, Bench, Opening, Stop, now_ms};

@@ -1,9 +1,9 @@
 //! Keys of a wrong type: an error, and nothing written.
 
+use super::check::Check;
 use redis::cmd;
 use serde_json::json;
 
-use super::Check;
 use super::offers::HOUR;
 use crate::bench::{Bench, Opening, Stop};
 use crate::child::Answer;
