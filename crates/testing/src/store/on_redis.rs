@@ -9,9 +9,15 @@ use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 
 use super::servers::Servers;
-use super::{Parts, Places};
+use super::{Parts, Places, Rig};
 use delaybridge_ledger::claims::ClaimName;
 use delaybridge_ledger::{DeadLetter, Keys, Score, TEST_CLOCK};
+
+/// A rig on a real Redis.
+pub trait Served: Rig {
+    /// The keys of the queue, and the servers that have them.
+    fn on(&mut self) -> &mut OnRedis;
+}
 
 /// The server's time when a rig is made, in ms: that of the store in memory.
 const START_MS: i64 = 1_800_000_000_000;
