@@ -7,9 +7,8 @@ use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::NAME;
 use super::declare::{self, AmqpTopology};
-use super::target::{self, AmqpKeys};
+use super::target::{self, AmqpKeys, NAME};
 use super::url::AmqpUrl;
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, key};
@@ -177,11 +176,11 @@ impl Connector for AmqpSpec {
     }
 
     fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::AmqpSink::new(Arc::new(self.clone()), timeout))
+        Arc::new(super::client::AmqpSink::new(Arc::new(self.clone()), timeout))
     }
 
     fn connect_to_check(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::AmqpSink::to_check(Arc::new(self.clone()), timeout))
+        Arc::new(super::client::AmqpSink::to_check(Arc::new(self.clone()), timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

@@ -11,6 +11,7 @@ mod config;
 mod declare;
 mod errors;
 mod input;
+mod kind;
 mod target;
 mod url;
 mod wire;
@@ -21,28 +22,6 @@ pub use target::{AmqpDestination, AmqpProperty, AmqpTarget};
 
 pub use client::AmqpSink;
 pub use input::KIND as INPUT_KIND;
+pub use kind::KIND;
 
-use delaybridge_core::codes::Codes;
-use delaybridge_settings::keys::{Kind, Table, key};
-use delaybridge_sink::kind::SinkKind;
-
-/// The kind in the configuration.
-const NAME: &str = "amqp";
-
-/// The `amqp` kind.
-pub static KIND: SinkKind = SinkKind {
-    key: key(NAME, Kind::Section(&config::sink_amqp::TABLE), "AMQP 0-9-1 exchanges (RabbitMQ)."),
-    title: "AMQP",
-    tables: TABLES,
-    to: target::KEYS,
-    dead_letter: target::DEAD_LETTER_KEYS,
-    read: Ok(config::read),
-    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
-};
-
-static TABLES: &[&Table] = &[
-    &config::sink_amqp::TABLE,
-    &declare::amqp_declare::TABLE,
-    &declare::amqp_queue::TABLE,
-    &target::amqp_properties::TABLE,
-];
+pub(crate) use target::NAME;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::NAME;
 use super::login::Amqp1Login;
-use super::target::{self, Amqp1Keys};
+use super::target::{self, Amqp1Keys, NAME};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
@@ -106,7 +105,7 @@ impl Connector for Amqp1Spec {
     }
 
     fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::Amqp1Sink::new(Arc::new(self.clone()), timeout))
+        Arc::new(super::client::Amqp1Sink::new(Arc::new(self.clone()), timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

@@ -7,6 +7,7 @@ mod client;
 mod codes;
 mod config;
 mod errors;
+mod kind;
 mod login;
 mod target;
 
@@ -14,21 +15,6 @@ pub use client::Amqp1Sink;
 pub use config::Amqp1Spec;
 pub use login::Amqp1Login;
 pub use target::{Amqp1Destination, Amqp1Target};
+pub use kind::KIND;
 
-use delaybridge_core::codes::Codes;
-use delaybridge_settings::keys::{Kind, key};
-use delaybridge_sink::kind::SinkKind;
-
-/// The kind in the configuration.
-const NAME: &str = "amqp1";
-
-/// The `amqp1` kind.
-pub static KIND: SinkKind = SinkKind {
-    key: key(NAME, Kind::Section(&config::sink_amqp1::TABLE), "Addresses of a broker that speaks AMQP 1.0."),
-    title: "AMQP 1.0",
-    tables: config::TABLES,
-    to: target::KEYS,
-    dead_letter: target::KEYS,
-    read: Ok(config::read),
-    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
-};
+pub(crate) use target::NAME;

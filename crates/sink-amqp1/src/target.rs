@@ -7,7 +7,6 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::NAME;
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_settings::keys::{Group, Key, Kind, key};
@@ -18,6 +17,9 @@ use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
 use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddress, Target};
+
+/// The kind in the configuration.
+pub(super) const NAME: &str = "amqp1";
 
 const ADDRESS: Key =
     key("address", Kind::Template, "Address in the broker: a queue, a topic, or what it makes of the name.");

@@ -143,7 +143,7 @@ impl Connector for AwsSpec {
     }
 
     fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::AwsSink::new(self.clone(), timeout))
+        Arc::new(super::client::AwsSink::new(self.clone(), timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-use super::target::{self, PathKey};
-use super::{NAME, names, secrets};
+use super::target::{self, NAME, PathKey};
+use super::{names, secrets};
 use delaybridge_http_client::{self as url, HttpOrigin};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Table};
@@ -126,7 +126,7 @@ impl Connector for HttpSpec {
     }
 
     fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::HttpSink::new(self.clone(), timeout))
+        Arc::new(super::client::HttpSink::new(self.clone(), timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

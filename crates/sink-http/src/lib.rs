@@ -7,6 +7,7 @@
 mod client;
 mod codes;
 mod config;
+mod kind;
 mod names;
 mod path;
 mod secrets;
@@ -16,21 +17,6 @@ pub use config::{HttpProbe, HttpSpec, Method, Signature};
 pub use target::{HttpDestination, HttpTarget};
 
 pub use client::HttpSink;
+pub use kind::KIND;
 
-use delaybridge_core::codes::Codes;
-use delaybridge_settings::keys::{Kind, key};
-use delaybridge_sink::kind::SinkKind;
-
-/// The kind in the configuration.
-const NAME: &str = "http";
-
-/// The `http` kind.
-pub static KIND: SinkKind = SinkKind {
-    key: key(NAME, Kind::Section(&config::sink_http::TABLE), "Webhooks."),
-    title: "HTTP",
-    tables: config::TABLES,
-    to: target::KEYS,
-    dead_letter: target::KEYS,
-    read: Ok(config::read),
-    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
-};
+pub(crate) use target::NAME;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use hyper::header::HeaderName;
 use serde_json::{Map, Value, json};
 
+use super::names;
 use super::path::{self, Path, PathError};
-use super::{NAME, names};
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_settings::keys::{Key, Kind, key};
@@ -17,6 +17,9 @@ use delaybridge_settings::reader::{Section, meant, warn_of_constants};
 use delaybridge_sink::header_rules;
 use delaybridge_sink::kind::RouteSite;
 use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddress, Target};
+
+/// The kind in the configuration.
+pub(super) const NAME: &str = "http";
 
 const PATH: Key = key(
     path::KEY,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::login::{KafkaSasl, aws_msk_iam, oidc, sasl};
-use super::target::{self, KafkaKeys};
-use super::{NAME, properties};
+use super::properties;
+use super::target::{self, KafkaKeys, NAME};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
@@ -138,7 +138,7 @@ impl Connector for KafkaSpec {
     }
 
     fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::KafkaSink::new(Arc::new(self.clone()), timeout))
+        Arc::new(super::client::KafkaSink::new(Arc::new(self.clone()), timeout))
     }
 
     fn validate(&self, timeout: Duration) -> Result<(), delaybridge_core::message::Failure> {

@@ -6,7 +6,7 @@
 use delivery_status::Persistence;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use delaybridge_core::codes::{Code as Entry, code};
+use delaybridge_core::codes::{Code as Entry, Codes, code};
 use delaybridge_core::message::{About, Class, Failure};
 
 /// librdkafka's delivery report of a record.
@@ -268,6 +268,14 @@ pub(super) fn is_about_batch(code: Code) -> bool {
 /// Whether the client gave the record up without an answer from a broker, so that the reason is elsewhere.
 pub(super) fn is_without_reason(code: Code) -> bool {
     matches!(row(code), Some(CodeRow(_, _, Local, _)))
+}
+
+/// Lists the codes of brokers and of librdkafka, and ours.
+pub(crate) fn codes() -> Codes {
+    let text = "Codes of the brokers and of librdkafka, spelt as they spell them. A record that may be in the log all the \
+                same is `ambiguous`, with any code.";
+    let list = CODES.iter().cloned().chain(documented()).collect::<Vec<_>>().into();
+    Codes { title: "Kafka", text, list }
 }
 
 #[cfg(test)]

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::NAME;
 use super::login::{self, NatsLogin};
-use super::target::{self, NatsKeys};
+use super::target::{self, NAME, NatsKeys};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::{STAND_IN, Section};
@@ -109,7 +108,7 @@ impl Connector for NatsSpec {
     }
 
     fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::NatsSink::new(Arc::new(self.clone()), timeout))
+        Arc::new(super::client::NatsSink::new(Arc::new(self.clone()), timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

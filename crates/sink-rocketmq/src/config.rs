@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::NAME;
 use super::login::{self, RocketMqLogin};
-use super::target::{self, RocketMqKeys};
+use super::target::{self, NAME, RocketMqKeys};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table};
 use delaybridge_settings::reader::Section;
@@ -88,7 +87,7 @@ impl Connector for RocketMqSpec {
     }
 
     fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::RocketMqSink::new(Arc::new(self.clone()), timeout))
+        Arc::new(super::client::RocketMqSink::new(Arc::new(self.clone()), timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

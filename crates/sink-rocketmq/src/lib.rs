@@ -7,6 +7,7 @@ mod client;
 mod codes;
 mod config;
 mod errors;
+mod kind;
 mod login;
 mod target;
 mod wire;
@@ -15,21 +16,6 @@ pub use client::RocketMqSink;
 pub use config::{RocketMqSpec, SlaveNotAvailable};
 pub use login::RocketMqLogin;
 pub use target::{RocketMqDestination, RocketMqTarget};
+pub use kind::KIND;
 
-use delaybridge_core::codes::Codes;
-use delaybridge_settings::keys::{Kind, key};
-use delaybridge_sink::kind::SinkKind;
-
-/// The kind in the configuration.
-const NAME: &str = "rocketmq";
-
-/// The `rocketmq` kind.
-pub static KIND: SinkKind = SinkKind {
-    key: key(NAME, Kind::Section(&config::sink_rocketmq::TABLE), "Topics of RocketMQ."),
-    title: "RocketMQ",
-    tables: config::TABLES,
-    to: target::KEYS,
-    dead_letter: target::KEYS,
-    read: Ok(config::read),
-    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
-};
+pub(crate) use target::NAME;

@@ -23,7 +23,8 @@ use serde_json::{Map, Value};
 
 use crate::config::{CLUSTER_KEYS, cluster};
 use crate::target::unfit_topic;
-use crate::{KafkaSpec, NAME, codes};
+use crate::errors::codes;
+use crate::{KafkaSpec, NAME};
 use decide::KafkaInput;
 use delaybridge_input::{Input, InputConnector, InputKind, RedeliveryPlace};
 use delaybridge_settings::Settings;

@@ -1,0 +1,18 @@
+//! The kind, as the configuration knows it.
+
+use super::target::NAME;
+use super::{codes, config, target};
+use delaybridge_core::codes::Codes;
+use delaybridge_settings::keys::{Kind, key};
+use delaybridge_sink::kind::SinkKind;
+
+/// The `http` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&config::sink_http::TABLE), "Webhooks."),
+    title: "HTTP",
+    tables: config::TABLES,
+    to: target::KEYS,
+    dead_letter: target::KEYS,
+    read: Ok(config::read),
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};
