@@ -36,6 +36,8 @@ pub struct Arrival {
     pub carried: Carried,
     /// Whether a part of the message cannot be kept: what is carried is not quite the message then.
     pub is_partial: bool,
+    /// Whether the body is larger than any that is taken, and was not read.
+    pub is_too_large: bool,
     /// Whether its broker says that it may have handed the message out before.
     pub is_redelivered: bool,
     /// Whether this process has refused and counted the message when it arrived before.

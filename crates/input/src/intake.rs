@@ -157,6 +157,9 @@ impl JobIntake {
         if arrival.is_partial {
             return Err(InputRefusal::BadHeaders);
         }
+        if arrival.is_too_large {
+            return Err(InputRefusal::TooLarge);
+        }
         let IntakeRules { max_delay, on_bad_delay, queue, address, .. } = &self.rules;
         let (delay, at) = (arrival.delay.as_deref(), arrival.due.as_deref());
         let by_us = arrival.delivered_by.as_ref().filter(|(by, _)| **by == **queue);

@@ -32,7 +32,7 @@ pub(super) const CODES: &[Code] = &[
     code(
         "HEADERS_TOO_LARGE",
         "Properties and headers do not fit into one frame.",
-        "Shorten `headers`, name large headers of a message in `headers_from_message`, or raise `frame_max` of the broker.",
+        "Shorten `headers`, name large headers of a message in `headers_from_message`, or raise `frame_max` here and at the broker.",
     ),
     code("bad_property", "A property's template gave an invalid value.", "Correct the template."),
     code("bad_header", "A header is too long.", "Shorten its name."),

@@ -49,6 +49,10 @@ pub struct AmqpSpec {
     /// Interval of heartbeats, in whole seconds. The sink reconnects if the broker is silent for twice this time.
     #[key(duration(1_000), default = "10s", read = heartbeat)]
     pub heartbeat: Duration,
+    /// Largest frame, between 8 KiB and 16 MiB: the smaller one of this and the broker's `frame_max` is used. A larger message is sent
+    /// in several frames. A connection takes up to 64 times this in memory.
+    #[key(Kind::Size, default = "128KiB", read = frame_max)]
+    pub frame_max: u64,
     /// Unconfirmed messages on one channel.
     #[key(count(1, 65_535), default = "1000")]
     pub max_unconfirmed: u32,
@@ -97,7 +101,15 @@ const TOPOLOGY: Key = key(
 const DECLARE: Key =
     key("declare", Kind::Section(&declare::amqp_declare::TABLE), "The declarations; only with `topology: declare`.");
 
+/// Sizes of the largest frame: RabbitMQ refuses less than 8 KiB.
+const FRAMES: std::ops::RangeInclusive<u64> = 8 << 10..=16 << 20;
+
 impl AmqpSpec {
+    /// The largest frame, in bytes.
+    pub(crate) fn frame_max(&self) -> u32 {
+        u32::try_from(self.frame_max.min(*FRAMES.end())).unwrap_or(u32::MAX)
+    }
+
     /// `host:port` of each node, for messages.
     pub fn addresses(&self) -> Vec<String> {
         let address = |(host, port): &(String, u16)| match host.contains(':') {
@@ -155,6 +167,7 @@ pub(super) const BROKER_KEYS: &[Key] = &[
     sink_amqp::TLS,
     sink_amqp::CONNECT_TIMEOUT,
     sink_amqp::HEARTBEAT,
+    sink_amqp::FRAME_MAX,
 ];
 
 /// Reads the keys of a broker alone: the rest is that of a sink without any other key.
@@ -227,6 +240,15 @@ fn heartbeat(section: &Section<'_>, key: &Key) -> Duration {
         section.cx.report.problem(&section.spot(key), "the broker takes seconds, up to 65535", help);
     }
     heartbeat
+}
+
+fn frame_max(section: &Section<'_>, key: &Key) -> u64 {
+    let size = section.size(key);
+    if !FRAMES.contains(&size) {
+        let help = "write a size from `8KiB` to `16MiB`";
+        section.cx.report.problem(&section.spot(key), "no broker and no client agree on frames of this size", help);
+    }
+    size
 }
 
 fn mandatory(section: &Section<'_>, key: &Key) -> bool {

@@ -6,7 +6,6 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lapin::tcp::{AMQPUriTcpExt, AsyncTcpStream, RustlsConnector, RustlsConnectorConfig};
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism};
@@ -17,7 +16,7 @@ use secrecy::ExposeSecret;
 
 use super::session::{AmqpSession, Socket};
 use crate::errors;
-use crate::wire::{self, ReadableStream};
+use crate::wire::{self, Arriving, ReadableStream, Violation};
 use crate::{AmqpLogin, AmqpSpec};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_link::tls;
@@ -49,10 +48,10 @@ pub(super) async fn connect(spec: &Arc<AmqpSpec>, node: usize) -> Result<AmqpSes
         Ok((_, Err(text))) => return Err(failed(Class::TargetPermanent, "tls", &text)),
         Err(_) => return Err(failed(Class::Transient, "unreachable", "reading the files was interrupted")),
     };
-    let socket = Socket::default();
-    let opening = open(uri, tls, socket.clone(), spec.connect_timeout);
+    let (socket, arriving) = (Socket::default(), Arc::<Arriving>::default());
+    let opening = open(uri, tls, socket.clone(), arriving.clone(), spec);
     match tokio::time::timeout(spec.connect_timeout, opening).await {
-        Ok(Ok(connection)) => Ok(AmqpSession::new(connection, socket)),
+        Ok(Ok(connection)) => Ok(AmqpSession::new(connection, socket, arriving)),
         Ok(Err(error)) => {
             socket.shut();
             let (class, code, text) = explain(&error, spec);
@@ -70,7 +69,14 @@ pub(super) async fn connect(spec: &Arc<AmqpSpec>, node: usize) -> Result<AmqpSes
     }
 }
 
-async fn open(uri: AMQPUri, tls: Option<RustlsConnector>, socket: Socket, time: Duration) -> lapin::Result<Connection> {
+async fn open(
+    uri: AMQPUri,
+    tls: Option<RustlsConnector>,
+    socket: Socket,
+    arriving: Arc<Arriving>,
+    spec: &AmqpSpec,
+) -> lapin::Result<Connection> {
+    let (time, frame_max) = (spec.connect_timeout, spec.frame_max());
     let properties = ConnectionProperties::default()
         .with_client_property("product".into(), "delaybridge".into())
         .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into())
@@ -91,7 +97,7 @@ async fn open(uri: AMQPUri, tls: Option<RustlsConnector>, socket: Socket, time: 
                     None => stream,
                     Some(tls) => stream.into_rustls(tls, &host).await?,
                 };
-                Ok(AsyncTcpStream::Plain(ReadableStream::new(stream)))
+                Ok(AsyncTcpStream::Plain(ReadableStream::new(stream, frame_max, arriving.clone())))
             });
             let timed_out = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
             opened.await.unwrap_or_else(timed_out).map_err(lapin::Error::from)
@@ -121,6 +127,8 @@ fn uri(spec: &AmqpSpec, node: usize) -> Result<AMQPUri, String> {
         query: AMQPQueryString {
             heartbeat: Some(heartbeat),
             auth_mechanism: Some(mechanism),
+            // The library takes the smaller one of this and the broker's, and zero of the broker for no limit.
+            frame_max: Some(spec.frame_max()),
             ..AMQPQueryString::default()
         },
     })
@@ -182,6 +190,9 @@ fn explain(error: &lapin::Error, spec: &AmqpSpec) -> (Class, &'static str, Strin
 }
 
 fn unreachable(error: &io::Error, spec: &AmqpSpec) -> (Class, &'static str, String) {
+    if let Some(violation) = error.get_ref().and_then(|inner| inner.downcast_ref::<Violation>()) {
+        return (Class::TargetPermanent, "protocol", violation.to_string());
+    }
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     if let Some(error) = tls {
         return (Class::TargetPermanent, "tls", tls::explain(error, "broker", "amqp://"));

@@ -9,6 +9,8 @@ use std::time::Duration;
 use lapin::Connection;
 use parking_lot::Mutex;
 
+use crate::wire::Arriving;
+
 /// Time allowed for a clean end.
 const CLOSE: Duration = Duration::from_secs(1);
 
@@ -17,6 +19,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 pub(crate) struct AmqpSession {
     pub(super) connection: Connection,
     socket: Socket,
+    arriving: Arc<Arriving>,
     given_up: AtomicBool,
     /// Whether a number of a channel can never be used again; see `channels.rs`.
     used_up: AtomicBool,
@@ -50,8 +53,14 @@ impl Drop for AmqpSession {
 }
 
 impl AmqpSession {
-    pub(super) fn new(connection: Connection, socket: Socket) -> AmqpSession {
-        AmqpSession { connection, socket, given_up: AtomicBool::new(false), used_up: AtomicBool::new(false) }
+    pub(super) fn new(connection: Connection, socket: Socket, arriving: Arc<Arriving>) -> AmqpSession {
+        let (given_up, used_up) = (AtomicBool::new(false), AtomicBool::new(false));
+        AmqpSession { connection, socket, arriving, given_up, used_up }
+    }
+
+    /// The messages of a consumer on this connection.
+    pub(crate) fn arriving(&self) -> &Arriving {
+        &self.arriving
     }
 
     /// Says goodbye to the broker, within a bounded time, and ends the connection.
@@ -61,7 +70,7 @@ impl AmqpSession {
     }
 
     /// Ends the connection without a word: its owner makes another one. What the library has not sent is never sent.
-    pub(super) fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Release);
         self.socket.shut();
     }

@@ -5,7 +5,7 @@ use lapin::message::Delivery;
 use lapin::types::{AMQPValue, DecimalValue, FieldTable, ShortString};
 use lapin::{Acker, BasicProperties};
 
-use crate::wire::UNREADABLE;
+use crate::wire::{TOO_LARGE, UNREADABLE};
 use delaybridge_core::carried::{self, Carried};
 use delaybridge_core::clock;
 use delaybridge_input::Arrival;
@@ -55,10 +55,14 @@ fn arrival(delivery: Delivery) -> Arrival {
         ("routing_key".to_owned(), routing_key.as_str().to_owned()),
     ];
     let mut carried = Carried { origin, properties: texts(&properties), ..Carried::default() };
-    let mut is_partial = false;
+    let (mut is_partial, mut is_too_large) = (false, false);
     for (name, value) in properties.headers().iter().flat_map(|table| table.inner()) {
         let name = name.as_str();
         if CHANGING.contains(&name) {
+            continue;
+        }
+        if name == TOO_LARGE {
+            is_too_large = true;
             continue;
         }
         is_partial |= name == UNREADABLE || !is_finite(value);
@@ -75,7 +79,14 @@ fn arrival(delivery: Delivery) -> Arrival {
     }
     let published_ms = carried.field(&format!("header.{TAKEN_AT}")).and_then(|text| text.parse().ok());
     let id = carried.property("message_id").filter(|id| !id.is_empty()).map(str::to_owned);
-    Arrival { id, published_ms, is_partial, is_redelivered: redelivered, ..Arrival::of(carried, data.into()) }
+    Arrival {
+        id,
+        published_ms,
+        is_partial,
+        is_too_large,
+        is_redelivered: redelivered,
+        ..Arrival::of(carried, data.into())
+    }
 }
 
 fn is_time_header(name: &str) -> bool {

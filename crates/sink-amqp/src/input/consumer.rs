@@ -1,10 +1,9 @@
 //! Takes messages of a queue and settles them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Fuse, FusedFuture};
 use futures_util::{FutureExt, StreamExt};
 use lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, BasicRejectOptions,
@@ -12,7 +11,7 @@ use lapin::options::{
 use lapin::types::FieldTable;
 use lapin::{Acker, Channel, Consumer};
 use tokio::sync::watch;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::arrival::Taken;
@@ -46,6 +45,23 @@ enum End {
     Stopped,
     /// The queue cannot be consumed, or not any more.
     Failed(Failure),
+}
+
+/// A consumer that was told to end. It has ended when it gives no message any more.
+struct Ending {
+    /// The window of the next one.
+    window: u16,
+    cancelled: Fuse<BoxFuture<'static, lapin::Result<()>>>,
+    /// The time at which it must have ended, unless it still gives messages.
+    due: Instant,
+}
+
+/// The broker's answer to the end of a consumer, once.
+async fn cancelled(ending: &mut Option<Ending>) -> lapin::Result<()> {
+    match ending {
+        Some(ending) => (&mut ending.cancelled).await,
+        None => std::future::pending().await,
+    }
 }
 
 impl From<Failure> for End {
@@ -105,66 +121,94 @@ impl AmqpInput {
         if !intake.ready(stop).await {
             return Err(End::Stopped);
         }
+        // The window keeps to `prefetch_bytes` by itself, unless large messages follow small ones at once.
+        session.arriving().allow(intake.max_body(), self.spec.prefetch_bytes.saturating_add(intake.max_body()));
+        let end = self.take_messages(session, &channel, intake, known, &rejects, stop).await;
+        if let Err(End::Failed(_)) = end {
+            // What it was given comes back with the connection, and is not counted among what the next one holds.
+            session.give_up();
+        }
+        end
+    }
+
+    async fn take_messages(
+        &self,
+        session: &Arc<AmqpSession>,
+        channel: &Channel,
+        intake: &JobIntake,
+        known: &mut KnownRefused,
+        rejects: &Result<(), String>,
+        stop: &CancellationToken,
+    ) -> Result<std::convert::Infallible, End> {
         let mut aside = Aside::new();
         let mut window = Window::new(self.spec.prefetch, self.spec.prefetch_bytes, intake.max_body());
-        let mut consumer = self.begin(&channel, window.open()).await?;
+        let mut consumer = self.begin(channel, window.open()).await?;
         intake.events().up(&self.spec.address());
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The messages of a consumer that was ended, and the window of the next one.
-        let (mut ahead, mut next_window) = (VecDeque::new(), None);
+        let mut ending: Option<Ending> = None;
+        // Without a time-out: the answer may be behind messages that are read when others were taken.
+        let mut looking = std::pin::pin!(Fuse::terminated());
         loop {
-            // A broker applies a window only to new consumers.
-            if ahead.is_empty()
-                && let Some(count) = next_window.take()
-            {
-                consumer = self.begin(&channel, count).await?;
-                aside.begin();
-            }
             // All of them can be dropped at any time: the consumer keeps what has come. A tick comes before a message, which may
             // always be there.
             let first = tokio::select! {
                 biased;
                 () = stop.cancelled() => {
-                    self.give_back(&channel, &consumer).await;
+                    self.give_back(channel, &consumer).await;
                     return Err(End::Stopped);
                 }
                 _ = look.tick() => {
-                    if is_gone(session, &channel) {
+                    if is_gone(session, channel) {
                         return Err(self.spec.lost("the connection is gone").into());
                     }
-                    intake.events().lag(self.spec.look(&channel).await?.into());
+                    if ending.as_ref().is_some_and(|ending| Instant::now() >= ending.due) {
+                        return Err(self.spec.lost("the consumer did not end").into());
+                    }
+                    if looking.is_terminated() {
+                        looking.set(self.spec.count(channel).fuse());
+                    }
                     if let Some(acker) = aside.tick() {
                         self.settle(&acker, false).await?;
                     }
-                    self.show(&mut aside, &rejects, intake);
+                    self.show(&mut aside, rejects, intake);
                     continue;
                 }
-                // Taken out when it is polled: a tick that comes first would drop it.
-                Some(next) = async { ahead.pop_front() } => next,
-                next = consumer.next() => self.delivered(next)?,
+                count = &mut looking => {
+                    intake.events().lag(count.map_err(|error| self.spec.explain(&error))?.into());
+                    continue;
+                }
+                answer = cancelled(&mut ending) => {
+                    answer.map_err(|error| self.spec.explain(&error))?;
+                    continue;
+                }
+                next = consumer.next() => next,
             };
-            let (mut arrivals, mut settling, mut bytes) = (Vec::new(), Vec::new(), 0);
-            let mut next = Some(first);
-            while let Some(Taken { acker, mut arrival, rounds }) = next {
+            let (mut arrivals, mut settling, mut bytes, mut body_bytes) = (Vec::new(), Vec::new(), 0, 0);
+            let (mut next, mut is_over) = (Some(first), false);
+            while let Some(delivery) = next {
+                if delivery.is_none() && ending.is_some() {
+                    is_over = true;
+                    break;
+                }
+                let Taken { acker, mut arrival, rounds } = self.delivered(delivery)?;
                 bytes += arrival.size();
+                body_bytes += arrival.body.len() as u64;
                 window.note(arrival.size());
                 arrival.was_refused = known.has(&arrival);
                 settling.push((acker, rounds, arrival.hash()));
                 arrivals.push(arrival);
-                next = match arrivals.len() < BATCH && bytes < BATCH_BYTES {
-                    true if next_window.is_some() => ahead.pop_front(),
-                    true => consumer.next().now_or_never().map(|next| self.delivered(next)).transpose()?,
-                    false => None,
-                };
+                let has_room = arrivals.len() < BATCH && bytes < BATCH_BYTES;
+                next = if has_room { consumer.next().now_or_never() } else { None };
             }
-            let Some(verdicts) = self.decide(session, &channel, intake, arrivals, stop).await else {
+            let Some(verdicts) = self.decide(session, channel, intake, arrivals, stop).await else {
                 if stop.is_cancelled() {
-                    self.give_back(&channel, &consumer).await;
+                    self.give_back(channel, &consumer).await;
                     return Err(End::Stopped);
                 }
                 return Err(self.spec.lost("the connection is gone").into());
             };
+            session.arriving().taken(body_bytes);
             for ((acker, rounds, hash), verdict) in settling.into_iter().zip(verdicts) {
                 match verdict {
                     Verdict::Scheduled | Verdict::Duplicate => {
@@ -173,17 +217,24 @@ impl AmqpInput {
                     }
                     Verdict::Refused(_) => known.add(hash),
                 }
-                match &rejects {
+                match rejects {
                     Ok(()) if is_to_wait(rounds) => aside.delay(acker),
                     Ok(()) => self.settle(&acker, false).await?,
                     Err(_) => aside.hold(acker),
                 }
-                self.show(&mut aside, &rejects, intake);
+                self.show(&mut aside, rejects, intake);
             }
-            if next_window.is_none() {
-                next_window = window.changed().or_else(|| aside.fills(window.open()).then(|| window.open()));
-                if next_window.is_some() {
-                    ahead = self.end(&channel, &mut consumer).await?;
+            // A broker applies a window only to new consumers.
+            match &mut ending {
+                Some(ended) if is_over => {
+                    consumer = self.begin(channel, ended.window).await?;
+                    aside.begin();
+                    ending = None;
+                }
+                Some(ending) => ending.due = Instant::now() + self.spec.time(),
+                None => {
+                    let changed = window.changed().or_else(|| aside.fills(window.open()).then(|| window.open()));
+                    ending = changed.map(|window| self.end(channel, &consumer, window));
                 }
             }
         }
@@ -234,17 +285,11 @@ impl AmqpInput {
         }
     }
 
-    /// Ends a consumer; returns the messages that it had been given, which are settled before another one begins.
-    async fn end(&self, channel: &Channel, consumer: &mut Consumer) -> Result<VecDeque<Taken>, Failure> {
-        self.spec.in_time(channel.basic_cancel(consumer.tag(), BasicCancelOptions::default())).await?;
-        let mut ahead = VecDeque::new();
-        loop {
-            match tokio::time::timeout(self.spec.time(), consumer.next()).await {
-                Ok(None) => return Ok(ahead),
-                Ok(next) => ahead.push_back(self.delivered(next)?),
-                Err(_) => return Err(self.spec.lost("the consumer did not end")),
-            }
-        }
+    /// Begins to end a consumer, whose messages are taken meanwhile: what is not taken is not read on.
+    fn end(&self, channel: &Channel, consumer: &Consumer, window: u16) -> Ending {
+        let (channel, tag) = (channel.clone(), consumer.tag());
+        let cancel = async move { channel.basic_cancel(tag, BasicCancelOptions::default()).await };
+        Ending { window, cancelled: cancel.boxed().fuse(), due: Instant::now() + self.spec.time() }
     }
 
     /// Returns everything that is not settled to the queue, and closes the channel. From RabbitMQ 4.3 on, what a consumer returns does not

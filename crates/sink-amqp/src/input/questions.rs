@@ -18,8 +18,13 @@ pub(super) const CLOSE: Duration = Duration::from_secs(2);
 impl AmqpInputSpec {
     /// Looks for the queue; returns the number of its messages that wait.
     pub(super) async fn look(&self, channel: &Channel) -> Result<u32, Failure> {
+        self.in_time(self.count(channel)).await
+    }
+
+    /// The same, however long the answer takes.
+    pub(super) async fn count(&self, channel: &Channel) -> lapin::Result<u32> {
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let queue = self.in_time(channel.queue_declare(short(&self.queue), passive, FieldTable::default())).await?;
+        let queue = channel.queue_declare(short(&self.queue), passive, FieldTable::default()).await?;
         Ok(queue.message_count())
     }
 

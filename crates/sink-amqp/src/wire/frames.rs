@@ -1,30 +1,33 @@
-//! Finds frames in a stream of bytes, and replaces what the client library cannot read. Pure.
+//! Finds frames in what a broker sends, measures them before the client library believes them, and replaces what it cannot
+//! read. Pure.
 //!
 //! A method keeps its layout: bytes that are no UTF-8 become `?`. Properties become a table with one header, [`UNREADABLE`], in
-//! the frame of the same body. Everything else passes byte by byte.
+//! the frame of the same body. A message that is too large keeps its properties with one header more, [`TOO_LARGE`], and loses its
+//! body; one of ours that came back keeps its id alone. Everything else passes byte by byte, or ends the connection.
 
 use std::collections::BTreeSet;
 use std::str;
 
-use super::table::{Rest, readable};
-
-/// The header of a message of which a part was replaced: the message itself is not what the broker has.
-pub(crate) const UNREADABLE: &str = "delaybridge-unreadable";
+use super::arriving::Arriving;
+use super::expected::{Content, Expected, Fate};
+use super::table::{self, Rest, readable};
+use super::{TOO_LARGE, UNREADABLE, Violation};
 
 /// Types of frames.
-const METHOD: u8 = 1;
-const HEADER: u8 = 2;
-const BODY: u8 = 3;
+pub(super) const METHOD: u8 = 1;
+pub(super) const HEADER: u8 = 2;
+pub(super) const BODY: u8 = 3;
 const HEARTBEAT: u8 = 8;
 /// Type, channel and size in front of a frame.
-const HEAD: usize = 7;
+pub(super) const HEAD: usize = 7;
 /// The byte behind a frame.
 const END: u8 = 0xce;
-/// Maximum size of a frame that is examined, in bytes. A larger one passes unchanged: it is above every size that a broker
-/// offers by default, and the library refuses it.
-const LARGEST: usize = 16 << 20;
+/// Bytes of a frame that are not its payload.
+const AROUND: usize = HEAD + 1;
 /// Bytes of a header frame in front of its properties: class, weight, size of the body.
 const BEFORE_PROPERTIES: usize = 12;
+/// Tables and lists within each other in the properties of a broker: the library reads them by recursion. RabbitMQ has two.
+const DEEPEST_OF_BROKER: usize = 32;
 
 /// A part of a method's arguments.
 #[derive(Clone, Copy)]
@@ -47,14 +50,32 @@ const METHODS: [([u16; 2], &[Part]); 6] = [
 ];
 /// The class of methods that a message follows.
 const BASIC: u16 = 60;
+/// The methods that a broker sends, by class. The library reads those of clients as well, with tables in them.
+const OF_BROKERS: [(u16, &[u16]); 8] = [
+    (10, &[10, 20, 30, 41, 50, 51, 60, 61, 71]),
+    (20, &[11, 20, 21, 40, 41]),
+    (30, &[11]),
+    (40, &[11, 21, 31, 51]),
+    (50, &[11, 21, 31, 41, 51]),
+    (BASIC, &[11, 21, 30, 31, 50, 60, 71, 72, 80, 111, 120]),
+    (85, &[11]),
+    (90, &[11, 21, 31]),
+];
+/// The first method of a connection, with the properties of the broker.
+const START: [u16; 2] = [10, 10];
 
-/// The frames of one connection.
-#[derive(Debug, Default)]
+/// The frames that come on one connection.
+#[derive(Debug)]
 pub(super) struct Frames {
+    /// The size of the largest payload of a frame.
+    largest: usize,
     /// The beginning of a frame that has not come whole.
     held: Vec<u8>,
-    /// Bytes that pass before the next frame begins.
+    /// Bytes that pass, or are left out, before the next frame begins.
     passing: usize,
+    leaves_out: bool,
+    /// Whether a frame has come.
+    begun: bool,
     /// Whether these are no frames: the broker speaks another protocol, and the library says so.
     foreign: bool,
     /// The channels with a message whose address was replaced and whose properties have not come yet.
@@ -62,15 +83,41 @@ pub(super) struct Frames {
 }
 
 impl Frames {
+    /// The frames of a connection on which none is larger than `frame_max`.
+    pub(super) fn new(frame_max: u32) -> Frames {
+        Frames {
+            largest: (frame_max as usize).saturating_sub(AROUND),
+            held: Vec::new(),
+            passing: 0,
+            leaves_out: false,
+            begun: false,
+            foreign: false,
+            replaced: BTreeSet::new(),
+        }
+    }
+
     /// Takes bytes in, and appends to `out` what the library may read of them.
-    pub(super) fn take(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    ///
+    /// The broker sends what none does, so the connection ends.
+    pub(super) fn take(
+        &mut self,
+        mut bytes: &[u8],
+        expected: &mut Expected,
+        arriving: &Arriving,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Violation> {
         while !bytes.is_empty() {
             if self.foreign {
-                return out.extend(bytes);
+                out.extend(bytes);
+                return Ok(());
             }
             if self.passing > 0 {
                 let (pass, rest) = bytes.split_at(self.passing.min(bytes.len()));
-                out.extend(pass);
+                if !self.leaves_out {
+                    out.extend(pass);
+                }
                 self.passing -= pass.len();
                 bytes = rest;
                 continue;
@@ -80,26 +127,38 @@ impl Frames {
             self.held.extend(more);
             bytes = rest;
             match (self.held.first(), self.size()) {
-                (Some(&(METHOD | HEADER)), Some(size)) if size <= LARGEST => {
+                (Some(&(METHOD | HEADER | BODY | HEARTBEAT)), Some(size)) if size > self.largest => {
+                    let (size, most) = (size + AROUND, self.largest + AROUND);
+                    return Err(Violation(format!("it has sent a frame of {size} bytes, above frame_max of {most}")));
+                }
+                (Some(&(METHOD | HEADER)), Some(size)) => {
                     if self.held.len() == HEAD + size + 1 {
+                        self.begun = true;
                         let frame = std::mem::take(&mut self.held);
-                        self.replace(&frame, out);
+                        self.replace(&frame, expected, arriving, out)?;
                         // The memory of a frame serves the next one.
                         self.held = frame;
                         self.held.clear();
                     }
                 }
-                (Some(&(METHOD | HEADER | BODY | HEARTBEAT)), Some(size)) => {
+                (Some(&kind @ (BODY | HEARTBEAT)), Some(size)) => {
+                    self.begun = true;
                     self.passing = size + 1;
+                    self.leaves_out = kind == BODY && !body(channel(&self.held), size, expected, arriving)?;
+                    if self.leaves_out {
+                        self.held.clear();
+                    }
                     out.append(&mut self.held);
                 }
                 (Some(&(METHOD | HEADER | BODY | HEARTBEAT)) | None, None) => {}
+                _ if self.begun => return Err(Violation("it has sent what is no frame".to_owned())),
                 _ => {
                     self.foreign = true;
                     out.append(&mut self.held);
                 }
             }
         }
+        Ok(())
     }
 
     /// The size of the frame that has begun, once its head is there.
@@ -109,21 +168,31 @@ impl Frames {
     }
 
     /// Appends a frame with a method or properties.
-    fn replace(&mut self, frame: &[u8], out: &mut Vec<u8>) {
+    fn replace(
+        &mut self,
+        frame: &[u8],
+        expected: &mut Expected,
+        arriving: &Arriving,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Violation> {
         let (head, rest) = frame.split_at(HEAD);
         let payload = &rest[..rest.len() - 1];
-        let channel = u16::from_be_bytes([head[1], head[2]]);
+        let channel = channel(head);
         let replaced = match head[0] {
             METHOD => {
+                let number = checked(payload)?;
+                if expected.method(channel, number, &payload[4..])? == Fate::Drop {
+                    return Ok(());
+                }
                 let method = method(payload);
-                if method.is_some() && payload.starts_with(&BASIC.to_be_bytes()) {
+                if method.is_some() && number[0] == BASIC {
                     self.replaced.insert(channel);
                 }
                 method
             }
             _ => {
                 let whole = !self.replaced.remove(&channel);
-                properties(payload, whole)
+                self.properties(channel, payload, whole, expected, arriving)?
             }
         };
         match replaced {
@@ -135,7 +204,68 @@ impl Frames {
                 out.push(END);
             }
         }
+        Ok(())
     }
+
+    /// The payload of a header of which the library may not have all; `None` if it may stay.
+    fn properties(
+        &self,
+        channel: u16,
+        payload: &[u8],
+        whole: bool,
+        expected: &mut Expected,
+        arriving: &Arriving,
+    ) -> Result<Option<Vec<u8>>, Violation> {
+        let Some((before, properties)) = payload.split_at_checked(BEFORE_PROPERTIES) else {
+            return Err(Violation("it has sent a header without the size of its body".to_owned()));
+        };
+        let size = before[4..].iter().fold(0, |size, byte| size << 8 | u64::from(*byte));
+        let may_pass = |content| content == Content::Message && arriving.takes(size);
+        let (content, passes) = expected.header(channel, size, may_pass)?;
+        // The body of a message of ours is known, and nothing but its id is asked for.
+        let without_body = [&before[..4], &[0; 8]].concat();
+        Ok(match content {
+            Content::Return => Some([without_body, table::id_alone(properties)].concat()),
+            Content::Message if whole && readable(properties) => (!passes).then(|| {
+                let marked = table::with_header(properties, TOO_LARGE);
+                let fits = marked.len() + BEFORE_PROPERTIES <= self.largest;
+                [without_body, if fits { marked } else { table::header_alone(TOO_LARGE) }].concat()
+            }),
+            Content::Message => {
+                let before = if passes { before.to_vec() } else { without_body };
+                Some([before, table::header_alone(UNREADABLE)].concat())
+            }
+        })
+    }
+}
+
+/// The channel in the head of a frame.
+fn channel(head: &[u8]) -> u16 {
+    u16::from_be_bytes([head[1], head[2]])
+}
+
+/// Whether a part of a body passes.
+fn body(channel: u16, size: usize, expected: &mut Expected, arriving: &Arriving) -> Result<bool, Violation> {
+    let part = expected.body(channel, size as u64)?;
+    arriving.arrived(part.message);
+    Ok(part.passes)
+}
+
+/// The number of a method that brokers send, and that the library can read.
+fn checked(payload: &[u8]) -> Result<[u16; 2], Violation> {
+    let mut rest = Rest(payload);
+    let (Some(class), Some(method)) = (rest.short_int(), rest.short_int()) else {
+        return Err(Violation("it has sent a method without a number".to_owned()));
+    };
+    if !OF_BROKERS.iter().any(|(known, methods)| *known == class && methods.contains(&method)) {
+        return Err(Violation(format!("it has sent the method {class}.{method}, which no broker sends")));
+    }
+    let mut is_readable = || table::is_table(rest.take(2).and_then(|_| rest.long())?, DEEPEST_OF_BROKER);
+    if [class, method] == START && is_readable().is_none() {
+        let text = format!("its properties cannot be read, or have tables more than {DEEPEST_OF_BROKER} deep");
+        return Err(Violation(text));
+    }
+    Ok([class, method])
 }
 
 /// A method whose texts are none, with texts; `None` if it is readable, or not one of these.
@@ -166,18 +296,6 @@ fn with_question_marks(text: &[u8]) -> Vec<u8> {
     chunks.flat_map(|chunk| chunk.valid().bytes().chain(chunk.invalid().iter().map(|_| b'?'))).collect()
 }
 
-/// The frame of properties that cannot be read, or of a message that is not whole; `None` if it may stay.
-fn properties(payload: &[u8], whole: bool) -> Option<Vec<u8>> {
-    let (before, properties) = payload.split_at_checked(BEFORE_PROPERTIES)?;
-    if whole && readable(properties) {
-        return None;
-    }
-    // One header without a value: its name and the letter of its type.
-    let entry = [&[UNREADABLE.len() as u8], UNREADABLE.as_bytes(), b"V"].concat();
-    let headers_alone = 0x2000_u16.to_be_bytes();
-    Some([before, &headers_alone, &(entry.len() as u32).to_be_bytes(), &entry].concat())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,18 +315,42 @@ mod tests {
     }
 
     fn header(channel: u16, properties: &[u8]) -> Vec<u8> {
-        frame(HEADER, channel, &[&[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4][..], properties].concat())
+        sized(channel, 0, properties)
+    }
+
+    fn sized(channel: u16, size: u64, properties: &[u8]) -> Vec<u8> {
+        frame(HEADER, channel, &[&[0, 60, 0, 0][..], &size.to_be_bytes(), properties].concat())
     }
 
     fn unreadable(channel: u16) -> Vec<u8> {
         header(channel, b"\x20\0\0\0\0\x18\x16delaybridge-unreadableV")
     }
 
-    /// The frames as they come out when this many bytes come in at a time.
+    /// A connection with these channels, on each of which a message was sent, and ten may be consumed.
+    fn opened(channels: &[u16]) -> Expected {
+        let mut expected = Expected::default();
+        for channel in channels {
+            expected.sent(METHOD, *channel, 5, &[0, 20, 0, 10, 0]);
+            expected.sent(METHOD, *channel, 11, &[0, 60, 0, 10, 0, 0, 0, 0, 0, 10, 0]);
+            expected.sent(METHOD, *channel, 30, &[0, 60, 0, 20, 0, 0]);
+            expected.sent(HEADER, *channel, 14, &[0; 13]);
+        }
+        expected
+    }
+
+    /// The frames as they come out when this many bytes come in at a time, with messages of up to 8 bytes.
+    fn passed(frames: &[Vec<u8>], at_once: usize) -> Result<Vec<u8>, Violation> {
+        let (mut reader, mut expected, mut out) = (Frames::new(4096), opened(&[1, 2, 3, 7]), Vec::new());
+        let arriving = Arriving::default();
+        arriving.allow(8, 1 << 20);
+        for bytes in frames.concat().chunks(at_once) {
+            reader.take(bytes, &mut expected, &arriving, &mut out)?;
+        }
+        Ok(out)
+    }
+
     fn through(frames: &[Vec<u8>], at_once: usize) -> Vec<u8> {
-        let (mut reader, mut out) = (Frames::default(), Vec::new());
-        frames.concat().chunks(at_once).for_each(|bytes| reader.take(bytes, &mut out));
-        out
+        passed(frames, at_once).unwrap()
     }
 
     fn check(frames: &[Vec<u8>], expected: &[Vec<u8>]) {
@@ -222,22 +364,23 @@ mod tests {
         let all = [
             frame(HEARTBEAT, 0, b""),
             deliver(1, b"delayed", "ü".as_bytes()),
-            header(1, &[0x80, 0, 1, b'a']),
-            frame(BODY, 1, b"\xff\xce\x01\0"),
-            frame(METHOD, 0, &[0, 10, 0, 10, 0xff]),
+            sized(1, 4, &[0x80, 0, 1, b'a']),
             frame(BODY, 1, b""),
+            frame(METHOD, 0, &[0, 10, 0, 30, 0xff]),
+            frame(BODY, 1, b"\xff\xce\x01\0"),
         ];
         check(&all, &all);
         check(&[b"AMQP\0\0\x09\x01AMQP".to_vec()], &[b"AMQP\0\0\x09\x01AMQP".to_vec()]);
         // A method that is shorter than its arguments is the library's to refuse.
-        let short = [frame(METHOD, 1, &[0, 60, 0, 60, 3, b'\xff'])];
+        let short = [frame(METHOD, 1, &[0, 20, 0, 40, 3, b'\xff'])];
         check(&short, &short);
     }
 
     #[test]
     fn properties_that_cannot_be_read_are_marked_and_the_body_stays() {
-        let body = frame(BODY, 7, b"body");
-        check(&[header(7, &[0x80, 0, 1, 0xff]), body.clone()], &[unreadable(7), body]);
+        let (deliver, body) = (deliver(7, b"", b"k"), frame(BODY, 7, b"body"));
+        let marked = sized(7, 4, &unreadable(7)[HEAD + BEFORE_PROPERTIES..][..30]);
+        check(&[deliver.clone(), sized(7, 4, &[0x80, 0, 1, 0xff]), body.clone()], &[deliver, marked, body]);
     }
 
     #[test]
@@ -269,9 +412,60 @@ mod tests {
             frame(METHOD, 3, &[&[0, 20, 0, 40, 1, 0x94, text.len() as u8][..], text, &[0, 60, 0, 40]].concat())
         };
         check(&[close(b"no exchange \xc3...")], &[close(b"no exchange ?...")]);
+        check(&[close("no exchange ü".as_bytes())], &[close("no exchange ü".as_bytes())]);
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_keeps_its_properties_and_loses_its_body() {
+        let text = [&[0x80, 0x80, 1, b'a'][..], b"\x02id"].concat();
+        let marked = table::with_header(&text, TOO_LARGE);
+        let body = [frame(BODY, 1, b"12345"), frame(BODY, 1, b"6789")].concat();
+        let next = [deliver(1, b"", b"k"), sized(1, 4, &text), frame(BODY, 1, b"body")].concat();
         check(
-            &[close("no exchange ü".as_bytes()), header(3, &[0, 0])],
-            &[close("no exchange ü".as_bytes()), header(3, &[0, 0])],
+            &[deliver(1, b"", b"k"), sized(1, 9, &text), body.clone(), next.clone()],
+            &[deliver(1, b"", b"k"), sized(1, 0, &marked), next],
         );
+        // One that could not be read is not read either.
+        check(&[deliver(1, b"", b"k"), sized(1, 9, b"\x80\0\x01\xff"), body], &[deliver(1, b"", b"k"), unreadable(1)]);
+    }
+
+    #[test]
+    fn of_a_message_that_came_back_only_its_id_is_read() {
+        let back = frame(METHOD, 2, b"\0\x3c\0\x32\x01\x38\x08NO_ROUTE\x01e\x01k");
+        let properties = [&[0x80, 0x80, 1, b'a'][..], b"\x02id"].concat();
+        check(
+            &[back.clone(), sized(2, 1 << 40, &properties), frame(BODY, 2, &[b'a'; 4000])],
+            &[back, sized(2, 0, b"\0\x80\x02id")],
+        );
+    }
+
+    #[test]
+    fn what_no_broker_sends_ends_the_connection() {
+        let table = |depth: usize| {
+            (0..depth).fold(Vec::new(), |inner: Vec<u8>, _| {
+                [&b"\x01nF"[..], &(inner.len() as u32).to_be_bytes(), &inner].concat()
+            })
+        };
+        let start = |depth: usize| {
+            let table = table(depth);
+            frame(METHOD, 0, &[&[0, 10, 0, 10, 0, 9][..], &(table.len() as u32).to_be_bytes(), &table].concat())
+        };
+        for (frames, ends) in [
+            (vec![start(DEEPEST_OF_BROKER)], false),
+            (vec![start(DEEPEST_OF_BROKER + 2)], true),
+            // The library reads the tables of clients too: queue.declare.
+            (vec![frame(METHOD, 1, &[0, 50, 0, 10, 0, 0, 0, 0, 0, 0, 0])], true),
+            (vec![frame(METHOD, 1, &[0, 10])], true),
+            (vec![frame(HEADER, 1, &[0, 60, 0, 0])], true),
+            (vec![frame(HEARTBEAT, 0, &[0; 4096 - AROUND])], false),
+            (vec![frame(HEARTBEAT, 0, &[0; 4097 - AROUND])], true),
+            (vec![[&[BODY, 0, 1][..], &[0xff; 4]].concat()], true),
+            (vec![frame(HEARTBEAT, 0, b""), b"HTTP/1.1".to_vec()], true),
+            (vec![b"HTTP/1.1 400 Bad Request".to_vec()], false),
+        ] {
+            for at_once in [1, 13, 1 << 20] {
+                assert_eq!(passed(&frames, at_once).is_err(), ends, "{frames:02x?}");
+            }
+        }
     }
 }

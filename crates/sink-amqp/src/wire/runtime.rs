@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_rs::traits::Reactor;
@@ -13,6 +14,9 @@ use futures_util::Stream;
 use lapin::tcp::AsyncTcpStream;
 
 use super::stream::ReadableStream;
+
+/// The largest frame of a stream that the library would open by itself: the one of the protocol.
+const FRAME_MAX: u32 = 4096;
 
 /// The streams of tokio's reactor.
 type TokioStream = <Tokio as Reactor>::TcpStream;
@@ -52,6 +56,8 @@ impl Reactor for ReadableReactor {
         address: SocketAddr,
     ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
         let connect = self.0.tcp_connect_addr(address);
-        async move { connect.await.map(|stream| ReadableStream::new(AsyncTcpStream::Plain(stream))) }
+        // Not used: `connect.rs` opens the socket.
+        let readable = |stream| ReadableStream::new(AsyncTcpStream::Plain(stream), FRAME_MAX, Arc::default());
+        async move { connect.await.map(readable) }
     }
 }

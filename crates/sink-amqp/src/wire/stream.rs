@@ -2,11 +2,15 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
+use super::arriving::Arriving;
+use super::expected::Expected;
 use super::frames::Frames;
+use super::sent::SentFrames;
 
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
@@ -15,6 +19,9 @@ const READ: usize = 64 << 10;
 pub(crate) struct ReadableStream<S> {
     inner: S,
     frames: Frames,
+    sent: SentFrames,
+    expected: Expected,
+    arriving: Arc<Arriving>,
     /// The room to read into.
     room: Box<[u8]>,
     /// The bytes that were read, and the number of them that were handed out.
@@ -23,11 +30,14 @@ pub(crate) struct ReadableStream<S> {
 }
 
 impl<S> ReadableStream<S> {
-    /// Wraps a stream of which nothing was read yet.
-    pub(crate) fn new(inner: S) -> ReadableStream<S> {
+    /// Wraps a stream of which nothing was read yet, for frames of at most `frame_max` bytes.
+    pub(crate) fn new(inner: S, frame_max: u32, arriving: Arc<Arriving>) -> ReadableStream<S> {
         ReadableStream {
             inner,
-            frames: Frames::default(),
+            frames: Frames::new(frame_max),
+            sent: SentFrames::new(),
+            expected: Expected::default(),
+            arriving,
             room: vec![0; READ].into_boxed_slice(),
             read: Vec::new(),
             given: 0,
@@ -42,11 +52,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadableStream<S> {
         while this.given == this.read.len() {
             this.read.clear();
             this.given = 0;
+            ready!(this.arriving.poll_room(cx));
             let count = ready!(Pin::new(&mut this.inner).poll_read(cx, &mut this.room))?;
             if count == 0 {
                 return Poll::Ready(Ok(0));
             }
-            this.frames.take(&this.room[..count], &mut this.read);
+            this.frames.take(&this.room[..count], &mut this.expected, &this.arriving, &mut this.read)?;
         }
         let left = &this.read[this.given..];
         let count = left.len().min(buf.len());
@@ -58,7 +69,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadableStream<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for ReadableStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
+        let this = &mut *self;
+        let count = ready!(Pin::new(&mut this.inner).poll_write(cx, buf))?;
+        this.sent.take(&buf[..count], &mut this.expected);
+        Poll::Ready(Ok(count))
     }
 
     fn poll_write_vectored(
@@ -66,7 +80,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ReadableStream<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+        let this = &mut *self;
+        let count = ready!(Pin::new(&mut this.inner).poll_write_vectored(cx, bufs))?;
+        let mut left = count;
+        for buf in bufs {
+            let sent = left.min(buf.len());
+            this.sent.take(&buf[..sent], &mut this.expected);
+            left -= sent;
+        }
+        Poll::Ready(Ok(count))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -22,6 +22,10 @@ const PROPERTIES: [Property; 14] = [
     Property::Short,
 ];
 
+/// The places of two of them.
+const HEADERS: usize = 2;
+const MESSAGE_ID: usize = 8;
+
 /// The layout of a property.
 #[derive(Clone, Copy)]
 enum Property {
@@ -33,7 +37,7 @@ enum Property {
 /// Whether the library reads these properties, flags first, to their last byte.
 pub(super) fn readable(properties: &[u8]) -> bool {
     let mut rest = Rest(properties);
-    all(&mut rest).is_some() && rest.0.is_empty()
+    all(&mut rest, |_, _| {}).is_some() && rest.0.is_empty()
 }
 
 /// The bytes that were not read yet; `None` is the answer where there are too few, or others than may be.
@@ -59,29 +63,70 @@ impl<'a> Rest<'a> {
         self.take(length.into())
     }
 
-    fn long(&mut self) -> Option<&'a [u8]> {
+    pub(super) fn long_long(&mut self) -> Option<u64> {
+        Some(u64::from_be_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    pub(super) fn long(&mut self) -> Option<&'a [u8]> {
         let length = u32::from_be_bytes(self.take(4)?.try_into().ok()?);
         self.take(usize::try_from(length).ok()?)
     }
 }
 
-fn all(rest: &mut Rest<'_>) -> Option<()> {
+/// Reads properties, and gives each to `seen`, by its place and with its bytes.
+fn all<'a>(rest: &mut Rest<'a>, mut seen: impl FnMut(usize, &'a [u8])) -> Option<()> {
     let flags = rest.short_int()?;
     for (bit, property) in PROPERTIES.iter().enumerate() {
         if flags & (0x8000 >> bit) != 0 {
+            let from = rest.0;
             match property {
                 Property::Short => drop(std::str::from_utf8(rest.short()?).ok()?),
-                Property::Table => table(rest.long()?, DEEPEST)?,
+                Property::Table => is_table(rest.long()?, DEEPEST)?,
                 Property::Bytes(count) => drop(rest.take(*count)?),
             }
+            seen(bit, &from[..from.len() - rest.0.len()]);
         }
     }
     // The last two bits are flags that the protocol has not defined.
     (flags & 3 == 0).then_some(())
 }
 
+/// Properties with the id of these alone, or without any if there is none that can be read.
+pub(super) fn id_alone(properties: &[u8]) -> Vec<u8> {
+    let mut id = None;
+    let read = all(&mut Rest(properties), |bit, bytes| {
+        if bit == MESSAGE_ID {
+            id = Some(bytes);
+        }
+    });
+    match id.filter(|_| read.is_some()) {
+        Some(id) => [&(0x8000_u16 >> MESSAGE_ID).to_be_bytes(), id].concat(),
+        None => vec![0, 0],
+    }
+}
+
+/// Properties that are one header without a value.
+pub(super) fn header_alone(name: &str) -> Vec<u8> {
+    with_header(&[0, 0], name)
+}
+
+/// Readable properties with a header more, which has no value.
+pub(super) fn with_header(properties: &[u8], name: &str) -> Vec<u8> {
+    let entry = [&[name.len() as u8], name.as_bytes(), b"V"].concat();
+    let flags = Rest(properties).short_int().unwrap_or(0) | 0x8000 >> HEADERS;
+    let (mut before, mut table, mut after) = (Vec::new(), &[][..], Vec::new());
+    // Nothing is left out: they are readable.
+    let _read = all(&mut Rest(properties), |bit, bytes| match bit {
+        ..HEADERS => before.extend(bytes),
+        HEADERS => table = &bytes[4..],
+        _ => after.extend(bytes),
+    });
+    let length = ((table.len() + entry.len()) as u32).to_be_bytes();
+    [&flags.to_be_bytes()[..], &before, &length, table, &entry, &after].concat()
+}
+
 /// Reads the entries of a table, in which others may be nested this deep.
-fn table(entries: &[u8], deeper: usize) -> Option<()> {
+pub(super) fn is_table(entries: &[u8], deeper: usize) -> Option<()> {
     let mut rest = Rest(entries);
     while !rest.0.is_empty() {
         std::str::from_utf8(rest.short()?).ok()?;
@@ -107,7 +152,7 @@ fn value(rest: &mut Rest<'_>, deeper: usize) -> Option<()> {
         b'D' => rest.take(5).map(drop),
         b'L' | b'l' | b'd' | b'T' => rest.take(8).map(drop),
         b'S' | b'x' => rest.long().map(drop),
-        b'F' => table(rest.long()?, deeper.checked_sub(1)?),
+        b'F' => is_table(rest.long()?, deeper.checked_sub(1)?),
         b'A' => list(rest.long()?, deeper.checked_sub(1)?),
         _ => None,
     }
@@ -173,6 +218,21 @@ mod tests {
         ] {
             assert_eq!(readable(&properties), expected, "{properties:02x?}");
         }
+    }
+
+    #[test]
+    fn of_properties_the_id_is_kept_alone_and_a_header_is_added() {
+        let (text, id) = (short(b"text/plain"), short(b"id"));
+        let entry = |name: &[u8]| [&short(name)[..], b"V"].concat();
+        let all = |entries: &[u8]| [&[0xa0, 0x80][..], &text, &long(entries), &id].concat();
+        assert_eq!(id_alone(&all(&entry(b"n"))), [&[0, 0x80][..], &id].concat());
+        for without in [vec![0, 0], vec![0x80, 0, 1, b'a'], vec![0, 0x80, 1, 0xff], vec![0, 0x81, 1, b'a']] {
+            assert_eq!(id_alone(&without), [0, 0], "{without:02x?}");
+        }
+        assert_eq!(with_header(&all(&entry(b"n")), "more"), all(&[entry(b"n"), entry(b"more")].concat()));
+        let without = [&[0x80, 0x80][..], &text, &id].concat();
+        assert_eq!(with_header(&without, "more"), all(&entry(b"more")));
+        assert!(library_reads(&with_header(&without, "more")) && library_reads(&header_alone("alone")));
     }
 
     #[test]

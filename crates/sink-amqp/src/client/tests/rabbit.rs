@@ -197,6 +197,7 @@ pub(crate) fn spec_on(port: u16) -> AmqpSpec {
         connect_timeout: Duration::from_secs(20),
         // No slow machine is taken for a silent broker.
         heartbeat: Duration::from_secs(60),
+        frame_max: 128 << 10,
         max_unconfirmed: 1000,
         mandatory: true,
         persistent: true,
