@@ -153,6 +153,6 @@ setting! {
     Vec<String>: |section, key| Some(section.texts(key).into_iter().map(|text| text.value).collect()),
         |texts, _| texts.as_slice().into();
     PathBuf: |section, key| section.file(key).map(|(path, _)| path), |path, _| path.display().to_string().into();
-    TlsFiles: |section, key| section.opt_section(key).map(|section| tls::files(&section)),
+    TlsFiles: |section, key| section.opt_section(key).map(|section| tls::settings(&section)),
         |files, _| shown::fields(files).into();
 }

@@ -1,19 +1,30 @@
-//! Certificate files: the same keys wherever a connection can use TLS.
+//! Certificates: the same keys wherever a connection can use TLS.
 
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::keys::{Group, tables};
 use super::reader::Section;
 
-/// TLS files of a server.
-#[derive(Debug, Clone, Default)]
+/// TLS of connections to a server: its files, and the name in its certificate.
+#[derive(Debug, Clone)]
 pub struct TlsFiles {
     /// Private CA in PEM; `None` trusts the system's.
     pub ca_file: Option<PathBuf>,
     /// Client certificate and key in PEM.
     pub client: Option<(PathBuf, PathBuf)>,
+    /// The name that the certificate must have; `None` for the host that is connected to.
+    pub server_name: Option<String>,
+    /// Whether the name in the certificate counts.
+    pub verify_hostname: bool,
+}
+
+impl Default for TlsFiles {
+    fn default() -> Self {
+        TlsFiles { ca_file: None, client: None, server_name: None, verify_hostname: true }
+    }
 }
 
 impl Serialize for TlsFiles {
@@ -25,15 +36,18 @@ impl Serialize for TlsFiles {
             (table::CA_FILE, Some(ca_file)),
             (table::CERT_FILE, certificate.map(path)),
             (table::KEY_FILE, key.map(path)),
+            (table::SERVER_NAME, self.server_name.clone()),
         ];
-        serializer.collect_map(fields.into_iter().filter_map(|(key, value)| Some((key.name, value?))))
+        let fields = fields.into_iter().filter_map(|(key, value)| Some((key.name, Value::from(value?))));
+        let unchecked = (!self.verify_hostname).then_some((table::VERIFY_HOSTNAME.name, Value::from(false)));
+        serializer.collect_map(fields.chain(unchecked))
     }
 }
 
 /// The table of the keys.
 pub use self::table::TABLE;
 
-/// The keys, for a table that has more of them.
+/// The keys of the files, for a table that has more of them.
 pub static KEYS: &[Group] = &[Group { of: None, keys: &[table::CA_FILE, table::CERT_FILE, table::KEY_FILE] }];
 
 tables! {
@@ -41,10 +55,34 @@ tables! {
         CA_FILE = key("ca_file", Kind::File, "Certificate authorities in PEM. Default: those of the system.");
         CERT_FILE = key("cert_file", Kind::File, "Client certificate in PEM; needs `key_file`.");
         KEY_FILE = key("key_file", Kind::File, "Key of the client certificate in PEM; needs `cert_file`.");
+        SERVER_NAME = key("server_name", Kind::Text, "Name that the server's certificate must have. For servers that are reached by an address or a name that is not in their certificates. Default: the host that is connected to.");
+        VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether the server's certificate must be for the host, or for `server_name`. With `false`, any certificate of the authority can impersonate a server.").default("true");
     }
 }
 
-/// The files under `tls:`, looked into.
+/// The settings under `tls:`, with the files looked into.
+pub fn settings(section: &Section<'_>) -> TlsFiles {
+    let report = &section.cx.report;
+    let server_name = section.text(&table::SERVER_NAME).map(|text| text.value);
+    let fits = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':'));
+    if server_name.as_deref().is_some_and(|name| !fits(name)) {
+        let help = "write it as it is in the certificate, without port and wildcard: `redis.example.com`";
+        report.problem(&section.spot(&table::SERVER_NAME), "this is no host name", help);
+    }
+    let verify_hostname = section.flag(&table::VERIFY_HOSTNAME).unwrap_or(true);
+    if !verify_hostname {
+        let spot = section.spot(&table::VERIFY_HOSTNAME);
+        let message = "the name in the server's certificate is not checked: any certificate of the authority passes";
+        report.warning(&spot, message, "write `server_name` with the name that is in the certificate");
+        if server_name.is_some() {
+            let message = "`server_name` has no effect with `verify_hostname: false`";
+            report.problem(&section.spot(&table::SERVER_NAME), message, "keep one of them");
+        }
+    }
+    TlsFiles { server_name, verify_hostname, ..files(section) }
+}
+
+/// The files alone.
 pub fn files(section: &Section<'_>) -> TlsFiles {
     let pem = |key, what: &str| -> Option<PathBuf> {
         let (path, content) = section.file(key)?;
@@ -68,5 +106,5 @@ pub fn files(section: &Section<'_>) -> TlsFiles {
             section.cx.report.problem(&section.spot(one), message, "a client certificate needs both");
         }
     }
-    TlsFiles { ca_file, client: certificate.zip(key) }
+    TlsFiles { ca_file, client: certificate.zip(key), ..TlsFiles::default() }
 }

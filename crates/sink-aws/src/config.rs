@@ -97,7 +97,7 @@ fn settings(section: &Section<'_>, service: AwsService, keys: AwsKeys, own: Opti
     let login = AwsLoginSpec::in_region(section, keys.region());
     let of_region = || HttpOrigin { tls: true, host: host_of(service.kind(), &login.region), port: 443 };
     let origin = endpoint(section).or(own).unwrap_or_else(of_region);
-    let tls = section.opt_section(&TLS).map(|section| tls::files(&section));
+    let tls = section.opt_section(&TLS).map(|section| tls::settings(&section));
     if tls.is_some() && !origin.tls {
         let message = "there is `tls`, and the endpoint begins with `http://`";
         section.cx.report.problem(&section.spot(&TLS), message, "write `https://`, or remove `tls`");

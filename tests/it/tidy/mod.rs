@@ -198,6 +198,8 @@ const LAYERS: &[&[&str]] = &[
     &["redisson-codecs", "delivery-status", "offers", "conformance", "settings-derive"],
     &["core"],
     &["settings"],
+    // Where all clients get their connections.
+    &["dial"],
     &["link"],
     &["telemetry"],
     &["spans"],

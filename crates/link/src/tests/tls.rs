@@ -55,7 +55,7 @@ fn tls_server(auth_clients: &str) -> (TestServer, Pki) {
 }
 
 fn with_tls(server: &TestServer, ca: Option<&Path>, client: Option<&(PathBuf, PathBuf)>) -> RedisEndpoint {
-    let tls = TlsFiles { ca_file: ca.map(Path::to_owned), client: client.cloned() };
+    let tls = TlsFiles { ca_file: ca.map(Path::to_owned), client: client.cloned(), ..TlsFiles::default() };
     RedisEndpoint { tls: Some(tls), ..server.endpoint() }
 }
 

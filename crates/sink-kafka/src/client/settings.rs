@@ -292,7 +292,11 @@ mod tests {
 
     #[test]
     fn certificates_are_named_to_the_client() {
-        let files = TlsFiles { ca_file: Some("/ca.pem".into()), client: Some(("/c.pem".into(), "/k.pem".into())) };
+        let files = TlsFiles {
+            ca_file: Some("/ca.pem".into()),
+            client: Some(("/c.pem".into(), "/k.pem".into())),
+            ..TlsFiles::default()
+        };
         let spec = KafkaSpec { tls: Some(KafkaTls { files, verify_hostname: true }), ..spec("h:1") };
         assert_eq!(get(&spec, "ssl.ca.location").as_deref(), Some("/ca.pem"));
         assert_eq!(get(&spec, "ssl.certificate.location").as_deref(), Some("/c.pem"));

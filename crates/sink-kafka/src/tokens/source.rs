@@ -104,7 +104,7 @@ impl TokenSource {
     fn of_oidc(spec: &OidcSpec) -> TokenSource {
         let file = spec.token_file.clone().unwrap_or_default();
         let Some(url) = spec.token_url.clone() else { return TokenSource::File(file) };
-        let files = TlsFiles { ca_file: spec.ca_file.clone(), client: None };
+        let files = TlsFiles { ca_file: spec.ca_file.clone(), client: None, ..TlsFiles::default() };
         TokenSource::Endpoint(Box::new(TokenEndpoint {
             server: HttpPeer::new(url.origin.clone(), files),
             url,

@@ -29,7 +29,7 @@ async fn certificates_are_checked_and_can_be_the_login() {
     let rabbit = tokio::task::spawn_blocking(start).await.unwrap();
     let certificates = rabbit.certificates();
     let client = Some((certificates.client_cert.clone(), certificates.client_key.clone()));
-    let files = TlsFiles { ca_file: Some(certificates.ca.clone()), client };
+    let files = TlsFiles { ca_file: Some(certificates.ca.clone()), client, ..TlsFiles::default() };
     let spec = |tls: TlsFiles| AmqpSpec {
         nodes: vec![("localhost".to_owned(), rabbit.tls_port())],
         tls: Some(tls),

@@ -87,7 +87,7 @@ async fn messages_arrive_and_what_is_refused_concerns_its_address_alone() {
         assert_failure(patient_sink(wrong).check(&[]).await.map(drop), Class::TargetPermanent, "amqp1_auth")
     );
     // TLS, on the other port.
-    let files = TlsFiles { ca_file: Some(server.0.certificates().ca.clone()), client: None };
+    let files = TlsFiles { ca_file: Some(server.0.certificates().ca.clone()), client: None, ..TlsFiles::default() };
     let encrypted =
         Amqp1Spec { server: ("localhost".to_owned(), server.0.tls_port()), tls: Some(files), ..server.spec("guest") };
     // On a busy machine RabbitMQ 3 sometimes answers no login over TLS; a sink connects again after its time-out.

@@ -44,7 +44,7 @@ async fn a_server_is_trusted_by_its_authority_and_no_other() {
     let origin = HttpOrigin { tls: true, host: "127.0.0.1".to_owned(), port };
     let spec = AwsSpec { origin, ..spec(AwsService::Sqs, port, folder.path()) };
     let message = || outbound(1, destination(AwsService::Sqs, "https://sqs.eu-west-1.amazonaws.com/1/q", None), "x");
-    let trusting = TlsFiles { ca_file: Some(files.ca.clone()), client: None };
+    let trusting = TlsFiles { ca_file: Some(files.ca.clone()), client: None, ..TlsFiles::default() };
     let sink = patient_sink(AwsSpec { tls: Some(trusting), ..spec.clone() });
     for _ in 0..5 {
         sink.deliver(message()).await.unwrap();

@@ -153,7 +153,7 @@ impl Server {
     /// How a sink reaches it.
     pub(super) fn spec(&self) -> HttpSpec {
         let tls = self.options.alpn.is_some();
-        let files = TlsFiles { ca_file: Some(self.pki.ca.clone()), client: None };
+        let files = TlsFiles { ca_file: Some(self.pki.ca.clone()), client: None, ..TlsFiles::default() };
         HttpSpec {
             origin: HttpOrigin { tls, host: "localhost".to_owned(), port: self.port },
             tls: tls.then_some(files),

@@ -28,7 +28,7 @@ async fn the_newest_version_that_the_server_offers_is_used() {
 async fn a_certificate_of_a_stranger_is_refused() {
     let server = Server::tls(&["h2", "http/1.1"]).await;
     let dir = tempfile::tempdir().unwrap();
-    let stranger = TlsFiles { ca_file: Some(Pki::new(dir.path()).ca), client: None };
+    let stranger = TlsFiles { ca_file: Some(Pki::new(dir.path()).ca), client: None, ..TlsFiles::default() };
     let refused = failure(&sink(HttpSpec { tls: Some(stranger), ..server.spec() }), "/").await;
     assert_failed(&refused, Class::TargetPermanent, "tls", "set `ca_file`");
     let origin = HttpOrigin { host: "127.0.0.1".to_owned(), ..server.spec().origin };
@@ -44,7 +44,11 @@ async fn a_client_certificate_is_shown() {
     // TLS 1.3 refuses after the handshake, which may show as a connection that ends.
     let refused = failure(&sink(server.spec()), "/").await;
     assert!(!matches!(refused.class, Class::MessagePermanent | Class::Unknown), "{refused}");
-    let files = TlsFiles { ca_file: Some(server.pki.ca.clone()), client: Some(server.pki.client.clone()) };
+    let files = TlsFiles {
+        ca_file: Some(server.pki.ca.clone()),
+        client: Some(server.pki.client.clone()),
+        ..TlsFiles::default()
+    };
     let tls = Some(files);
     let sink = sink(HttpSpec { tls, ..server.spec() });
     assert_eq!(sink.check(&[]).await, Ok(Vec::new()));
@@ -55,7 +59,7 @@ async fn a_client_certificate_is_shown() {
 #[tokio::test]
 async fn a_file_that_cannot_be_used_is_named() {
     let server = Server::tls(&["h2"]).await;
-    let tls = Some(TlsFiles { ca_file: Some("/nowhere/ca.pem".into()), client: None });
+    let tls = Some(TlsFiles { ca_file: Some("/nowhere/ca.pem".into()), client: None, ..TlsFiles::default() });
     let refused = failure(&sink(HttpSpec { tls, ..server.spec() }), "/").await;
     assert_failed(&refused, Class::TargetPermanent, "tls", "read ca_file /nowhere/ca.pem");
 }

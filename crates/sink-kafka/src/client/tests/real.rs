@@ -247,7 +247,7 @@ async fn tls_is_checked_on_both_sides_and_its_problems_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let stranger = Certificates::create(dir.path()).unwrap();
     let tls = |ca_file, client| {
-        let tls = Some(KafkaTls { files: TlsFiles { ca_file, client }, verify_hostname: true });
+        let tls = Some(KafkaTls { files: TlsFiles { ca_file, client, ..TlsFiles::default() }, verify_hostname: true });
         sink(Arc::new(KafkaSpec { tls, ..spec(&kafka.bootstrap_tls()) }))
     };
     let ours = || Some((files.client_cert.clone(), files.client_key.clone()));
@@ -281,7 +281,7 @@ async fn tls_is_checked_on_both_sides_and_its_problems_are_reported() {
 async fn a_listener_of_another_kind_is_an_outage_with_a_hint() {
     let kafka = Shared::get();
     let name = new_topic(&kafka);
-    let files = TlsFiles { ca_file: Some(kafka.certificates().ca.clone()), client: None };
+    let files = TlsFiles { ca_file: Some(kafka.certificates().ca.clone()), client: None, ..TlsFiles::default() };
     let tls = Some(KafkaTls { files, verify_hostname: true });
     let rows = [
         (spec(&kafka.bootstrap_tls()), "a listener that wants TLS"),

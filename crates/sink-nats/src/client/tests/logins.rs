@@ -99,24 +99,27 @@ async fn tls_is_verified_and_a_client_certificate_is_shown() {
     let files = server.certificates();
     let client = Some((files.client_cert.clone(), files.client_key.clone()));
     let spec = |tls| NatsSpec { tls, servers: vec![("localhost".to_owned(), server.port())], ..server.spec() };
-    let good = spec(Some(TlsFiles { ca_file: Some(files.ca.clone()), client: client.clone() }));
+    let good = spec(Some(TlsFiles { ca_file: Some(files.ca.clone()), client: client.clone(), ..TlsFiles::default() }));
     // There is no stream, and the answer that says so has come through.
     let outcome = patient_sink(good).deliver(outbound(1, subject("orders"), "x")).await;
     assert_failure(outcome, Class::TargetPermanent, "nats_no_stream");
     let bad = [
         (None, "the server asks for TLS"),
-        (Some(TlsFiles { ca_file: None, client: client.clone() }), "issued by a CA that is not trusted"),
+        (
+            Some(TlsFiles { ca_file: None, client: client.clone(), ..TlsFiles::default() }),
+            "issued by a CA that is not trusted",
+        ),
     ];
     for (tls, expected) in bad {
         let outcome = patient_sink(spec(tls)).deliver(outbound(1, subject("orders"), "x")).await;
         let text = assert_failure(outcome, Class::TargetPermanent, "tls");
         assert!(text.contains(expected), "{text}");
     }
-    let nameless = spec(Some(TlsFiles { ca_file: Some(files.ca.clone()), client: None }));
+    let nameless = spec(Some(TlsFiles { ca_file: Some(files.ca.clone()), client: None, ..TlsFiles::default() }));
     let failure = patient_sink(nameless).deliver(outbound(1, subject("orders"), "x")).await.unwrap_err();
     assert!(matches!(failure.class, Class::TargetPermanent | Class::Transient), "{failure}");
     let plain = Server::start().await;
-    let tls = Some(TlsFiles { ca_file: Some(files.ca.clone()), client: None });
+    let tls = Some(TlsFiles { ca_file: Some(files.ca.clone()), client: None, ..TlsFiles::default() });
     let outcome = patient_sink(NatsSpec { tls, ..plain.spec() }).deliver(outbound(1, subject("a"), "x")).await;
     let text = assert_failure(outcome, Class::TargetPermanent, "tls");
     assert!(text.contains("the server has no TLS"), "{text}");

@@ -104,7 +104,7 @@ async fn tls_is_for_name_servers_and_brokers_alike() {
     let options = RocketMqOptions { java: java.to_vec(), ..RocketMqOptions::default() };
     let cluster = Cluster::start_cold(options).await;
     let spec = |ca: &PathBuf| RocketMqSpec {
-        tls: Some(TlsFiles { ca_file: Some(ca.clone()), client: None }),
+        tls: Some(TlsFiles { ca_file: Some(ca.clone()), client: None, ..TlsFiles::default() }),
         ..cluster.spec()
     };
     let sink = patient_sink(spec(&certificates.ca));

@@ -1,0 +1,203 @@
+//! The socket below everything: writes pass a gate, and a failed one leaves time to read why.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Sleep;
+
+/// Time in which the last words of a server are read after a write has failed.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// What decides whether bytes may still be written.
+pub trait WriteGate: fmt::Debug + Send + Sync {
+    /// Refuses a write that is too late.
+    ///
+    /// # Errors
+    ///
+    /// The reason why nothing may be written any more.
+    fn check(&self) -> io::Result<()>;
+}
+
+/// A connected socket.
+///
+/// A server that lets nobody in says so and closes. What is written to it afterwards fails, and its words are still there to be
+/// read. So a write that fails because the other side is gone waits for a moment before it says so, in which whoever reads beside
+/// it reads them.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    inner: Inner,
+    gate: Option<Arc<dyn WriteGate>>,
+    /// Since a write has failed.
+    broken: Option<Broken>,
+}
+
+#[derive(Debug)]
+enum Inner {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+#[derive(Debug)]
+struct Broken {
+    error: io::ErrorKind,
+    until: Pin<Box<Sleep>>,
+}
+
+impl Socket {
+    pub(crate) fn tcp(stream: TcpStream, gate: Option<Arc<dyn WriteGate>>) -> Socket {
+        Socket { inner: Inner::Tcp(stream), gate, broken: None }
+    }
+
+    pub(crate) fn unix(stream: UnixStream, gate: Option<Arc<dyn WriteGate>>) -> Socket {
+        Socket { inner: Inner::Unix(stream), gate, broken: None }
+    }
+
+    /// Does one write.
+    fn poll_written(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(&mut Inner, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if let Some(gate) = &self.gate {
+            gate.check()?;
+        }
+        if self.broken.is_none() {
+            match write(&mut self.inner, cx) {
+                Poll::Ready(Err(error)) if is_gone(&error) => {
+                    self.broken = Some(Broken { error: error.kind(), until: Box::pin(tokio::time::sleep(LAST_WORDS)) });
+                }
+                other => return other,
+            }
+        }
+        match &mut self.broken {
+            Some(broken) => {
+                ready!(broken.until.as_mut().poll(cx));
+                Poll::Ready(Err(broken.error.into()))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Whether the other side has closed.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted
+    )
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.inner {
+            Inner::Tcp(stream) => stream.as_fd(),
+            Inner::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().inner {
+            Inner::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
+            Inner::Unix(stream) => Pin::new(stream).poll_read(cx, into),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_written(cx, |inner, cx| match inner {
+            Inner::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Inner::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        })
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_written(cx, |inner, cx| match inner {
+            Inner::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            Inner::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+        })
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// A socket has no buffer of its own.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().inner {
+            Inner::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Inner::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    async fn pair() -> (Socket, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (ours, theirs) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        (Socket::tcp(ours.unwrap(), None), theirs.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn last_words_are_read_after_a_failed_write() {
+        let (socket, mut server) = pair().await;
+        server.write_all(b"-ERR max number of clients reached\r\n").await.unwrap();
+        drop(server);
+        let (mut reader, mut writer) = tokio::io::split(socket);
+        let (mut failed, mut words) = (false, Vec::new());
+        // What a client library does: it writes first, and ends with the first error.
+        let talking = async {
+            while !failed && !words.ends_with(b"\n") {
+                tokio::select! {
+                    biased;
+                    written = writer.write_all(b"PING\r\n") => failed = written.is_err(),
+                    read = reader.read_buf(&mut words) => drop(read),
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), talking).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&words), "-ERR max number of clients reached\r\n");
+        // The failure is told after all, where nobody reads.
+        let failing = async { while writer.write_all(b"PING\r\n").await.is_ok() {} };
+        tokio::time::timeout(Duration::from_secs(30), failing).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_gate_refuses_what_comes_too_late() {
+        #[derive(Debug)]
+        struct Shut;
+        impl WriteGate for Shut {
+            fn check(&self) -> io::Result<()> {
+                Err(io::Error::other("too late"))
+            }
+        }
+        let (mut socket, mut server) = pair().await;
+        socket.gate = Some(Arc::new(Shut));
+        assert_eq!(socket.write_all(b"a").await.unwrap_err().to_string(), "too late");
+        drop(socket);
+        assert_eq!(server.read(&mut [0; 8]).await.unwrap(), 0);
+    }
+}
