@@ -10,7 +10,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::metrics::{Counts, Metrics};
-use super::recent::quantile;
 use delaybridge_core::clock::Instant;
 
 /// Time of a sample.
@@ -84,12 +83,12 @@ impl Archive {
     }
 
     /// Notes the totals at the end of a minute, counted from 1.
-    fn note(&mut self, minute: u64, counts: Counts, backlog: u64) {
+    fn note(&mut self, minute: u64, counts: &Counts, backlog: u64) {
         self.minutes[place(minute, MINUTES)] = PackedSpan::of(&counts.since(&self.minute), backlog);
-        self.minute = counts;
+        self.minute.clone_from(counts);
         if minute.is_multiple_of(QUARTER) {
             self.quarters[place(minute / QUARTER, QUARTERS)] = PackedSpan::of(&counts.since(&self.quarter), backlog);
-            self.quarter = counts;
+            self.quarter.clone_from(counts);
         }
     }
 }
@@ -104,13 +103,8 @@ struct PackedSpan([u16; 5]);
 
 impl PackedSpan {
     fn of(counts: &Counts, backlog: u64) -> PackedSpan {
-        let mut sum = 0;
-        let late = counts.late.map(|count| {
-            sum += count;
-            sum
-        });
         // In tenths of a millisecond; 0 is none.
-        let late = |q: f64| quantile(&late, q).map_or(0, |seconds| pack((seconds * 10_000.0).round() as u64 + 1));
+        let late = |q: f64| counts.late.quantile(q).map_or(0, |seconds| pack((seconds * 10_000.0).round() as u64 + 1));
         PackedSpan([pack(counts.delivered), pack(counts.failed), pack(backlog), late(0.5), late(0.99)])
     }
 
@@ -193,7 +187,7 @@ fn note_all(archives: &mut HashMap<Arc<str>, Box<Archive>>, minute: u64, all: &H
         if is_new && (is_idle || archives.len() >= MOST) {
             continue;
         }
-        archives.entry(name.clone()).or_insert_with(Archive::new).note(minute, *counts, *backlog);
+        archives.entry(name.clone()).or_insert_with(Archive::new).note(minute, counts, *backlog);
     }
 }
 

@@ -8,6 +8,7 @@
 pub mod api;
 mod busy;
 mod gauges;
+mod lateness;
 pub(super) mod openmetrics;
 mod process;
 pub mod shares;
@@ -26,6 +27,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 
 pub use self::gauges::{QueueAhead, QueueSizes};
+use self::lateness::SharedLateness;
 use self::process::OwnProcess;
 use self::shares::{OTHERS, OWN, Shares, Together};
 pub use self::sink::{DeliveryMetrics, SinkMetrics};
@@ -49,6 +51,8 @@ struct Inner {
     shares: Shares,
     /// The tallies of all queues that were used.
     tallies: Mutex<HashMap<Arc<str>, Arc<Tally>>>,
+    /// The lateness of what each sink acknowledged, over all queues.
+    late_by_sink: Mutex<HashMap<Arc<str>, Arc<SharedLateness>>>,
 }
 
 impl Metrics {
@@ -61,8 +65,8 @@ impl Metrics {
         registry.register(Box::new(process)).expect("no other metric is called process_*");
         let revision = option_env!("DELAYBRIDGE_REVISION").unwrap_or("unknown");
         families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION"), revision]).set(1);
-        let (of_sources, shares, tallies) = Default::default();
-        Metrics(Arc::new(Inner { registry, families, of_sources, shares, tallies }))
+        let (of_sources, shares, tallies, late_by_sink) = Default::default();
+        Metrics(Arc::new(Inner { registry, families, of_sources, shares, tallies, late_by_sink }))
     }
 
     /// Shows the counters of these queues that alerts stand on, at zero: `increase` takes the first value of a series for its start,
@@ -140,6 +144,14 @@ impl Metrics {
             self.0.shares.forget(names);
             self.0.tallies.lock().retain(|queue, _| !names.contains(&**queue));
         }
+        if label == "sink" {
+            self.0.late_by_sink.lock().retain(|sink, _| !names.contains(&**sink));
+        }
+    }
+
+    /// The lateness of what this sink acknowledged, over all queues.
+    fn lateness_of(&self, sink: &Arc<str>) -> Arc<SharedLateness> {
+        self.0.late_by_sink.lock().entry(sink.clone()).or_default().clone()
     }
 
     /// The tallies of all queues that were used.
@@ -160,17 +172,8 @@ impl Metrics {
             let total = series.get_counter().get_value() as u64;
             if class == OK { counts.delivered += total } else { counts.failed += total }
         }
-        for series in self.families().lateness.collect().iter().flat_map(|family| family.get_metric()) {
-            let Some(sink) = of(series, "sink") else { continue };
-            let histogram = series.get_histogram();
-            // Each bucket has those before it too.
-            let up_to = histogram.get_bucket().iter().map(|bucket| bucket.cumulative_count());
-            let mut before = 0;
-            let counts = sinks.entry(sink.into()).or_default();
-            for (count, up_to) in counts.late.iter_mut().zip(up_to.chain([histogram.get_sample_count()])) {
-                *count += up_to.saturating_sub(before);
-                before = up_to;
-            }
+        for (sink, lateness) in self.0.late_by_sink.lock().iter() {
+            sinks.entry(sink.clone()).or_default().late = lateness.counts();
         }
         sinks
     }

@@ -69,7 +69,7 @@ impl Recent {
             self.metrics.tallies().into_iter().map(|(queue, tally)| (queue, tally.counts())).collect();
         let mut samples = self.samples.lock();
         let since = |(queue, counts): (&Arc<str>, &Counts)| {
-            let counts = samples.last.get(queue).map_or(*counts, |before| counts.since(before));
+            let counts = samples.last.get(queue).map_or_else(|| counts.clone(), |before| counts.since(before));
             (counts != Counts::default()).then(|| (queue.clone(), counts))
         };
         let queues = now.iter().filter_map(since).collect();
@@ -90,13 +90,12 @@ impl Recent {
         let samples = self.samples.lock();
         let Some(first) = samples.steps.front() else { return Lately::default() };
         let seconds = Instant::now().since(first.at).as_secs_f64().max(0.001);
-        let steps = samples.steps.iter().skip(1).flat_map(|step| &step.queues);
-        let before = steps.fold(Counts::default(), |sum, (_, counts)| sum.and(counts));
-        let none = Counts::default();
-        let since =
-            |(queue, tally): (Arc<str>, Arc<Tally>)| tally.counts().since(samples.last.get(&queue).unwrap_or(&none));
-        let counts = self.metrics.tallies().into_iter().map(since).fold(before, |sum, counts| sum.and(&counts));
-        lately(&counts, seconds, &Tally::default())
+        let mut sum = Counts::default();
+        samples.steps.iter().skip(1).flat_map(|step| &step.queues).for_each(|(_, counts)| sum.merge(counts));
+        for (queue, tally) in self.metrics.tallies() {
+            sum.merge(&samples.since_last(&queue, &tally));
+        }
+        lately(&sum, seconds, &Tally::default())
     }
 
     /// The activity of every used queue since the oldest sample.
@@ -106,13 +105,11 @@ impl Recent {
         let seconds = Instant::now().since(first.at).as_secs_f64().max(0.001);
         let mut before: HashMap<&str, Counts> = HashMap::new();
         for (queue, counts) in samples.steps.iter().skip(1).flat_map(|step| &step.queues) {
-            let sum = before.entry(queue).or_default();
-            *sum = sum.and(counts);
+            before.entry(queue).or_default().merge(counts);
         }
-        let none = Counts::default();
         let of_queue = |(queue, tally): (Arc<str>, Arc<Tally>)| {
-            let now = tally.counts().since(samples.last.get(&queue).unwrap_or(&none));
-            let counts = now.and(before.get(&*queue).unwrap_or(&none));
+            let mut counts = samples.since_last(&queue, &tally);
+            before.get(&*queue).into_iter().for_each(|before| counts.merge(before));
             let lately = lately(&counts, seconds, &tally);
             (queue, lately)
         };
@@ -120,37 +117,24 @@ impl Recent {
     }
 }
 
-/// Computes the activity from these counts over this many seconds.
-fn lately(counts: &Counts, seconds: f64, tally: &Tally) -> Lately {
-    let mut sum = 0;
-    let late = counts.late.map(|count| {
-        sum += count;
-        sum
-    });
-    Lately {
-        delivered_per_second: counts.delivered as f64 / seconds,
-        failed_per_second: counts.failed as f64 / seconds,
-        late_p50: quantile(&late, 0.5),
-        late_p99: quantile(&late, 0.99),
-        oldest_in_flight: tally.oldest_in_flight().as_secs_f64(),
-        look: tally.last_look(),
+impl Samples {
+    /// The activity of a queue since the last sample.
+    fn since_last(&self, queue: &str, tally: &Tally) -> Counts {
+        let now = tally.counts();
+        self.last.get(queue).map_or_else(|| now.clone(), |before| now.since(before))
     }
 }
 
-/// Estimates a quantile from the cumulative counts of the lateness buckets like Prometheus: linearly within a bucket.
-/// Values beyond the last bound are shown as that bound.
-pub(super) fn quantile(cumulative: &[u64], q: f64) -> Option<f64> {
-    let bounds = super::catalogue::LATENESS;
-    let all = cumulative.last().copied().filter(|all| *all > 0)?;
-    let rank = q * all as f64;
-    let at = cumulative.iter().position(|count| *count as f64 >= rank)?;
-    let Some(upper) = bounds.get(at) else { return bounds.last().copied() };
-    let (lower, below) = match at.checked_sub(1) {
-        Some(before) => (bounds[before], cumulative[before]),
-        None => (0.0, 0),
-    };
-    let inside = (cumulative[at] - below).max(1) as f64;
-    Some(lower + (upper - lower) * ((rank - below as f64) / inside).clamp(0.0, 1.0))
+/// Computes the activity from these counts over this many seconds.
+fn lately(counts: &Counts, seconds: f64, tally: &Tally) -> Lately {
+    Lately {
+        delivered_per_second: counts.delivered as f64 / seconds,
+        failed_per_second: counts.failed as f64 / seconds,
+        late_p50: counts.late.quantile(0.5),
+        late_p99: counts.late.quantile(0.99),
+        oldest_in_flight: tally.oldest_in_flight().as_secs_f64(),
+        look: tally.last_look(),
+    }
 }
 
 #[cfg(test)]
@@ -213,11 +197,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_last_bound_is_shown_as_that_bound() {
-        let bounds = super::super::catalogue::LATENESS;
-        let mut late = vec![0; bounds.len()];
-        late.push(10);
-        assert_eq!(quantile(&late, 0.5), bounds.last().copied());
+    fn no_lateness_is_above_the_largest_that_was_seen() {
+        let events = Events::default();
+        let recent = Recent::new(events.metrics().clone());
+        let to = events.metrics().queue(&"orders".into()).to(&"kafka".into());
+        (61..=100).for_each(|seconds| to.late(Duration::from_secs(seconds)));
+        recent.sample();
+        for found in [recent.lately()["orders"], recent.total()] {
+            let (p50, p99) = (found.late_p50.unwrap(), found.late_p99.unwrap());
+            assert!((76.0..=80.0).contains(&p50) && (95.0..=100.0).contains(&p99), "p50 {p50}, p99 {p99}");
+        }
     }
 
     #[test]

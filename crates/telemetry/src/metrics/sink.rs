@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use prometheus::{Histogram, IntCounter};
 
+use super::lateness::SharedLateness;
 use super::{Metrics, QueueMetrics};
 use crate::catalogue::Families;
 use crate::labels::{LookResult, OK};
@@ -19,7 +20,7 @@ struct DeliveryInner {
     sink: Arc<str>,
     ok: OnceLock<IntCounter>,
     failed: [OnceLock<IntCounter>; Class::ALL.len()],
-    lateness: OnceLock<Histogram>,
+    lateness: OnceLock<(Histogram, Arc<SharedLateness>)>,
 }
 
 impl DeliveryMetrics {
@@ -43,8 +44,13 @@ impl DeliveryMetrics {
 
     /// An element with a due time was acknowledged this long after it.
     pub fn late(&self, lateness: Duration) {
-        let make = || self.families().lateness.with_label_values(&[self.0.queue.label(), &self.0.sink]);
-        self.0.lateness.get_or_init(make).observe(lateness.as_secs_f64());
+        let make = || {
+            let histogram = self.families().lateness.with_label_values(&[self.0.queue.label(), &self.0.sink]);
+            (histogram, self.0.queue.0.metrics.lateness_of(&self.0.sink))
+        };
+        let (histogram, of_sink) = self.0.lateness.get_or_init(make);
+        histogram.observe(lateness.as_secs_f64());
+        of_sink.add(lateness);
         self.0.queue.bound().tally.late(lateness);
     }
 

@@ -6,18 +6,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::busy::Busy;
-use crate::catalogue::LATENESS;
+use super::lateness::{LatenessCounts, SharedLateness};
 use delaybridge_core::clock::Instant;
-
-/// Number of lateness buckets; the last has no upper bound.
-pub(crate) const BUCKETS: usize = LATENESS.len() + 1;
 
 /// The counters of one queue, over all sinks.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     delivered: AtomicU64,
     failed: AtomicU64,
-    late: [AtomicU64; BUCKETS],
+    late: SharedLateness,
     /// Not a counter, but the result of the latest look.
     oldest_in_flight_ms: AtomicU64,
     looked: Mutex<LastLook>,
@@ -40,14 +37,14 @@ pub struct LastLook {
 }
 
 /// The values of a [`Tally`], in total or between two points in time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Delivered elements.
     pub(crate) delivered: u64,
     /// Failed attempts.
     pub(crate) failed: u64,
-    /// Acknowledgements by bucket of their lateness.
-    pub(crate) late: [u64; BUCKETS],
+    /// Acknowledgements by the size of their lateness.
+    pub(crate) late: LatenessCounts,
 }
 
 impl Tally {
@@ -60,9 +57,7 @@ impl Tally {
     }
 
     pub(super) fn late(&self, lateness: Duration) {
-        let seconds = lateness.as_secs_f64();
-        let bucket = LATENESS.partition_point(|bound| *bound < seconds);
-        self.late[bucket].fetch_add(1, Ordering::Relaxed);
+        self.late.add(lateness);
     }
 
     pub(super) fn in_flight(&self, oldest: Duration) {
@@ -92,7 +87,7 @@ impl Tally {
     /// The totals so far.
     pub(crate) fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counts { delivered: of(&self.delivered), failed: of(&self.failed), late: self.late.each_ref().map(of) }
+        Counts { delivered: of(&self.delivered), failed: of(&self.failed), late: self.late.counts() }
     }
 
     /// Time since the oldest element in flight was due, at the latest look.
@@ -104,19 +99,17 @@ impl Tally {
 impl Counts {
     /// The increase since `before`; zero for counters that were reset meanwhile.
     pub(crate) fn since(&self, before: &Counts) -> Counts {
-        self.with(before, u64::saturating_sub)
-    }
-
-    /// The sum of both.
-    pub(crate) fn and(&self, other: &Counts) -> Counts {
-        self.with(other, u64::saturating_add)
-    }
-
-    fn with(&self, other: &Counts, by: fn(u64, u64) -> u64) -> Counts {
         Counts {
-            delivered: by(self.delivered, other.delivered),
-            failed: by(self.failed, other.failed),
-            late: std::array::from_fn(|at| by(self.late[at], other.late[at])),
+            delivered: self.delivered.saturating_sub(before.delivered),
+            failed: self.failed.saturating_sub(before.failed),
+            late: self.late.since(&before.late),
         }
+    }
+
+    /// Adds the counts of another one.
+    pub(crate) fn merge(&mut self, other: &Counts) {
+        self.delivered = self.delivered.saturating_add(other.delivered);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.late.merge(&other.late);
     }
 }
