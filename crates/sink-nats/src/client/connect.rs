@@ -1,25 +1,21 @@
-//! Connects to one server: TCP, its description, TLS, login, and the subject that answers come to.
+//! Connects to one server: its description, TLS, login, and the subject that answers come to.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use rustls::pki_types::ServerName;
 use serde::Serialize;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio::io::AsyncReadExt;
 
 use super::wire::{self, ServerOp};
-use crate::config::NatsAddress;
 use crate::login::{self, NatsProof};
 use crate::{NatsSpec, errors};
 use delaybridge_core::json::Json;
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_dial::{Address, Attempt, DialError, DialStream, Phase, Tls};
 
-/// A socket, with or without TLS.
-pub(super) trait NatsStream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> NatsStream for T {}
+/// What to do for a connection without TLS.
+const PLAIN: &str = "remove `tls`";
 
 /// The server's description of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +50,7 @@ impl NatsServerInfo {
 
 /// A connection that is logged in and listens to its own inbox.
 pub(super) struct NatsConnection {
-    pub(super) stream: Box<dyn NatsStream>,
+    pub(super) stream: DialStream,
     /// Bytes that were read and not looked at yet.
     pub(super) input: BytesMut,
     pub(super) info: NatsServerInfo,
@@ -85,41 +81,34 @@ struct Hello {
 /// # Errors
 /// What failed, where, and what to do about it.
 pub(super) async fn connect(spec: &Arc<NatsSpec>, server: usize) -> Result<NatsConnection, Failure> {
-    let Some(server) = spec.servers.get(server) else {
+    let Some((host, port)) = spec.servers.get(server) else {
         return Err(Failure::new(Class::TargetPermanent, "settings", "connect to NATS: no server is given"));
     };
-    let address = NatsAddress(server).to_string();
-    let attempt = Attempt { spec, server, address: &address };
-    match tokio::time::timeout(spec.connect_timeout, attempt.run()).await {
-        Ok(connected) => connected,
-        Err(_) => {
-            let text =
-                format!("no login within {:?}: check host and port, and that the server is well", spec.connect_timeout);
-            Err(attempt.failed(Class::Transient, "connect_timeout", &text))
-        }
-    }
+    let to = Address::tcp(host, *port);
+    let attempt =
+        NatsAttempt { spec, address: &to.to_string(), to: &to, dial: Attempt::new(spec.tls.is_some(), PLAIN) };
+    let connected = attempt.dial.within(spec.connect_timeout, attempt.run()).await;
+    connected.unwrap_or_else(|late| Err(attempt.not_connected(&late)))
 }
 
-struct Attempt<'a> {
+struct NatsAttempt<'a> {
     spec: &'a Arc<NatsSpec>,
-    server: &'a (String, u16),
+    to: &'a Address,
     address: &'a str,
+    dial: Attempt,
 }
 
-impl Attempt<'_> {
+impl NatsAttempt<'_> {
     fn failed(&self, class: Class, code: &'static str, text: &str) -> Failure {
         Failure::new(class, code, format!("connect to NATS {}: {text}", self.address))
     }
 
+    fn not_connected(&self, error: &DialError) -> Failure {
+        error.failure(format_args!("connect to NATS {}", self.address))
+    }
+
     fn io(&self, error: &io::Error) -> Failure {
-        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match tls {
-            Some(error) => {
-                let why = delaybridge_link::tls::explain(error, "server", "no `tls`");
-                self.failed(Class::TargetPermanent, "tls", &why)
-            }
-            None => self.failed(Class::Transient, "unreachable", &error.to_string()),
-        }
+        self.not_connected(&self.dial.io(error))
     }
 
     fn not_nats(&self, why: &str) -> Failure {
@@ -128,11 +117,8 @@ impl Attempt<'_> {
     }
 
     async fn run(&self) -> Result<NatsConnection, Failure> {
-        let (host, port) = (self.server.0.as_str(), self.server.1);
-        let stream = TcpStream::connect((host, port)).await.map_err(|error| self.io(&error))?;
-        // Publications are written whole. An error only means that the connection is gone already.
-        drop(stream.set_nodelay(true));
-        let mut stream: Box<dyn NatsStream> = Box::new(stream);
+        let mut stream = self.dial.open(self.to, None).await.map_err(|error| self.not_connected(&error))?;
+        self.dial.enter(Phase::Greeting);
         let mut input = BytesMut::new();
         let info = match self.next(&mut stream, &mut input).await? {
             ServerOp::Info(text) => {
@@ -145,7 +131,7 @@ impl Attempt<'_> {
             let text = "the server knows no headers: it needs NATS 2.2";
             return Err(self.failed(Class::TargetPermanent, "nats_too_old", text));
         }
-        if self.spec.tls.is_some() {
+        if let Some(files) = &self.spec.tls {
             if !info.tls_required && !info.tls_available {
                 let text = "the server has no TLS: remove `tls`, or give it certificates";
                 return Err(self.failed(Class::TargetPermanent, "tls", text));
@@ -153,29 +139,19 @@ impl Attempt<'_> {
             if !input.is_empty() {
                 return Err(self.not_nats("bytes between description and TLS"));
             }
-            stream = self.encrypt(stream, host).await?;
+            let tls = Tls::new(files.clone());
+            stream = self.dial.encrypt(&tls, stream, self.to).await.map_err(|error| self.not_connected(&error))?;
         } else if info.tls_required {
             let text = "the server asks for TLS: write `tls: {}`";
             return Err(self.failed(Class::TargetPermanent, "tls", text));
         }
+        self.dial.enter(Phase::Login);
         self.log_in(stream, input, info).await
-    }
-
-    async fn encrypt(&self, stream: Box<dyn NatsStream>, host: &str) -> Result<Box<dyn NatsStream>, Failure> {
-        let files = self.spec.tls.clone().unwrap_or_default();
-        let tls = |why: &str| self.failed(Class::TargetPermanent, "tls", why);
-        // Files may lie on a slow disk, and are rotated.
-        let made = tokio::task::spawn_blocking(move || delaybridge_link::tls::config(&files)).await;
-        let config = made.map_err(|_| tls("reading the files was interrupted"))?.map_err(|why| tls(&why))?;
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| tls("no certificate can be for this host"))?;
-        let stream =
-            TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| self.io(&error))?;
-        Ok(Box::new(stream))
     }
 
     async fn log_in(
         &self,
-        mut stream: Box<dyn NatsStream>,
+        mut stream: DialStream,
         mut input: BytesMut,
         mut info: NatsServerInfo,
     ) -> Result<NatsConnection, Failure> {
@@ -202,21 +178,20 @@ impl Attempt<'_> {
         let hello = serde_json::to_string(&hello).map_err(|error| self.io(&error.into()))?;
         let inbox = format!("{}.{:016x}{:016x}", self.spec.inbox_prefix, fastrand::u64(..), fastrand::u64(..));
         let lines = format!("CONNECT {hello}\r\nSUB {inbox}.* 1\r\nPING\r\n");
-        stream.write_all(lines.as_bytes()).await.map_err(|error| self.io(&error))?;
-        stream.flush().await.map_err(|error| self.io(&error))?;
+        stream.ask(lines.as_bytes()).await.map_err(|error| self.io(&error))?;
         loop {
             match self.next(&mut stream, &mut input).await? {
                 ServerOp::Pong => break,
                 ServerOp::Refused(words) => return Err(errors::at_connect(self.address, &words)),
                 ServerOp::Info(text) => info = NatsServerInfo::read(text).unwrap_or(info),
-                ServerOp::Ping => stream.write_all(b"PONG\r\n").await.map_err(|error| self.io(&error))?,
+                ServerOp::Ping => stream.ask(b"PONG\r\n").await.map_err(|error| self.io(&error))?,
                 ServerOp::Message(_) | ServerOp::Nothing => {}
             }
         }
         Ok(NatsConnection { stream, input, info, inbox, address: self.address.to_owned() })
     }
 
-    async fn next(&self, stream: &mut Box<dyn NatsStream>, input: &mut BytesMut) -> Result<ServerOp, Failure> {
+    async fn next(&self, stream: &mut DialStream, input: &mut BytesMut) -> Result<ServerOp, Failure> {
         loop {
             match wire::take(input) {
                 Ok(Some(op)) => return Ok(op),

@@ -12,13 +12,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{NatsConnection, NatsServerInfo, NatsStream};
+use super::connect::{NatsConnection, NatsServerInfo};
 use super::streams;
 use super::waiting::{NatsQuestion, OpenQuestion, OpenQuestions};
 use super::wire::{self, Inbound, ServerOp, Unfit};
 use crate::errors::{self, PubAck};
 use crate::{NAME, NatsDestination, NatsSpec};
 use delaybridge_core::message::{About, Failure};
+use delaybridge_dial::DialStream;
 use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 use delaybridge_sink::worker_queue::WorkItem;
 
@@ -87,8 +88,8 @@ pub(super) async fn run(
 impl NatsSession<'_> {
     async fn serve(
         &mut self,
-        reader: &mut ReadHalf<Box<dyn NatsStream>>,
-        writer: &mut WriteHalf<Box<dyn NatsStream>>,
+        reader: &mut ReadHalf<DialStream>,
+        writer: &mut WriteHalf<DialStream>,
         intake: &mut Intake<NatsQuestion>,
         stop: &CancellationToken,
     ) -> ServiceEnd {
@@ -317,7 +318,7 @@ enum WrittenPart {
 }
 
 /// Writes what there is, or flushes where nothing is left. Cancel safe.
-async fn write(writer: &mut WriteHalf<Box<dyn NatsStream>>, output: &mut BytesMut) -> std::io::Result<WrittenPart> {
+async fn write(writer: &mut WriteHalf<DialStream>, output: &mut BytesMut) -> std::io::Result<WrittenPart> {
     if !output.has_remaining() {
         return writer.flush().await.map(|()| WrittenPart::All);
     }

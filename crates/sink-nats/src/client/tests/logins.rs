@@ -116,8 +116,9 @@ async fn tls_is_verified_and_a_client_certificate_is_shown() {
         assert!(text.contains(expected), "{text}");
     }
     let nameless = spec(Some(TlsFiles { ca_file: Some(files.ca.clone()), client: None, ..TlsFiles::default() }));
-    let failure = patient_sink(nameless).deliver(outbound(1, subject("orders"), "x")).await.unwrap_err();
-    assert!(matches!(failure.class, Class::TargetPermanent | Class::Transient), "{failure}");
+    let outcome = patient_sink(nameless).deliver(outbound(1, subject("orders"), "x")).await;
+    let text = assert_failure(outcome, Class::TargetPermanent, "tls");
+    assert!(text.contains("set `cert_file` and `key_file`"), "{text}");
     let plain = Server::start().await;
     let tls = Some(TlsFiles { ca_file: Some(files.ca.clone()), client: None, ..TlsFiles::default() });
     let outcome = patient_sink(NatsSpec { tls, ..plain.spec() }).deliver(outbound(1, subject("a"), "x")).await;
