@@ -45,6 +45,11 @@ const CONNECTING: &[Code] = &[
         "Check `username` and `password_file`. A corrected file is read at the next attempt.",
     ),
     code(
+        "refused",
+        "The server lets nobody in: it has as many clients as `maxclients` allows, or is in protected mode.",
+        "The message names which. Raise `maxclients` or end other clients; give the users of the server passwords.",
+    ),
+    code(
         "NOPERM",
         "The user lacks the right to a command, or to this key.",
         "`check --live` prints the missing `ACL SETUSER` rules, `delaybridge acl` all of them.",

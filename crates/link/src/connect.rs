@@ -1,73 +1,30 @@
-//! One attempt to connect: files, TCP, TLS, login, and the questions to the server.
+//! One attempt to connect: the password, the connection, the login, and the questions to the server.
 //!
 //! The login uses our own commands instead of the client library's, which hides the server's message. Nothing is
 //! retried here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::io::tcp::TcpSettings;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, FromRedisValue, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
-    RedisError, Value,
-};
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, FromRedisValue, Pipeline, RedisConnectionInfo, Value};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
+use delaybridge_dial::{Attempt, DialStream, Options, Phase, Tls, WriteGate};
+
+use super::LinkOptions;
+use super::asking::AskingStream;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::gate::Gate;
 use super::info::ServerInfo;
-use super::refusal::{Question, explain, refusal};
-use super::{LinkOptions, stream, tls};
+use super::refusal::{Question, explain, not_connected, refusal};
 use crate::RedisEndpoint;
 
-/// An endpoint with its files read, for one attempt: the files may be rotated before the next.
-pub(super) struct Prepared {
-    addr: ConnectionAddr,
-    certificates: Option<redis::TlsCertificates>,
-    tls: Option<Arc<rustls::ClientConfig>>,
-    password: Option<SecretString>,
-}
+/// Time for which data may stay unacknowledged before the kernel closes the connection (`TCP_USER_TIMEOUT`).
+const USER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads the password and the certificates.
-pub(super) async fn prepare(endpoint: &Arc<RedisEndpoint>) -> Result<Prepared, (ConnectErrorKind, String)> {
-    let endpoint = endpoint.clone();
-    // On a blocking thread: a mounted secret may be on a slow file system.
-    let task = tokio::task::spawn_blocking(move || {
-        let password = match &endpoint.password {
-            None => None,
-            Some(secret) => Some(secret.read("password_file").map_err(|text| (ConnectErrorKind::Secret, text))?),
-        };
-        let (host, port) = (endpoint.host.clone(), endpoint.port);
-        let (addr, certificates, tls) = match &endpoint.tls {
-            None => (ConnectionAddr::Tcp(host, port), None, None),
-            Some(files) => {
-                tls::init();
-                let unusable = |text| (ConnectErrorKind::Tls, text);
-                let files = tls::read(files).map_err(unusable)?;
-                let config = tls::client_config(&files).map_err(unusable)?;
-                let addr = ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
-                (addr, Some(files), Some(Arc::new(config)))
-            }
-        };
-        Ok(Prepared { addr, certificates, tls, password })
-    });
-    task.await.unwrap_or_else(|error| Err((ConnectErrorKind::Server, format!("reading the files failed: {error}"))))
-}
-
-impl Prepared {
-    /// Creates a client of the library; `settings` decides what the library sends by itself.
-    fn client(&self, settings: RedisConnectionInfo) -> Result<Client, RedisError> {
-        let tcp = TcpSettings::default().set_nodelay(true);
-        let tcp = tcp.set_keepalive(stream::keepalive()).set_user_timeout(stream::USER_TIMEOUT);
-        let info = self.addr.clone().into_connection_info()?.set_tcp_settings(tcp).set_redis_settings(settings);
-        match &self.certificates {
-            None => Client::open(info),
-            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
-        }
-    }
-}
+type Tried<T> = Result<T, (ConnectErrorKind, String)>;
 
 /// An open connection: the client library's handle, the task that drives it, and the gate before the socket.
 pub(super) struct Wire {
@@ -77,16 +34,53 @@ pub(super) struct Wire {
     pub(super) gate: Arc<Gate>,
 }
 
-impl Wire {
-    async fn open(endpoint: &RedisEndpoint, tls: Option<Arc<rustls::ClientConfig>>) -> Result<Wire, RedisError> {
+/// An attempt at one server.
+struct RedisAttempt<'a> {
+    endpoint: &'a Arc<RedisEndpoint>,
+    dial: Attempt,
+}
+
+impl<'a> RedisAttempt<'a> {
+    fn new(endpoint: &'a Arc<RedisEndpoint>) -> RedisAttempt<'a> {
+        RedisAttempt { endpoint, dial: Attempt::new(endpoint.tls.is_some(), "write `redis://`") }
+    }
+
+    /// Does the work within the endpoint's `connect_timeout`.
+    async fn within<T>(&self, work: impl Future<Output = Tried<T>>) -> Result<T, ConnectError> {
+        let done = self.dial.within(self.endpoint.connect_timeout, work).await;
+        let done = done.unwrap_or_else(|late| Err(not_connected(&late)));
+        done.map_err(|(kind, message)| ConnectError { kind, address: self.endpoint.address(), message })
+    }
+
+    /// Reads the password, which may be rotated before the next attempt.
+    async fn password(&self) -> Tried<Option<SecretString>> {
+        let Some(secret) = self.endpoint.password.clone() else { return Ok(None) };
+        // On a blocking thread: a mounted secret may be on a slow file system.
+        let reading = tokio::task::spawn_blocking(move || secret.read("password_file"));
+        match reading.await {
+            Ok(read) => read.map(Some).map_err(|text| (ConnectErrorKind::Secret, text)),
+            Err(error) => Err((ConnectErrorKind::Server, format!("reading the password failed: {error}"))),
+        }
+    }
+
+    async fn stream(&self, gate: Option<Arc<dyn WriteGate>>) -> Tried<AskingStream<DialStream>> {
+        let tls = self.endpoint.tls.clone().map(Tls::new);
+        let options = Options { user_timeout: Some(USER_TIMEOUT), gate };
+        let opened = self.dial.open_with(&self.endpoint.server(), tls.as_ref(), options).await;
+        opened.map(AskingStream::new).map_err(|error| not_connected(&error))
+    }
+
+    async fn wire(&self) -> Tried<Wire> {
         let gate = Arc::new(Gate::default());
-        let stream = stream::open((&endpoint.host, endpoint.port), tls, gate.clone()).await?;
+        let stream = self.stream(Some(gate.clone())).await?;
+        self.dial.enter(Phase::Login);
         // The library sends nothing: its set-up hides the server's reply to AUTH.
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         // Deadlines are ours: the library's default for replies (0.5 s) is too short for a script, and a command must
         // not be given up without telling the caller that it may have run.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let (connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config).await?;
+        let opened = MultiplexedConnection::new_with_config(&settings, stream, config).await;
+        let (connection, driver) = opened.map_err(|error| explain(&error, &self.dial))?;
         Ok(Wire { connection, _driver: AbortOnDropHandle::new(tokio::spawn(driver)), gate })
     }
 }
@@ -100,35 +94,26 @@ pub(super) async fn connect(
     endpoint: &Arc<RedisEndpoint>,
     options: &LinkOptions,
 ) -> Result<(Wire, ServerInfo), ConnectError> {
-    let deadline = Instant::now() + endpoint.connect_timeout;
-    let mut opened = false;
-    let attempt = async {
-        let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
-        let tls = prepared.tls.is_some();
-        let stage = if tls { "opening the TLS connection" } else { "opening the TCP connection" };
-        let opening = async { Wire::open(endpoint, prepared.tls.clone()).await.map_err(|error| explain(&error, tls)) };
-        let mut wire = within(deadline, endpoint, stage, opening).await?;
-        opened = true;
-        let greeting = greet(&mut wire.connection, endpoint, options, prepared.password.as_ref(), tls);
-        let info = within(deadline, endpoint, "logging in", greeting).await?;
-        Ok((wire, info))
-    };
-    let (kind, message) = match attempt.await {
-        Ok(connected) => return Ok(connected),
-        Err(problem) => problem,
-    };
-    let problem = ConnectError { kind, address: endpoint.address(), message };
+    let attempt = RedisAttempt::new(endpoint);
+    let connected = attempt
+        .within(async {
+            let password = attempt.password().await?;
+            let mut wire = attempt.wire().await?;
+            let info = greet(&mut wire.connection, &attempt, options, password.as_ref()).await?;
+            Ok((wire, info))
+        })
+        .await;
     // A server closes the connection of a client that sends more than 16 KiB before it is logged in, as our scripts do.
     // The reply to the login is lost then, so the login is repeated alone.
-    if opened && kind == ConnectErrorKind::Unreachable {
-        let login = timeout_at(deadline, ask(endpoint, "PING", &redis::cmd("PING"))).await;
-        if let Ok(Err(refused)) = login
-            && refused.kind == ConnectErrorKind::Auth
-        {
-            return Err(refused);
-        }
+    if let Err(problem) = &connected
+        && problem.kind == ConnectErrorKind::Unreachable
+        && attempt.dial.phase() == Phase::Login
+        && let Err(refused) = ask(endpoint, "PING", &redis::cmd("PING")).await
+        && refused.kind == ConnectErrorKind::Auth
+    {
+        return Err(refused);
     }
-    Err(problem)
+    connected
 }
 
 /// Connects for publish and subscribe.
@@ -136,25 +121,24 @@ pub(super) async fn connect(
 /// # Errors
 ///
 /// As for [`connect`].
-pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<redis::aio::PubSub, ConnectError> {
-    let attempt = async {
-        let deadline = Instant::now() + endpoint.connect_timeout;
-        let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
-        // The library's name and version would need a right that nothing else needs, and that servers before 7.2 do not
-        // know.
-        let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
-        if let Some(user) = &endpoint.username {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = &prepared.password {
-            settings = settings.set_password(password.expose_secret());
-        }
-        let client = prepared.client(settings).map_err(|error| explain(&error, prepared.tls.is_some()))?;
-        let opening =
-            async { client.get_async_pubsub().await.map_err(|error| explain(&error, prepared.tls.is_some())) };
-        within(deadline, endpoint, "opening the subscription connection", opening).await
-    };
-    attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
+pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<PubSub, ConnectError> {
+    let attempt = RedisAttempt::new(endpoint);
+    attempt
+        .within(async {
+            // The library's name and version would need a right that nothing else needs, and that servers before 7.2 do not
+            // know.
+            let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+            if let Some(user) = &endpoint.username {
+                settings = settings.set_username(user);
+            }
+            if let Some(password) = attempt.password().await? {
+                settings = settings.set_password(password.expose_secret());
+            }
+            let stream = attempt.stream(None).await?;
+            attempt.dial.enter(Phase::Login);
+            PubSub::new(&settings, stream).await.map_err(|error| explain(&error, &attempt.dial))
+        })
+        .await
 }
 
 /// Connects to `endpoint`, sends one command, and disconnects. `words` is the command without arguments, for errors.
@@ -183,19 +167,17 @@ impl Asking {
     ///
     /// As for [`connect`]; the connection is unusable then.
     pub(super) async fn ask(&mut self, words: &'static str, command: &redis::Cmd) -> Result<Value, ConnectError> {
-        let endpoint = &self.endpoint;
-        let deadline = Instant::now() + endpoint.command_timeout;
-        let connection = &mut self.wire.connection;
-        let answer = async {
-            let tls = endpoint.tls.is_some();
-            connection.send_packed_command(command).await.map_err(|error| explain(&error, tls))
+        let attempt = RedisAttempt::new(&self.endpoint);
+        attempt.dial.enter(Phase::Ready);
+        let answering =
+            attempt.dial.within(self.endpoint.command_timeout, self.wire.connection.send_packed_command(command));
+        let answer = match answering.await {
+            Err(late) => Err(not_connected(&late)),
+            Ok(Err(error)) => Err(explain(&error, &attempt.dial)),
+            Ok(Ok(Value::ServerError(error))) => Err(refusal(&Question::Other(words), &error, &self.endpoint)),
+            Ok(Ok(answer)) => Ok(answer),
         };
-        let answer =
-            within(deadline, endpoint, "waiting for the answer", answer).await.and_then(|answer| match answer {
-                Value::ServerError(error) => Err(refusal(&Question::Other(words), &error, endpoint)),
-                answer => Ok(answer),
-            });
-        answer.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
+        answer.map_err(|(kind, message)| ConnectError { kind, address: self.endpoint.address(), message })
     }
 }
 
@@ -209,61 +191,37 @@ pub(super) async fn ask_and_stay(
     words: &'static str,
     command: &redis::Cmd,
 ) -> Result<(Value, Asking), ConnectError> {
-    let attempt = async {
-        let deadline = Instant::now() + endpoint.connect_timeout;
-        let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
-        let tls = prepared.tls.is_some();
-        let opening = async { Wire::open(endpoint, prepared.tls.clone()).await.map_err(|error| explain(&error, tls)) };
-        let mut wire = within(deadline, endpoint, "opening the connection", opening).await?;
-        let (mut pipeline, mut questions) = login(endpoint, prepared.password.as_ref());
-        pipeline.add_command(command.clone());
-        questions.push(Question::Other(words));
-        let answers = exchange(&mut wire.connection, &pipeline, tls);
-        let answers = within(deadline, endpoint, "waiting for the answer", answers).await?;
-        let mut last = Value::Nil;
-        for (question, answer) in questions.iter().zip(answers) {
-            match answer {
-                Value::ServerError(error) => return Err(refusal(question, &error, endpoint)),
-                answer => last = answer,
+    let attempt = RedisAttempt::new(endpoint);
+    attempt
+        .within(async {
+            let password = attempt.password().await?;
+            let mut wire = attempt.wire().await?;
+            let (mut pipeline, mut questions) = login(endpoint, password.as_ref());
+            pipeline.add_command(command.clone());
+            questions.push(Question::Other(words));
+            let answers = exchange(&mut wire.connection, &pipeline, &attempt).await?;
+            let mut last = Value::Nil;
+            for (question, answer) in questions.iter().zip(answers) {
+                match answer {
+                    Value::ServerError(error) => return Err(refusal(question, &error, endpoint)),
+                    answer => last = answer,
+                }
             }
-        }
-        Ok((last, Asking { endpoint: endpoint.clone(), wire }))
-    };
-    attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
-}
-
-type Attempt<T> = Result<T, (ConnectErrorKind, String)>;
-
-async fn within<T>(
-    deadline: Instant,
-    endpoint: &RedisEndpoint,
-    stage: &str,
-    step: impl Future<Output = Attempt<T>>,
-) -> Attempt<T> {
-    timeout_at(deadline, step).await.unwrap_or_else(|_elapsed| {
-        let hint = if endpoint.tls.is_some() {
-            ", and that the port speaks TLS"
-        } else {
-            ", and that the port does not ask for TLS"
-        };
-        let text = format!(
-            "timed out after {:?} while {stage}: check that host and port are right and reachable{hint}",
-            endpoint.connect_timeout
-        );
-        Err((ConnectErrorKind::Timeout, text))
-    })
+            Ok((last, Asking { endpoint: endpoint.clone(), wire }))
+        })
+        .await
 }
 
 /// Logs in and asks all questions in one round trip, because claims wait for it after every reconnect.
 async fn greet(
     connection: &mut MultiplexedConnection,
-    endpoint: &RedisEndpoint,
+    attempt: &RedisAttempt<'_>,
     options: &LinkOptions,
     password: Option<&SecretString>,
-    tls: bool,
-) -> Attempt<ServerInfo> {
+) -> Tried<ServerInfo> {
+    let endpoint = attempt.endpoint;
     let (pipeline, questions) = questions(endpoint, options, password);
-    let answers = exchange(connection, &pipeline, tls).await?;
+    let answers = exchange(connection, &pipeline, attempt).await?;
     let mut info = String::new();
     let mut refused_script = None;
     for (question, answer) in questions.iter().zip(answers) {
@@ -281,7 +239,7 @@ async fn greet(
                 info.push_str(&text);
                 info.push('\n');
             }
-            (Question::Auth | Question::Select | Question::Ping | Question::Load(_) | Question::Other(_), _) => {}
+            (Question::Auth | Question::Select | Question::First | Question::Load(_) | Question::Other(_), _) => {}
         }
     }
     let info = ServerInfo::parse(&info)?;
@@ -289,15 +247,23 @@ async fn greet(
 }
 
 /// Sends a pipeline on a fresh connection and returns the replies.
-async fn exchange(connection: &mut MultiplexedConnection, pipeline: &Pipeline, tls: bool) -> Attempt<Vec<Value>> {
+async fn exchange(
+    connection: &mut MultiplexedConnection,
+    pipeline: &Pipeline,
+    attempt: &RedisAttempt<'_>,
+) -> Tried<Vec<Value>> {
     // The client library reports the error of a broken transport to a single command only, not to a pipeline; so a PING
-    // goes first. Its reply does not matter: before AUTH it may be refused.
+    // goes first. Before AUTH it may be refused, and while the server cannot save its data.
     let (ping, mut first) = (redis::cmd("PING"), connection.clone());
     let count = pipeline.len();
     let sign_of_life = first.send_packed_command(&ping);
     let (alive, answers) = tokio::join!(biased; sign_of_life, connection.send_packed_commands(pipeline, 0, count));
-    alive.map_err(|error| explain(&error, tls))?;
-    answers.map_err(|error| explain(&error, tls))
+    let alive = alive.map_err(|error| explain(&error, &attempt.dial))?;
+    answers.map_err(|error| match &alive {
+        // A server that lets nobody in says so in place of the first reply, and closes the connection.
+        Value::ServerError(refused) => refusal(&Question::First, refused, attempt.endpoint),
+        _ => explain(&error, &attempt.dial),
+    })
 }
 
 /// The commands that log in, which every connection sends first.
@@ -328,8 +294,6 @@ fn questions(
     let (mut pipeline, mut questions) = login(endpoint, password);
     pipeline.cmd("CLIENT").arg("SETNAME").arg(&options.client_name);
     questions.push(Question::Name);
-    pipeline.cmd("PING");
-    questions.push(Question::Ping);
     for section in ["server", "replication", "memory"] {
         pipeline.cmd("INFO").arg(section);
         questions.push(Question::Info);

@@ -1,10 +1,12 @@
 //! The settings of a connection to one Redis server.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use delaybridge_dial::Address;
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Secret, TlsFiles, shown};
 
@@ -17,6 +19,9 @@ pub struct RedisEndpoint {
     /// TCP port.
     #[serde(skip)]
     pub port: u16,
+    /// The Unix socket that the server is reached by, in place of host and port.
+    #[serde(skip)]
+    pub socket: Option<PathBuf>,
     /// The certificates; present for `rediss://`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
@@ -40,24 +45,36 @@ pub struct RedisEndpoint {
 impl RedisEndpoint {
     /// The same settings at another address.
     pub fn at(&self, host: &str, port: u16) -> RedisEndpoint {
-        RedisEndpoint { host: host.to_owned(), port, ..self.clone() }
+        RedisEndpoint { host: host.to_owned(), port, socket: None, ..self.clone() }
     }
 
-    /// `host:port`, with brackets around IPv6 addresses.
+    /// The address of the server.
+    pub(crate) fn server(&self) -> Address {
+        match &self.socket {
+            Some(path) => Address::Unix(path.clone()),
+            None => Address::tcp(&self.host, self.port),
+        }
+    }
+
+    /// `host:port`, with brackets around IPv6 addresses, or `unix:PATH`.
     pub fn host_and_port(&self) -> String {
-        let (host, port) = (&self.host, self.port);
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        self.server().to_string()
     }
 
-    /// `host:port/db`, for logs and for comparing endpoints; never with a password.
+    /// `host:port/db` or `unix:PATH?db=DB`, for logs and for comparing endpoints; never with a password.
     pub fn address(&self) -> String {
-        format!("{}/{}", self.host_and_port(), self.database)
+        let between = if self.socket.is_some() { "?db=" } else { "/" };
+        format!("{}{between}{}", self.host_and_port(), self.database)
     }
 
     /// The effective settings, in the shape and the units of the YAML, without secrets.
     pub fn settings(&self) -> Map<String, Value> {
-        let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
-        let url = ("url".to_owned(), format!("{scheme}://{}", self.address()).into());
+        let text = match (&self.socket, &self.tls) {
+            (Some(path), _) => format!("unix://{}?db={}", path.display(), self.database),
+            (None, Some(_)) => format!("rediss://{}", self.address()),
+            (None, None) => format!("redis://{}", self.address()),
+        };
+        let url = ("url".to_owned(), text.into());
         std::iter::once(url).chain(shown::fields(self)).collect()
     }
 
@@ -67,7 +84,11 @@ impl RedisEndpoint {
             host if matches!(host.as_str(), "localhost" | "::1") => "127.0.0.1".to_owned(),
             host => host,
         };
-        host(self) == host(other) && self.port == other.port
+        match (&self.socket, &other.socket) {
+            (Some(one), Some(other)) => one == other,
+            (None, None) => host(self) == host(other) && self.port == other.port,
+            _ => false,
+        }
     }
 }
 

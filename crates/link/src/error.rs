@@ -111,6 +111,8 @@ pub enum ConnectErrorKind {
     Replica,
     /// The server is loading its data.
     Loading,
+    /// The server lets nobody in: it has as many clients as it may, or is in protected mode.
+    Refused,
     /// The sentinels know no master of this name.
     NoMaster,
     /// Any other error reply.
@@ -134,6 +136,7 @@ impl ConnectErrorKind {
             | ConnectErrorKind::Timeout
             | ConnectErrorKind::Replica
             | ConnectErrorKind::Loading
+            | ConnectErrorKind::Refused
             | ConnectErrorKind::Server => false,
         }
     }
@@ -153,6 +156,7 @@ impl ConnectErrorKind {
             ConnectErrorKind::Unsupported => "unsupported_server",
             ConnectErrorKind::Replica => "replica",
             ConnectErrorKind::Loading => "LOADING",
+            ConnectErrorKind::Refused => "refused",
             ConnectErrorKind::NoMaster => "no_master",
             ConnectErrorKind::Server => "server",
         }

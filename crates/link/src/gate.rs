@@ -6,11 +6,13 @@
 //! instead. Its messages are ambiguous then, which they are in any case.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use delaybridge_core::clock::Instant;
+use delaybridge_dial::WriteGate;
 
 /// The messages of one connection without a reply, each with the time after which it must not be sent.
 #[derive(Debug, Default)]
@@ -33,9 +35,18 @@ impl Gate {
     }
 
     /// Whether one of the messages is too late.
-    pub(super) fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         let open = self.0.lock();
         open.messages.values().min().is_some_and(|send_before| Instant::now() >= *send_before)
+    }
+}
+
+impl WriteGate for Gate {
+    fn check(&self) -> io::Result<()> {
+        if self.is_closed() {
+            return Err(io::Error::other("not sent: a message has waited for longer than its lease allows"));
+        }
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@
 //! It does not depend on queues, entries, sinks or metrics. It repeats nothing by itself, except a script that the
 //! server refused because it did not have it.
 
+mod asking;
 mod cluster;
 pub mod codes;
 pub mod config;
@@ -32,7 +33,6 @@ mod score;
 mod script;
 mod slot;
 mod storage;
-mod stream;
 mod subscriber;
 mod supervisor;
 mod target;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError};
 
+use delaybridge_dial::{Attempt, DialError, Phase};
+
 use super::error::ConnectErrorKind;
-use super::tls;
 use super::words::server_code;
 use crate::RedisEndpoint;
 
@@ -17,9 +18,10 @@ pub(super) enum Question {
     Auth,
     Select,
     Name,
-    Ping,
     Info,
     Load(String),
+    /// The first command, which a server that lets nobody in answers before it closes the connection.
+    First,
     /// Another command, without arguments.
     Other(&'static str),
 }
@@ -36,12 +38,15 @@ pub(super) fn refusal(
         Question::Auth => "AUTH",
         Question::Select => "SELECT",
         Question::Name => "CLIENT SETNAME",
-        Question::Ping => "PING",
         Question::Info => "INFO",
         Question::Load(_) => "SCRIPT LOAD",
+        Question::First => "PING",
         Question::Other(words) => words,
     };
     let answer = format!("({code} {words})");
+    if let Some(closed) = lets_nobody_in(code, &words) {
+        return closed;
+    }
     match (code, question) {
         ("LOADING", _) => {
             (ConnectErrorKind::Loading, format!("the server is loading its data {answer}: waiting until it is done"))
@@ -89,48 +94,58 @@ pub(super) fn refusal(
             ConnectErrorKind::Server,
             format!("the server is not in cluster mode: write its address as `url` {answer}"),
         ),
-        (_, Question::Name | Question::Ping | Question::Info | Question::Other(_)) => {
+        (_, Question::First | Question::Name | Question::Info | Question::Other(_)) => {
             (ConnectErrorKind::Server, format!("the server answered {asked} with an error {answer}"))
         }
     }
 }
 
-/// Explains an error of the transport.
-pub(super) fn explain(error: &RedisError, tls: bool) -> (ConnectErrorKind, String) {
-    let io = io_error(error);
-    if let Some(handshake) = io.and_then(|io| io.get_ref()).and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        return (ConnectErrorKind::Tls, tls::explain(handshake, "server", "redis://"));
+/// Explains the words of a server that lets nobody in, which it says in place of the first answer.
+pub(super) fn lets_nobody_in(code: &str, words: &str) -> Option<(ConnectErrorKind, String)> {
+    let advice = match code {
+        "ERR" if words.contains("max number of clients") => {
+            "the server has as many clients as it may have: raise `maxclients` there, or end other clients"
+        }
+        "DENIED" => {
+            "the server lets in only clients of its own machine: give its users passwords and set `password_file`, or switch \
+             `protected-mode` off where no stranger reaches it"
+        }
+        _ => return None,
+    };
+    // The server goes on with several sentences of advice.
+    let words = words.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    Some((ConnectErrorKind::Refused, format!("{advice} ({code} {words})")))
+}
+
+/// The kind and the text of an error of the transport.
+pub(super) fn not_connected(error: &DialError) -> (ConnectErrorKind, String) {
+    let kind = match error.phase() {
+        _ if error.is_timeout() => ConnectErrorKind::Timeout,
+        Phase::Resolve => ConnectErrorKind::Name,
+        Phase::Tls if error.needs_a_person() => ConnectErrorKind::Tls,
+        _ => ConnectErrorKind::Unreachable,
+    };
+    (kind, error.to_string())
+}
+
+/// Explains an error of the client library.
+pub(super) fn explain(error: &RedisError, dial: &Attempt) -> (ConnectErrorKind, String) {
+    if let Some(io) = io_error(error) {
+        return not_connected(&dial.io(io));
     }
-    let text = error.to_string();
-    if text.contains("failed to lookup address") {
-        return (ConnectErrorKind::Name, format!("the host name has no address: check the URL and the DNS ({text})"));
-    }
-    match (error.kind(), io.map(io::Error::kind)) {
-        (ErrorKind::AuthenticationFailed, _) => {
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => {
             (ConnectErrorKind::Auth, "the login was refused: check `username` and `password_file`".to_owned())
         }
-        (ErrorKind::Parse, _) => (
+        ErrorKind::Parse => (
             ConnectErrorKind::Server,
-            format!("the peer does not speak the Redis protocol: check host and port ({text})"),
+            format!("the peer does not speak the Redis protocol: check host and port ({error})"),
         ),
-        (_, Some(io::ErrorKind::ConnectionRefused)) => (
-            ConnectErrorKind::Unreachable,
-            "the connection was refused: check host and port, and that Redis runs".to_owned(),
-        ),
-        (_, Some(io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof)) => {
-            let hint = if tls {
-                "does the port speak TLS, and does it ask for a client certificate (`cert_file`, `key_file`)?"
-            } else {
-                "does the port ask for TLS (`rediss://`)?"
-            };
-            (ConnectErrorKind::Unreachable, format!("the server closed the connection at once ({text}): {hint}"))
+        ErrorKind::Io => (ConnectErrorKind::Unreachable, error.to_string()),
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            (ConnectErrorKind::Server, format!("the server answered with an error ({error})"))
         }
-        (ErrorKind::Io, _) => (ConnectErrorKind::Unreachable, text),
-        (ErrorKind::Server(_) | ErrorKind::Extension, _) => {
-            (ConnectErrorKind::Server, format!("the server answered with an error ({text})"))
-        }
-        _ if tls => (ConnectErrorKind::Tls, text),
-        _ => (ConnectErrorKind::Server, text),
+        _ => (ConnectErrorKind::Server, error.to_string()),
     }
 }
 

@@ -19,6 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connect::connect_pubsub;
 use super::error::{ConnectError, ConnectErrorKind};
+use super::refusal::lets_nobody_in;
 use super::supervisor::wait_after;
 use crate::{Locator, RedisEndpoint};
 use delaybridge_core::clock::Instant;
@@ -215,7 +216,10 @@ impl Worker {
                 ConnectErrorKind::Auth,
                 format!("the server asks for a password and none is configured: set `password_file` ({refused})"),
             ),
-            _ => error(ConnectErrorKind::Server, format!("SUBSCRIBE failed: {refused}")),
+            code => match lets_nobody_in(code.unwrap_or_default(), refused.detail().unwrap_or_default()) {
+                Some((kind, text)) => error(kind, text),
+                None => error(ConnectErrorKind::Server, format!("SUBSCRIBE failed: {refused}")),
+            },
         })
     }
 
@@ -251,6 +255,8 @@ impl Worker {
                                 return why;
                             }
                         }
+                        // A server that cannot save its data refuses PING, and is there.
+                        Ok(Err(error)) if error.code() == Some("MISCONF") => {}
                         Ok(Err(_)) => return "the connection broke",
                         Err(_elapsed) => return "the server stopped answering",
                     }

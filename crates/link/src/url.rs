@@ -1,6 +1,8 @@
-//! Parses `redis://[user[:password]@]host[:port][/database]` and `rediss://`.
+//! Parses `redis://[user[:password]@]host[:port][/database]`, `rediss://`, and `unix:///path[?db=database]`.
 //!
 //! Messages never quote a part of the URL, because any part may be a misplaced password.
+
+use std::path::PathBuf;
 
 use secrecy::SecretString;
 
@@ -14,8 +16,13 @@ pub(super) struct RedisUrl {
     pub(super) password: Option<SecretString>,
     pub(super) host: String,
     pub(super) port: u16,
+    /// The path of a Unix socket; host and port are without meaning then.
+    pub(super) socket: Option<PathBuf>,
     pub(super) database: u32,
 }
+
+/// Longest path of a socket, in bytes: the kernel has room for one more, which ends it.
+const LONGEST_PATH: usize = 107;
 
 impl RedisUrl {
     /// A suggestion for a text that cannot be parsed.
@@ -28,19 +35,25 @@ impl RedisUrl {
             "redis-cluster" | "rediss-cluster" | "redis+cluster" => {
                 "a cluster is written `cluster: [host:6379]` in place of `url`"
             }
-            "unix" | "redis+unix" | "redis-socket" => "a Unix socket is not available; write `redis://host:6379/0`",
-            _ => "write `redis://host:6379/0`, or `rediss://` for TLS",
+            "unix" | "redis+unix" | "redis-socket" => {
+                "write `unix:///run/redis/redis.sock`, with `?db=3` for a database; the login has keys of its own"
+            }
+            _ => "write `redis://host:6379/0`, `rediss://` for TLS, or `unix:///run/redis/redis.sock`",
         }
     }
 
     /// Parses a URL; the error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
+        // The other spelling is that of several clients.
+        if let Some(rest) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("redis+unix://")) {
+            return RedisUrl::of_socket(rest);
+        }
         let (tls, rest) = if let Some(rest) = text.strip_prefix("redis://") {
             (false, rest)
         } else if let Some(rest) = text.strip_prefix("rediss://") {
             (true, rest)
         } else {
-            return Err("the URL does not begin with redis:// or rediss://");
+            return Err("the URL does not begin with redis://, rediss:// or unix://");
         };
         if rest.contains(['?', '#']) {
             return Err(
@@ -61,7 +74,27 @@ impl RedisUrl {
         };
         let password = Some(decoded(password)?).filter(|password| !password.is_empty()).map(SecretString::from);
         let username = Some(decoded(username)?).filter(|username| !username.is_empty());
-        Ok(RedisUrl { tls, username, password, host, port, database })
+        Ok(RedisUrl { tls, username, password, host, port, socket: None, database })
+    }
+
+    /// Parses what follows `unix://`.
+    fn of_socket(rest: &str) -> Result<RedisUrl, &'static str> {
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if !path.starts_with('/') {
+            return Err("the path of a socket begins with `/`, after `unix://`");
+        }
+        let path = decoded(path)?;
+        if path.len() > LONGEST_PATH {
+            return Err("the path of a socket has at most 107 bytes");
+        }
+        let database = match query.strip_prefix("db=") {
+            Some(number) => number.parse().map_err(|_| "what follows `db=` is not a database number")?,
+            None if query.is_empty() => 0,
+            None => return Err("behind `?` only `db=` is possible"),
+        };
+        let host = "localhost".to_owned();
+        let (username, password, socket) = (None, None, Some(PathBuf::from(path)));
+        Ok(RedisUrl { tls: false, username, password, host, port: 0, socket, database })
     }
 }
 
@@ -69,6 +102,22 @@ impl RedisUrl {
 mod tests {
     use super::*;
     use secrecy::ExposeSecret as _;
+
+    #[test]
+    fn a_socket_is_read() {
+        fn check(text: &str, expected: &str) {
+            let got = RedisUrl::parse(text).map(|url| format!("{} {}", url.socket.unwrap().display(), url.database));
+            assert_eq!(got.unwrap_or_else(str::to_owned), expected, "{text}");
+        }
+        check("unix:///run/redis/redis.sock", "/run/redis/redis.sock 0");
+        check("redis+unix:///run/redis%20of%20us.sock?db=3", "/run/redis of us.sock 3");
+        check("unix://run/redis.sock", "the path of a socket begins with `/`, after `unix://`");
+        check("unix://user:secret@/run/redis.sock", "the path of a socket begins with `/`, after `unix://`");
+        check("unix:///run/redis.sock?db=x", "what follows `db=` is not a database number");
+        check("unix:///run/redis.sock?password=x", "behind `?` only `db=` is possible");
+        check(&format!("unix:///{}", "x".repeat(107)), "the path of a socket has at most 107 bytes");
+        assert!(RedisUrl::parse(&format!("unix:///{}", "x".repeat(106))).is_ok());
+    }
 
     #[test]
     fn a_url_is_read() {
@@ -93,7 +142,7 @@ mod tests {
         check("redis://[::1", "the IPv6 address has no closing `]`");
         check("redis://[x]", "the text in brackets is not an IPv6 address");
         check("redis://[::1]x", "after `]` comes `:` and the port");
-        check("http://h", "the URL does not begin with redis:// or rediss://");
+        check("http://h", "the URL does not begin with redis://, rediss:// or unix://");
         check("redis://", "no host is named");
         check("redis://h:0", "the port is not a number from 1 to 65535");
         check("redis://h:x", "the port is not a number from 1 to 65535");

@@ -180,6 +180,7 @@ impl RedisServer {
         RedisEndpoint {
             host: "127.0.0.1".to_owned(),
             port: self.port(),
+            socket: None,
             tls: None,
             database: 0,
             username: None,

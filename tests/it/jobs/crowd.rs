@@ -43,6 +43,7 @@ async fn consumer_process() {
     let endpoint = RedisEndpoint {
         host: "127.0.0.1".to_owned(),
         port,
+        socket: None,
         tls: None,
         database: 0,
         username: None,

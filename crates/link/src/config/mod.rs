@@ -33,7 +33,7 @@ pub const CLUSTER: Key = key(
 );
 tables! {
     mod redis at "redis", "Address and login of the Redis with the queues: `url`, `sentinel` or `cluster`." {
-        URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. Write IPv6 addresses in brackets, and percent-encode special characters.");
+        URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS, or `unix:///path[?db=database]` for a Unix socket. Write IPv6 addresses in brackets, and percent-encode special characters.");
         SENTINEL = super::SENTINEL;
         CLUSTER = super::CLUSTER;
     } + &[Group { of: None, keys: CONNECTION }]
@@ -75,6 +75,7 @@ impl Beside {
         RedisEndpoint {
             host: String::new(),
             port: 0,
+            socket: None,
             tls: self.tls,
             database: self.database.unwrap_or(0),
             username: self.username,
@@ -151,12 +152,18 @@ fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
         report.problem(&url_spot, "the user is in the URL and in `username`", "keep one of them");
     }
     if database.is_some() {
-        let help = "write it behind the host: `redis://host:6379/3`";
+        let help = match parsed.socket {
+            Some(_) => "write it behind the path: `unix:///run/redis/redis.sock?db=3`",
+            None => "write it behind the host: `redis://host:6379/3`",
+        };
         report.problem(&section.spot(&connection::DATABASE), "the database is a part of the URL", help);
     }
     if tls.is_some() && !parsed.tls {
-        let help = "write `rediss://`, or remove `tls`";
-        report.problem(&section.spot(&connection::TLS), "`tls` has no effect, because the URL is redis://", help);
+        let (message, help) = match parsed.socket {
+            Some(_) => ("`tls` has no effect on a Unix socket", "remove `tls`"),
+            None => ("`tls` has no effect, because the URL is redis://", "write `rediss://`, or remove `tls`"),
+        };
+        report.problem(&section.spot(&connection::TLS), message, help);
     }
     let username = parsed.username.or(username);
     let password = parsed.password.map(Secret::Literal).or(password);
@@ -167,6 +174,7 @@ fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
     Some(RedisEndpoint {
         host: parsed.host,
         port: parsed.port,
+        socket: parsed.socket,
         tls: parsed.tls.then(|| tls.unwrap_or_default()),
         database: parsed.database,
         username,

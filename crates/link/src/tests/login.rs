@@ -71,7 +71,7 @@ async fn a_missing_name_and_a_closed_port_are_distinguished() {
     let mut server = TestServer::start();
     let endpoint = server.endpoint();
     let error = refused(RedisEndpoint { host: "no-such-host.invalid".to_owned(), ..endpoint.clone() }).await;
-    check(&error, ConnectErrorKind::Name, &["no-such-host.invalid", "no address"]);
+    check(&error, ConnectErrorKind::Name, &["no-such-host.invalid", "look up the host name"]);
     server.kill();
     let error = refused(endpoint).await;
     check(&error, ConnectErrorKind::Unreachable, &["the connection was refused"]);
@@ -98,7 +98,7 @@ async fn peer(answer: String) -> (u16, tokio::task::JoinHandle<()>) {
 async fn a_peer_of_the_wrong_kind_or_age_or_state_is_reported() {
     let server = |info: &str| {
         let answer = format!("${}\r\n{info}\r\n", info.len()).repeat(3);
-        format!("+PONG\r\n+OK\r\n+PONG\r\n{answer}")
+        format!("+PONG\r\n+OK\r\n{answer}")
     };
     let old = server("redis_version:5.0.14\r\nrole:master\r\n");
     let dragonfly = server("redis_version:7.4.0\r\ndragonfly_version:df-v1.36.0\r\nrole:master\r\n");
@@ -111,7 +111,7 @@ async fn a_peer_of_the_wrong_kind_or_age_or_state_is_reported() {
         (dragonfly, ConnectErrorKind::Unsupported, "the server is Dragonfly, which is not supported: the clock"),
         (keydb, ConnectErrorKind::Unsupported, "KeyDB with active replicas, which is not supported: two servers"),
         (loading, ConnectErrorKind::Loading, "loading its data"),
-        (denied, ConnectErrorKind::Server, "protected mode"),
+        (denied, ConnectErrorKind::Refused, "protected mode"),
     ];
     let endpoint = TestServer::start().endpoint();
     for (answer, kind, words) in rows {
@@ -159,4 +159,22 @@ async fn a_user_without_the_right_to_time_learns_the_servers_clock() {
     let (seconds, _): (i64, i64) = redis::cmd("TIME").query_async(&mut server.admin().await).await.unwrap();
     let known = conn.info().now_ms.expect("the clock of the server");
     assert!((known - seconds * 1_000).abs() < 60_000, "{known} ms, and {seconds} s later");
+}
+
+#[tokio::test]
+async fn a_server_is_reached_by_its_unix_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("redis.sock");
+    let server = TestServer::with(&["--unixsocket", path.to_str().unwrap()]);
+    let endpoint = RedisEndpoint { socket: Some(path.clone()), port: 1, database: 3, ..server.endpoint() };
+    let conn_to = format!("unix:{}?db=3", path.display());
+    let link = start(endpoint.clone());
+    let conn = ready(&link).await;
+    assert_eq!(conn.address(), conn_to);
+    let clients: String = conn.query(redis::cmd("CLIENT").arg("INFO")).await.unwrap();
+    assert!(clients.contains(&format!(" addr={}:0 ", path.display())) && clients.contains(" db=3 "), "{clients}");
+    let (_subscriber, mut events) = Subscriber::start(Arc::new(endpoint.clone()), vec!["a".into()]);
+    assert_eq!(soon("the subscription", events.recv()).await, Some(SubscriberEvent::Subscribed));
+    let missing = refused(RedisEndpoint { socket: Some(dir.path().join("other")), ..endpoint }).await;
+    check(&missing, ConnectErrorKind::Unreachable, &["open the socket", "/other", "check the path"]);
 }

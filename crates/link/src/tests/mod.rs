@@ -2,6 +2,7 @@
 
 mod failures;
 mod login;
+mod refusals;
 mod subscriber;
 mod tls;
 
