@@ -1,25 +1,22 @@
-//! Connects to the broker: TCP, TLS, login (SASL), descriptions, and a first session that shows that we are let in.
+//! Connects to the broker: login (SASL), descriptions, and a first session that shows that we are let in.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio::io::AsyncReadExt;
 
 use super::frames::{self, PeerFrame, PeerOpen, Performative};
 use crate::{Amqp1Spec, errors};
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_dial::{Address, Attempt, DialError, DialStream, Phase, Tls};
 
-/// A socket, with or without TLS.
-pub(super) trait Amqp1Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Amqp1Stream for T {}
+/// What to do for a connection without TLS.
+const PLAIN: &str = "write `amqp://`";
 
 /// A connection that is open.
 pub(super) struct Amqp1Connection {
-    pub(super) stream: Box<dyn Amqp1Stream>,
+    pub(super) stream: DialStream,
     /// Bytes that were read and not looked at yet.
     pub(super) input: BytesMut,
     pub(super) peer: PeerOpen,
@@ -37,20 +34,15 @@ const AMQP: &[u8; 8] = b"AMQP\x00\x01\x00\x00";
 /// What failed, where, and what to do about it.
 pub(super) async fn connect(spec: &Arc<Amqp1Spec>) -> Result<Amqp1Connection, Failure> {
     let address = spec.shown_address();
-    let attempt = ConnectAttempt { spec, address: &address };
-    match tokio::time::timeout(spec.connect_timeout, attempt.run()).await {
-        Ok(connected) => connected,
-        Err(_) => {
-            let text =
-                format!("no login within {:?}: check host and port, and that the broker is well", spec.connect_timeout);
-            Err(attempt.failed(Class::Transient, "connect_timeout", &text))
-        }
-    }
+    let attempt = ConnectAttempt { spec, address: &address, dial: Attempt::new(spec.tls.is_some(), PLAIN) };
+    let connected = attempt.dial.within(spec.connect_timeout, attempt.run()).await;
+    connected.unwrap_or_else(|late| Err(attempt.not_connected(&late)))
 }
 
 struct ConnectAttempt<'a> {
     spec: &'a Arc<Amqp1Spec>,
     address: &'a str,
+    dial: Attempt,
 }
 
 impl ConnectAttempt<'_> {
@@ -58,15 +50,12 @@ impl ConnectAttempt<'_> {
         Failure::new(class, code, format!("connect to AMQP 1.0 broker {}: {text}", self.address))
     }
 
+    fn not_connected(&self, error: &DialError) -> Failure {
+        error.failure(format_args!("connect to AMQP 1.0 broker {}", self.address))
+    }
+
     fn io(&self, error: &io::Error) -> Failure {
-        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match tls {
-            Some(error) => {
-                let why = delaybridge_link::tls::explain(error, "broker", "amqp://");
-                self.failed(Class::TargetPermanent, "tls", &why)
-            }
-            None => self.failed(Class::Transient, "unreachable", &error.to_string()),
-        }
+        self.not_connected(&self.dial.io(error))
     }
 
     fn not_amqp(&self, why: &str) -> Failure {
@@ -79,16 +68,14 @@ impl ConnectAttempt<'_> {
     }
 
     async fn run(&self) -> Result<Amqp1Connection, Failure> {
-        let (host, port) = (self.spec.server.0.as_str(), self.spec.server.1);
-        let stream = TcpStream::connect((host, port)).await.map_err(|error| self.io(&error))?;
-        // Frames are written whole. An error only means that the connection is gone already.
-        drop(stream.set_nodelay(true));
-        let mut stream: Box<dyn Amqp1Stream> = Box::new(stream);
-        if self.spec.tls.is_some() {
-            stream = self.encrypt(stream, host).await?;
-        }
+        let (host, port) = &self.spec.server;
+        let to = Address::tcp(host, *port);
+        let tls = self.spec.tls.as_ref().map(|files| Tls::new(files.clone()));
+        let mut stream = self.dial.open(&to, tls.as_ref()).await.map_err(|error| self.not_connected(&error))?;
+        self.dial.enter(Phase::Login);
         let mut input = BytesMut::new();
         self.log_in(&mut stream, &mut input).await?;
+        self.dial.enter(Phase::Ready);
         self.begin_with(&mut stream, &mut input, AMQP).await?;
         let container = format!("delaybridge-{:016x}", fastrand::u64(..));
         let mut out = BytesMut::new();
@@ -111,19 +98,7 @@ impl ConnectAttempt<'_> {
         Ok(Amqp1Connection { stream, input, peer, container })
     }
 
-    async fn encrypt(&self, stream: Box<dyn Amqp1Stream>, host: &str) -> Result<Box<dyn Amqp1Stream>, Failure> {
-        let files = self.spec.tls.clone().unwrap_or_default();
-        let tls = |why: &str| self.failed(Class::TargetPermanent, "tls", why);
-        // Files may lie on a slow disk, and are rotated.
-        let made = tokio::task::spawn_blocking(move || delaybridge_link::tls::config(&files)).await;
-        let config = made.map_err(|_| tls("reading the files was interrupted"))?.map_err(|why| tls(&why))?;
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| tls("no certificate can be for this host"))?;
-        let stream =
-            TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| self.io(&error))?;
-        Ok(Box::new(stream))
-    }
-
-    async fn log_in(&self, stream: &mut Box<dyn Amqp1Stream>, input: &mut BytesMut) -> Result<(), Failure> {
+    async fn log_in(&self, stream: &mut DialStream, input: &mut BytesMut) -> Result<(), Failure> {
         let login = self.spec.login.clone();
         let mechanism = login.mechanism();
         let response = match tokio::task::spawn_blocking(move || login.response()).await {
@@ -156,12 +131,7 @@ impl ConnectAttempt<'_> {
     }
 
     /// Sends the first bytes of a part of the protocol, and expects the same.
-    async fn begin_with(
-        &self,
-        stream: &mut Box<dyn Amqp1Stream>,
-        input: &mut BytesMut,
-        first: &[u8; 8],
-    ) -> Result<(), Failure> {
+    async fn begin_with(&self, stream: &mut DialStream, input: &mut BytesMut, first: &[u8; 8]) -> Result<(), Failure> {
         self.write(stream, first).await?;
         while input.len() < first.len() {
             self.read(stream, input).await?;
@@ -176,12 +146,11 @@ impl ConnectAttempt<'_> {
         }
     }
 
-    async fn write(&self, stream: &mut Box<dyn Amqp1Stream>, bytes: &[u8]) -> Result<(), Failure> {
-        stream.write_all(bytes).await.map_err(|error| self.io(&error))?;
-        stream.flush().await.map_err(|error| self.io(&error))
+    async fn write(&self, stream: &mut DialStream, bytes: &[u8]) -> Result<(), Failure> {
+        stream.ask(bytes).await.map_err(|error| self.io(&error))
     }
 
-    async fn read(&self, stream: &mut Box<dyn Amqp1Stream>, input: &mut BytesMut) -> Result<(), Failure> {
+    async fn read(&self, stream: &mut DialStream, input: &mut BytesMut) -> Result<(), Failure> {
         match stream.read_buf(input).await {
             Ok(0) => Err(self.io(&io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => Ok(()),
@@ -189,7 +158,7 @@ impl ConnectAttempt<'_> {
         }
     }
 
-    async fn frame(&self, stream: &mut Box<dyn Amqp1Stream>, input: &mut BytesMut) -> Result<PeerFrame, Failure> {
+    async fn frame(&self, stream: &mut DialStream, input: &mut BytesMut) -> Result<PeerFrame, Failure> {
         loop {
             match frames::take(input) {
                 Ok(Some(frame)) => return Ok(frame),
@@ -200,11 +169,7 @@ impl ConnectAttempt<'_> {
     }
 
     /// The next performative; one that ends the connection is the failure.
-    async fn performative(
-        &self,
-        stream: &mut Box<dyn Amqp1Stream>,
-        input: &mut BytesMut,
-    ) -> Result<Performative, Failure> {
+    async fn performative(&self, stream: &mut DialStream, input: &mut BytesMut) -> Result<Performative, Failure> {
         loop {
             match self.frame(stream, input).await? {
                 PeerFrame::Empty => {}

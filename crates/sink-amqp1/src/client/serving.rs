@@ -12,11 +12,12 @@ use tokio::io::{AsyncReadExt, ReadHalf, WriteHalf};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{Amqp1Connection, Amqp1Stream};
+use super::connect::Amqp1Connection;
 use super::frames::{self, PeerFrame, Performative};
 use super::link::LinkLimits;
 use super::links::{Amqp1Links, Amqp1Question, LinksLimits};
 use crate::Amqp1Spec;
+use delaybridge_dial::DialStream;
 use delaybridge_sink::output::FrameOutput;
 use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 
@@ -93,8 +94,8 @@ pub(super) async fn run(
 impl Service<'_> {
     async fn serve(
         &mut self,
-        reader: &mut ReadHalf<Box<dyn Amqp1Stream>>,
-        writer: &mut WriteHalf<Box<dyn Amqp1Stream>>,
+        reader: &mut ReadHalf<DialStream>,
+        writer: &mut WriteHalf<DialStream>,
         intake: &mut Intake<Amqp1Question>,
         stop: &CancellationToken,
     ) -> ServiceEnd {
@@ -175,7 +176,7 @@ impl Service<'_> {
     }
 
     /// Says goodbye, as far as the broker lets us in a short time.
-    async fn leave(&mut self, writer: &mut WriteHalf<Box<dyn Amqp1Stream>>) {
+    async fn leave(&mut self, writer: &mut WriteHalf<DialStream>) {
         self.links.close(&mut self.output.bytes);
         frames::close(&mut self.output.bytes);
         let writing = async { while self.output.waits() && self.output.write(writer).await.is_ok() {} };
