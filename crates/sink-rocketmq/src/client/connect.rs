@@ -1,14 +1,10 @@
-//! Connects to a name server or a broker: TCP, TLS, and a first question that shows that we are let in.
+//! Connects to a name server or a broker, with a first question that shows that we are let in.
 
 use std::io;
-use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use rustls::pki_types::ServerName;
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio::io::AsyncReadExt;
 
 use crate::wire::NotRemoting;
 use crate::wire::code;
@@ -16,14 +12,16 @@ use crate::wire::frame::{RemotingAnswer, RemotingRequest, take};
 use crate::wire::sign::RemotingSigner;
 use crate::{RocketMqSpec, errors};
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_dial::{Address, Attempt, DialStream, Phase, Tls};
 
-/// A socket, with or without TLS.
-pub(super) trait RemotingStream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> RemotingStream for T {}
+/// What to do for a connection without TLS.
+const PLAIN: &str = "remove `tls`";
 
 /// A connection to a server that answers.
 pub(super) struct RemotingConnection {
-    pub(super) stream: Box<dyn RemotingStream>,
+    /// The kind and the address of the server, for messages.
+    pub(super) server: String,
+    pub(super) stream: DialStream,
     /// Bytes that were read and not looked at yet.
     pub(super) input: BytesMut,
     /// Signs requests, with a login.
@@ -72,17 +70,16 @@ pub(super) async fn connect(
     (kind, sign_of_life): (ServerKind, &RemotingRequest),
     address: &str,
 ) -> Result<RemotingConnection, Failure> {
-    let attempt = RemotingAttempt { spec, kind, sign_of_life, address };
-    match tokio::time::timeout(spec.connect_timeout, attempt.run()).await {
-        Ok(connected) => connected,
-        Err(_) => {
-            let text = format!(
-                "no answer within {:?}: check host and port, and that the server is well",
-                spec.connect_timeout
-            );
-            Err(attempt.failed(Class::Transient, "connect_timeout", &text))
-        }
-    }
+    let dial = Attempt::new(spec.tls.is_some(), PLAIN);
+    let attempt = RemotingAttempt { spec, kind, sign_of_life, address, dial };
+    let connected = attempt.dial.within(spec.connect_timeout, attempt.run()).await;
+    connected.unwrap_or_else(|late| Err(late.failure(attempt.place())))
+}
+
+/// The address of a server as a route has it, in which an IPv6 address may be without brackets.
+fn server_at(address: &str) -> Option<Address> {
+    let (host, port) = address.rsplit_once(':')?;
+    Some(Address::tcp(host.trim_matches(['[', ']']), port.parse().ok()?))
 }
 
 struct RemotingAttempt<'a> {
@@ -90,11 +87,16 @@ struct RemotingAttempt<'a> {
     kind: ServerKind,
     sign_of_life: &'a RemotingRequest,
     address: &'a str,
+    dial: Attempt,
 }
 
 impl RemotingAttempt<'_> {
+    fn server(&self) -> String {
+        format!("{} {}", self.kind.word(), self.address)
+    }
+
     fn place(&self) -> String {
-        format!("connect to {} {}", self.kind.word(), self.address)
+        format!("connect to {}", self.server())
     }
 
     fn failed(&self, class: Class, code: &'static str, text: &str) -> Failure {
@@ -102,42 +104,34 @@ impl RemotingAttempt<'_> {
     }
 
     fn io(&self, error: &io::Error) -> Failure {
-        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match tls {
-            Some(error) => {
-                let why = delaybridge_link::tls::explain(error, "server", "no `tls`");
-                self.failed(Class::TargetPermanent, "tls", &why)
-            }
-            None => self.failed(Class::Transient, "unreachable", &error.to_string()),
-        }
+        self.dial.io(error).failure(self.place())
     }
 
     async fn run(&self) -> Result<RemotingConnection, Failure> {
         let signer = self.signer().await?;
-        let stream = TcpStream::connect(self.address).await.map_err(|error| self.io(&error))?;
-        // Frames are written whole. An error only means that the connection is gone already.
-        drop(stream.set_nodelay(true));
-        let mut stream: Box<dyn RemotingStream> = Box::new(stream);
-        if self.spec.tls.is_some() {
-            stream = self.encrypt(stream).await?;
-        }
+        let to = server_at(self.address).ok_or_else(|| {
+            self.failed(
+                Class::TargetPermanent,
+                "rocketmq_protocol",
+                "the address is not `host:port`: check `brokerIP1`",
+            )
+        })?;
+        let tls = self.spec.tls.as_ref().map(|files| Tls::new(files.clone()));
+        let opened = self.dial.open(&to, tls.as_ref()).await;
+        let mut stream = opened.map_err(|error| error.failure(self.place()))?;
+        self.dial.enter(Phase::Greeting);
         let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
         self.sign_of_life.clone().put(0, signer.as_ref(), &mut out);
-        stream.write_all(&out).await.map_err(|error| self.io(&error))?;
-        stream.flush().await.map_err(|error| self.io(&error))?;
+        stream.ask(&out).await.map_err(|error| self.io(&error))?;
         let answer = self.answer(&mut stream, &mut input).await?;
         match answer.code {
-            0 => Ok(RemotingConnection { stream, input, signer }),
+            0 => Ok(RemotingConnection { server: self.server(), stream, input, signer }),
             _ => Err(errors::at_connect(&self.place(), &answer)),
         }
     }
 
     /// The answer to the first question.
-    async fn answer(
-        &self,
-        stream: &mut Box<dyn RemotingStream>,
-        input: &mut BytesMut,
-    ) -> Result<RemotingAnswer, Failure> {
+    async fn answer(&self, stream: &mut DialStream, input: &mut BytesMut) -> Result<RemotingAnswer, Failure> {
         loop {
             match take(input) {
                 Ok(Some(command)) if command.answers == Some(0) => return Ok(command.answer),
@@ -163,18 +157,5 @@ impl RemotingAttempt<'_> {
             Ok(Err(why)) => Err(self.failed(Class::TargetPermanent, "secret", &why)),
             Err(_) => Err(self.failed(Class::Transient, "unreachable", "reading the file was interrupted")),
         }
-    }
-
-    async fn encrypt(&self, stream: Box<dyn RemotingStream>) -> Result<Box<dyn RemotingStream>, Failure> {
-        let files = self.spec.tls.clone().unwrap_or_default();
-        let tls = |why: &str| self.failed(Class::TargetPermanent, "tls", why);
-        // Files may lie on a slow disk, and are rotated.
-        let made = tokio::task::spawn_blocking(move || delaybridge_link::tls::config(&files)).await;
-        let config = made.map_err(|_| tls("reading the files was interrupted"))?.map_err(|why| tls(&why))?;
-        let host = self.address.rsplit_once(':').map_or(self.address, |(host, _)| host).trim_matches(['[', ']']);
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| tls("no certificate can be for this host"))?;
-        let stream =
-            TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| self.io(&error))?;
-        Ok(Box::new(stream))
     }
 }

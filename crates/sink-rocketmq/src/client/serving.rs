@@ -14,10 +14,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::call::{AskEnd, MessageBatch, RemotingCall, SendEnd, Unanswered};
-use super::connect::{RemotingConnection, RemotingStream};
+use super::connect::RemotingConnection;
 use crate::wire::frame::{RemotingAnswer, RemotingRequest, take};
 use crate::wire::sign::RemotingSigner;
 use crate::{RocketMqSpec, errors};
+use delaybridge_dial::DialStream;
 use delaybridge_sink::output::FrameOutput;
 use delaybridge_sink::reconnect::ServiceEnd;
 
@@ -43,6 +44,8 @@ enum OpenCall {
 
 /// The state of a connection.
 struct RemotingService<'a> {
+    /// The server, for messages.
+    server: String,
     spec: &'a RocketMqSpec,
     /// Time for an answer: shorter than a delivery may take, so that its caller is told.
     patience: Duration,
@@ -68,10 +71,11 @@ pub(super) async fn run(
     calls: &mut mpsc::Receiver<RemotingCall>,
     stop: &CancellationToken,
 ) -> ServiceEnd {
-    let RemotingConnection { stream, input, signer } = connection;
+    let RemotingConnection { server, stream, input, signer } = connection;
     let (mut reader, mut writer) = tokio::io::split(stream);
     let now = Instant::now();
     let mut service = RemotingService {
+        server,
         spec,
         patience: timeout * 19 / 20,
         signer,
@@ -95,8 +99,8 @@ pub(super) async fn run(
 impl RemotingService<'_> {
     async fn serve(
         &mut self,
-        reader: &mut ReadHalf<Box<dyn RemotingStream>>,
-        writer: &mut WriteHalf<Box<dyn RemotingStream>>,
+        reader: &mut ReadHalf<DialStream>,
+        writer: &mut WriteHalf<DialStream>,
         calls: &mut mpsc::Receiver<RemotingCall>,
         stop: &CancellationToken,
     ) -> ServiceEnd {
@@ -188,7 +192,7 @@ impl RemotingService<'_> {
         while let Some((&number, _)) = self.flights.iter().find(|(_, flight)| flight.late_at <= now) {
             let Some(flight) = self.flights.remove(&number) else { break };
             let ends_at = flight.ends_at;
-            flight.of.late(self.patience);
+            flight.of.late(self.patience, &self.server);
             if !self.output.has_left(ends_at) {
                 return Err("the server takes no bytes".to_owned());
             }
@@ -204,7 +208,7 @@ impl RemotingService<'_> {
     fn lose(&mut self, why: &str) {
         for flight in std::mem::take(&mut self.flights).into_values() {
             let sent = self.broken || self.output.may_have_left(flight.begins_at);
-            flight.of.lose(why, sent);
+            flight.of.lose(why, sent, &self.server);
         }
     }
 }
@@ -218,10 +222,12 @@ impl OpenCall {
         }
     }
 
-    fn late(self, patience: Duration) {
+    fn late(self, patience: Duration, server: &str) {
         match self {
             OpenCall::SignOfLife => {}
-            OpenCall::Ask(reply) => drop(reply.send(Err(errors::no_answer("ask the server", patience)))),
+            OpenCall::Ask(reply) => {
+                drop(reply.send(Err(errors::no_answer(&format!("ask {server}"), patience))));
+            }
             OpenCall::Send(batch, reply) => {
                 let failure = errors::late(&batch.attempt(), patience);
                 drop(reply.send(SendEnd { batch, answer: Err(Unanswered::Failed(failure)) }));
@@ -229,10 +235,10 @@ impl OpenCall {
         }
     }
 
-    fn lose(self, why: &str, sent: bool) {
+    fn lose(self, why: &str, sent: bool, server: &str) {
         match self {
             OpenCall::SignOfLife => {}
-            OpenCall::Ask(reply) => drop(reply.send(Err(errors::lost("ask the server", why, false)))),
+            OpenCall::Ask(reply) => drop(reply.send(Err(errors::lost(&format!("ask {server}"), why, false)))),
             OpenCall::Send(batch, reply) => {
                 let answer = Err(batch.lost(why, sent));
                 drop(reply.send(SendEnd { batch, answer }));

@@ -4,7 +4,7 @@ use brokers::RocketMqOptions;
 
 use super::cluster::{Cluster, spec_on};
 use super::{assert_failure, impatient_sink, keyed, patient_sink, topic};
-use crate::RocketMqDestination;
+use crate::{RocketMqDestination, RocketMqSpec};
 use delaybridge_core::message::Class;
 use delaybridge_sink::{Answers, Destination, Sink};
 use delaybridge_testing::sink::outbound;
@@ -133,4 +133,35 @@ async fn a_port_that_speaks_something_else_is_said() {
         () = server => unreachable!(),
     };
     assert_failure(outcome, Class::TargetPermanent, "rocketmq_protocol");
+}
+
+#[tokio::test]
+async fn a_name_server_that_does_not_answer_is_named() {
+    const ANSWER: &str = r#"{"code":0,"flag":1,"opaque":0,"language":"JAVA","version":0}"#;
+    // One that is silent from the beginning, and one that is after the first question.
+    for answers in [false, true] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = async {
+            let mut open = Vec::new();
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                if answers {
+                    let (header, all) = (ANSWER.len() as u32, ANSWER.len() as u32 + 4);
+                    let frame = [&all.to_be_bytes()[..], &header.to_be_bytes(), ANSWER.as_bytes()].concat();
+                    tokio::io::AsyncReadExt::read_u8(&mut stream).await.unwrap();
+                    tokio::io::AsyncWriteExt::write_all(&mut stream, &frame).await.unwrap();
+                }
+                open.push(stream);
+            }
+        };
+        let spec = RocketMqSpec { connect_timeout: std::time::Duration::from_millis(500), ..spec_on(port) };
+        let sink = impatient_sink(spec);
+        let about = [topic("orders")];
+        let failure = tokio::select! {
+            checked = sink.check(&about) => checked.unwrap_err(),
+            () = server => unreachable!(),
+        };
+        assert!(failure.message.contains(&format!("RocketMQ name server 127.0.0.1:{port}: ")), "{failure}");
+    }
 }
