@@ -3,7 +3,6 @@
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_rs::traits::Reactor;
@@ -11,15 +10,8 @@ use async_rs::util::RuntimeParts;
 use async_rs::{Runtime, Tokio};
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::Stream;
-use lapin::tcp::AsyncTcpStream;
 
 use super::stream::ReadableStream;
-
-/// The largest frame of a stream that the library would open by itself: the one of the protocol.
-const FRAME_MAX: u32 = 4096;
-
-/// The streams of tokio's reactor.
-type TokioStream = <Tokio as Reactor>::TcpStream;
 
 /// The reactor of tokio, with streams that the library can read. The library takes the type of its streams from it.
 #[derive(Clone, Debug)]
@@ -33,7 +25,7 @@ pub(crate) fn runtime() -> Runtime<RuntimeParts<Tokio, ReadableReactor>> {
 
 impl Reactor for ReadableReactor {
     /// With or without TLS below it.
-    type TcpStream = ReadableStream<AsyncTcpStream<TokioStream>>;
+    type TcpStream = ReadableStream;
     type Sleep = <Tokio as Reactor>::Sleep;
 
     fn register<H: Read + Write + AsFd + AsRawFd + Send + 'static>(
@@ -51,13 +43,8 @@ impl Reactor for ReadableReactor {
         self.0.interval(time)
     }
 
-    fn tcp_connect_addr(
-        &self,
-        address: SocketAddr,
-    ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
-        let connect = self.0.tcp_connect_addr(address);
-        // Not used: `connect.rs` opens the socket.
-        let readable = |stream| ReadableStream::new(AsyncTcpStream::Plain(stream), FRAME_MAX, Arc::default());
-        async move { connect.await.map(readable) }
+    /// Opens nothing: `connect.rs` does.
+    fn tcp_connect_addr(&self, _: SocketAddr) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
+        std::future::ready(Err(io::ErrorKind::Unsupported.into()))
     }
 }

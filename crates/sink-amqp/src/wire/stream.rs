@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use super::arriving::Arriving;
 use super::expected::Expected;
 use super::frames::Frames;
 use super::sent::SentFrames;
+use delaybridge_dial::DialStream;
 
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
 
 /// A stream with the broker at its other end.
-pub(crate) struct ReadableStream<S> {
-    inner: S,
+pub(crate) struct ReadableStream {
+    inner: DialStream,
     frames: Frames,
     sent: SentFrames,
     expected: Expected,
@@ -29,9 +31,9 @@ pub(crate) struct ReadableStream<S> {
     given: usize,
 }
 
-impl<S> ReadableStream<S> {
+impl ReadableStream {
     /// Wraps a stream of which nothing was read yet, for frames of at most `frame_max` bytes.
-    pub(crate) fn new(inner: S, frame_max: u32, arriving: Arc<Arriving>) -> ReadableStream<S> {
+    pub(crate) fn new(inner: DialStream, frame_max: u32, arriving: Arc<Arriving>) -> ReadableStream {
         ReadableStream {
             inner,
             frames: Frames::new(frame_max),
@@ -45,7 +47,7 @@ impl<S> ReadableStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for ReadableStream<S> {
+impl AsyncRead for ReadableStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         // A frame that is held back is no end: it is read on.
@@ -53,7 +55,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadableStream<S> {
             this.read.clear();
             this.given = 0;
             ready!(this.arriving.poll_room(cx));
-            let count = ready!(Pin::new(&mut this.inner).poll_read(cx, &mut this.room))?;
+            let mut room = ReadBuf::new(&mut this.room);
+            ready!(Pin::new(&mut this.inner).poll_read(cx, &mut room))?;
+            let count = room.filled().len();
             if count == 0 {
                 return Poll::Ready(Ok(0));
             }
@@ -67,7 +71,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadableStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for ReadableStream<S> {
+impl AsyncWrite for ReadableStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         let count = ready!(Pin::new(&mut this.inner).poll_write(cx, buf))?;
@@ -96,6 +100,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ReadableStream<S> {
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_close(cx)
+        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }

@@ -247,7 +247,7 @@ async fn a_port_with_another_protocol_is_reported_in_time() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let spec = AmqpSpec { connect_timeout: Duration::from_millis(300), ..spec_on(port) };
-    let said = assert_failure(patient_sink(spec).check(&[]).await.map(drop), Class::Transient, "timeout");
+    let said = assert_failure(patient_sink(spec).check(&[]).await.map(drop), Class::Transient, "connect_timeout");
     assert!(said.contains("does not ask for TLS"), "{said}");
 }
 
