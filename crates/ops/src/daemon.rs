@@ -11,10 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use super::Error;
 use delaybridge_core::clock::Instant;
+use delaybridge_dial::{Address, Attempt};
 
 /// The time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -158,7 +158,8 @@ pub fn reachable(listen: SocketAddr) -> SocketAddr {
 }
 
 async fn get(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
+    let opened = Attempt::new(false, "").open(&Address::tcp(address.ip().to_string(), address.port()), None).await;
+    let mut stream = opened.map_err(std::io::Error::other)?;
     stream
         .write_all(format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())
         .await?;

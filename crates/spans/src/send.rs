@@ -9,9 +9,9 @@ use hyper::client::conn::{http1, http2};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, TE};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::TcpStream;
 
 use super::config::{OtlpSpec, Protocol};
+use delaybridge_dial::{Address, Attempt};
 
 /// The reason why a collector did not take a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,8 +63,8 @@ fn foreign(protocol: Protocol, error: &hyper::Error) -> NotTaken {
 }
 
 async fn exchange(spec: &OtlpSpec, message: &[u8]) -> Result<(), NotTaken> {
-    let stream = TcpStream::connect((spec.host.as_str(), spec.port)).await.map_err(later)?;
-    let io = TokioIo::new(stream);
+    let opened = Attempt::new(false, "").open(&Address::tcp(&spec.host, spec.port), None).await;
+    let io = TokioIo::new(opened.map_err(later)?);
     let request = request(spec, message).map_err(|error| NotTaken::Refused(error.to_string()))?;
     // The connection makes progress only while it is polled, so it is polled together with the request.
     let (status, head, trailers) = match spec.protocol {
@@ -83,10 +83,7 @@ async fn exchange(spec: &OtlpSpec, message: &[u8]) -> Result<(), NotTaken> {
 }
 
 fn request(spec: &OtlpSpec, message: &[u8]) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
-    let authority = match spec.host.contains(':') {
-        true => format!("[{}]:{}", spec.host, spec.port),
-        false => format!("{}:{}", spec.host, spec.port),
-    };
+    let authority = Address::tcp(&spec.host, spec.port).to_string();
     match spec.protocol {
         Protocol::Grpc => {
             let mut framed = BytesMut::with_capacity(message.len() + 5);

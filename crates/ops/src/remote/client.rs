@@ -1,6 +1,6 @@
 //! A client of a daemon's admin API: one request a connection, and problems as the errors of this module.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,11 +12,10 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use crate::error::{Error, ErrorKind};
+use delaybridge_dial::{Address, Attempt};
 
 /// Limit for the connection, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,7 +28,7 @@ const UNKNOWN: &str = "it may have been done";
 /// A daemon that is reached over HTTP.
 #[derive(Clone)]
 pub struct Daemon {
-    address: DaemonAddress,
+    address: Address,
     /// The path in front of `/v1`, where a proxy added one.
     base: String,
     token: Option<String>,
@@ -39,46 +38,6 @@ impl std::fmt::Debug for Daemon {
     /// Leaves out the token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Daemon({}{})", self.address, self.base)
-    }
-}
-
-/// The address of a daemon.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum DaemonAddress {
-    /// `host:port`.
-    Tcp(String),
-    /// The path of a Unix socket.
-    Unix(PathBuf),
-}
-
-impl std::fmt::Display for DaemonAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            DaemonAddress::Tcp(authority) => f.write_str(authority),
-            DaemonAddress::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-/// A connection of either kind.
-trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for S {}
-
-impl DaemonAddress {
-    async fn connect(&self) -> std::io::Result<Box<dyn Transport>> {
-        Ok(match self {
-            DaemonAddress::Tcp(authority) => Box::new(TcpStream::connect(authority).await?),
-            DaemonAddress::Unix(path) => Box::new(UnixStream::connect(path).await?),
-        })
-    }
-
-    /// The value of the `Host` header.
-    fn host(&self) -> &str {
-        match self {
-            DaemonAddress::Tcp(authority) => authority,
-            DaemonAddress::Unix(_) => "localhost",
-        }
     }
 }
 
@@ -99,7 +58,7 @@ impl Daemon {
             if !path.starts_with('/') {
                 return Err(bad("the path of a socket begins with `/`"));
             }
-            return Ok(Daemon { address: DaemonAddress::Unix(path.into()), base: String::new(), token: token? });
+            return Ok(Daemon { address: Address::Unix(path.into()), base: String::new(), token: token? });
         }
         let uri: Uri = url.parse().map_err(|_| bad("it is no URL"))?;
         match uri.scheme_str() {
@@ -112,12 +71,20 @@ impl Daemon {
         let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
         let port = authority.port_u16().unwrap_or(9465);
         let base = uri.path().trim_end_matches('/').to_owned();
-        Ok(Daemon { address: DaemonAddress::Tcp(format!("{}:{port}", authority.host())), base, token: token? })
+        Ok(Daemon { address: Address::tcp(authority.host().trim_matches(['[', ']']), port), base, token: token? })
     }
 
     /// The address, for a person.
     pub fn address(&self) -> String {
         self.address.to_string()
+    }
+
+    /// The value of the `Host` header.
+    fn host(&self) -> String {
+        match &self.address {
+            Address::Tcp { .. } => self.address.to_string(),
+            Address::Unix(_) => "localhost".to_owned(),
+        }
     }
 
     /// Reads the answer to a GET.
@@ -164,16 +131,12 @@ impl Daemon {
         let what = format!("ask the daemon at {}", self.address);
         let changes = method != Method::GET;
         let failed = |problem: &str| Error::failed(format!("{what}: {problem}"));
-        let connected = timeout(PATIENCE, self.address.connect()).await;
-        let stream = match connected {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                return Err(failed(&format!("{error}; does it run, and has its configuration `http.admin`?")));
-            }
-            Err(_) => return Err(failed("no connection within 30 s")),
-        };
+        let attempt = Attempt::new(false, "");
+        let opened = attempt.within(PATIENCE, attempt.open(&self.address, None)).await.unwrap_or_else(Err);
+        let stream = opened
+            .map_err(|error| failed(&format!("{error}; does it run, and has its configuration `http.admin`?")))?;
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
-        request = request.header(HOST, self.address.host()).header(CONTENT_TYPE, "application/json");
+        request = request.header(HOST, self.host()).header(CONTENT_TYPE, "application/json");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
