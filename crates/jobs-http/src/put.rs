@@ -6,7 +6,7 @@ use super::problem::{Problem, ProblemKind};
 use super::room::who;
 use super::turns::{CallerTurn, LIGHT, page, weight};
 use super::v1::errors::problem;
-use delaybridge_jobs::{Added, JobError, JobInfo, JobState, NewJob, Topic};
+use delaybridge_jobs::{Added, JobError, JobState, JobsPage, NewJob, Topic};
 
 impl Api {
     /// Adds jobs: all of them, or none. A topic that is not there yet is made, if the caller's token may add to fewer topics than it
@@ -51,7 +51,7 @@ impl Api {
         (topic, state): (&Topic, JobState),
         (skip, limit): (u64, usize),
         what: &str,
-    ) -> Result<(Vec<JobInfo>, CallerTurn), Problem> {
+    ) -> Result<(JobsPage, CallerTurn), Problem> {
         let (queue, topic, who) = (self.queue.clone(), topic.clone(), who(call.peer, &call.caller));
         let work = async move { queue.peek(&topic, state, skip, limit).await };
         let (jobs, turn) = self.turns.run_and_keep((&who, page(limit), what), work).await?;

@@ -52,7 +52,7 @@ pub use error::JobError;
 pub use job::{Added, Aged, Due, JobAlias, JobOperation, JobState, NewJob, Reserved, Settled};
 pub use keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
 pub use limits::{Allowed, Limits};
-pub use look::{JobInfo, MAX_PAGE, Sizes, TopicsPage};
+pub use look::{JobInfo, JobsPage, MAX_PAGE, Sizes, TopicsPage};
 pub use name::{InvalidName, JobId, LocalId, RecurringName, Token, Topic};
 pub use order::{OrderHalf, OrderPage};
 pub use queue::JobQueue;

@@ -61,6 +61,15 @@ pub struct JobInfo {
     pub readable: bool,
 }
 
+/// A page of the jobs of one state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobsPage {
+    /// The jobs, in the order of their times.
+    pub jobs: Vec<JobInfo>,
+    /// The number of jobs before the next page; `None` after the last.
+    pub next: Option<u64>,
+}
+
 /// A page of the index of topics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TopicsPage {
@@ -130,18 +139,13 @@ impl JobQueue {
         Ok(self.conn(&records).await?.query(&command).await?)
     }
 
-    /// Lists jobs of one state in the order of their times: at most `count`, after the first `skip`.
+    /// Lists jobs of one state in the order of their times: at most `count`, after the first `skip`. Large jobs make the page
+    /// shorter.
     ///
     /// # Errors
     ///
     /// Returns an error of the connection.
-    pub async fn peek(
-        &self,
-        topic: &Topic,
-        state: JobState,
-        skip: u64,
-        count: usize,
-    ) -> Result<Vec<JobInfo>, JobError> {
+    pub async fn peek(&self, topic: &Topic, state: JobState, skip: u64, count: usize) -> Result<JobsPage, JobError> {
         let count = count.clamp(1, MAX_PAGE) as u64;
         let args = [text(state.as_str()), number(skip), number(count), number(MAX_PAGE_BYTES)];
         let reply = self.run(&self.shared.scripts.peek, topic, &args).await?;
@@ -155,7 +159,8 @@ impl JobQueue {
             let job = info("jobs_peek", topic.clone(), local, now, &letter, &mut rows)?;
             jobs.push(if own { job } else { JobInfo { readable: false, reason: ID_UNREADABLE.to_owned(), ..job } });
         }
-        Ok(jobs)
+        let next = (fields.int()? == 1).then(|| skip.saturating_add(jobs.len() as u64));
+        Ok(JobsPage { jobs, next })
     }
 
     /// Checks jobs of one state after the first `skip`: returns the number of checked jobs, which is zero at the end,
@@ -218,6 +223,17 @@ impl JobQueue {
         }
         topics.truncate(count);
         Ok(topics)
+    }
+
+    /// Returns the number of members of the index of topics.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn index_size(&self) -> Result<u64, JobError> {
+        let mut command = redis::cmd("ZCARD");
+        command.arg(TOPICS);
+        Ok(self.conn(TOPICS).await?.query(&command).await?)
     }
 
     /// Returns the topics among `count` members of the index, after this member.

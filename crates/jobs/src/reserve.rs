@@ -152,7 +152,8 @@ impl JobQueue {
     ///
     /// # Errors
     ///
-    /// Returns [`JobError::Conflict`] or [`JobError::NotFound`].
+    /// Returns [`JobError::Conflict`] or [`JobError::NotFound`]; or [`JobError::Invalid`] if its time to live ends before the
+    /// delay is over: it stays reserved.
     pub async fn release(
         &self,
         id: &JobId,
@@ -344,7 +345,10 @@ fn settled(script: &'static str, letter: u8) -> Result<Settled, JobError> {
         b'x' => Ok(Settled::Expired),
         b'c' => Err(JobError::Conflict),
         b'n' => Err(JobError::NotFound),
-        _ => Err(BadReply { script, expected: "y, d, x, c or n" }.into()),
+        b's' => Err(JobError::Invalid(
+            "its time to live ends before the delay is over: give a shorter one, or bury it".into(),
+        )),
+        _ => Err(BadReply { script, expected: "y, d, x, c, n or s" }.into()),
     }
 }
 

@@ -142,7 +142,7 @@ async fn who_lost_a_job_cannot_settle_it() {
     set_clock(&server, NOW + 2).await;
     let third = jobs.pop_now(&topic(), 1, None).await.unwrap();
     assert_eq!((third.jobs.len(), third.aged.died), (0, 1));
-    let dead = jobs.peek(&topic(), JobState::Dead, 0, 10).await.unwrap();
+    let dead = jobs.peek(&topic(), JobState::Dead, 0, 10).await.unwrap().jobs;
     assert_eq!((dead[0].reason.as_str(), dead[0].attempts), ("ttr", 2));
     assert_eq!(jobs.redrive(&topic(), Which::Oldest(10), None).await.unwrap(), 1);
     assert_eq!(jobs.pop_now(&topic(), 1, None).await.unwrap().jobs[0].attempt, 1);
@@ -177,7 +177,7 @@ async fn a_record_that_cannot_be_read_takes_no_neighbour_along() {
     let popped = jobs.pop_now(&topic(), 10, None).await.unwrap();
     assert_eq!(popped.jobs.iter().map(|job| job.id.local.as_str()).collect::<Vec<_>>(), ["a", "e"]);
     assert_eq!((popped.aged.set_aside, popped.jobs[0].attempt), (4, 1));
-    let dead = jobs.peek(&topic(), JobState::Dead, 0, 10).await.unwrap();
+    let dead = jobs.peek(&topic(), JobState::Dead, 0, 10).await.unwrap().jobs;
     let shown = |id: &str| dead.iter().find(|job| job.id.local.as_str() == id).unwrap();
     assert!(dead.len() == 4 && dead.iter().all(|job| !job.readable && !job.reason.is_empty()), "{dead:?}");
     assert_eq!(&shown("b").body[..], b"\x02 of a newer version, with more than 27 bytes", "all of its bytes");

@@ -98,7 +98,9 @@ async fn peek_topic(jobs: &Jobs, topic: &Topic, ask: &Peek) -> Result<FoundJobs,
     let mut found = jobs.peek(topic, state, ask.limit).await?;
     let rest = ask.limit.saturating_sub(found.jobs.len());
     if ask.state == PeekState::Scheduled && rest > 0 {
-        found.jobs.extend(jobs.peek(topic, JobState::Delay, rest).await?.jobs);
+        let later = jobs.peek(topic, JobState::Delay, rest).await?;
+        found.jobs.extend(later.jobs);
+        found.more |= later.more;
     }
     Ok(found)
 }

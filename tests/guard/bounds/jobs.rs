@@ -364,7 +364,7 @@ async fn many_large_jobs_are_looked_at() {
         let queue = jobs(rig);
         added(&queue, 100, KIB_64).await;
         reset_counts(rig).await;
-        queue.peek(&topic(), JobState::Ready, 0, 100).await.unwrap().len() * KIB_64
+        queue.peek(&topic(), JobState::Ready, 0, 100).await.unwrap().jobs.len() * KIB_64
     })
     .await;
     within_the_limit(script!("stats"), "10,000", async |rig: &mut Rig| {

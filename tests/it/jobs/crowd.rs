@@ -160,8 +160,8 @@ async fn consumers_are_killed_and_every_job_is_finished_once_or_dead() {
     assert!(twice.is_empty(), "finished by two owners: {twice:?}");
     let mut dead_numbers = Vec::new();
     while dead_numbers.len() < usize::try_from(dead).expect("a number") {
-        let page =
-            jobs.peek(&topic(), delaybridge_jobs::JobState::Dead, dead_numbers.len() as u64, 100).await.expect("peek");
+        let skip = dead_numbers.len() as u64;
+        let page = jobs.peek(&topic(), delaybridge_jobs::JobState::Dead, skip, 100).await.expect("peek").jobs;
         assert!(!page.is_empty(), "{dead} are dead, {} are shown", dead_numbers.len());
         assert!(page.iter().all(|job| job.attempts == 3 && job.reason == "ttr"), "dead only after all tries");
         dead_numbers.extend(page.into_iter().map(|job| String::from_utf8(job.body.to_vec()).expect("a number")));

@@ -494,7 +494,7 @@ async fn dead_jobs_that_are_too_old_are_removed_by_the_clock() {
     for job in jobs.pop_now(&topic(), 7, None).await.expect("pop").jobs {
         jobs.bury(&job.id, job.token, "no such customer").await.expect("bury");
     }
-    assert_eq!(jobs.peek(&topic(), JobState::Dead, 2, 3).await.expect("peek")[0].reason, "no such customer");
+    assert_eq!(jobs.peek(&topic(), JobState::Dead, 2, 3).await.expect("peek").jobs[0].reason, "no such customer");
     rig.set_clock(NOW + 59_000).await;
     assert_eq!(jobs.tick(&topic(), 3).await.expect("tick").dead, 7);
     rig.set_clock(NOW + 60_001).await;

@@ -73,6 +73,8 @@ pub enum Verdict {
     Expired,
     Conflict,
     NotFound,
+    /// Its time to live ends before the delay is over.
+    TooLate,
 }
 
 /// The outcome of adding a job.
@@ -238,9 +240,14 @@ impl Model {
             if let Some(refused) = self.refused(id, token) {
                 return refused;
             }
-            let due = self.now + delay.unwrap_or_else(|| if counted { self.wait(id) } else { 0 });
+            let now = self.now;
+            let due = now + delay.unwrap_or_else(|| if counted { self.wait(id) } else { 0 });
             let job = self.jobs.get_mut(id).expect("a job to release");
-            job.attempts = job.attempts.saturating_sub(u32::from(!counted));
+            let attempts = job.attempts.saturating_sub(u32::from(!counted));
+            if delay.is_some() && attempts < job.tries && job.expires > now && job.expires <= due {
+                return Verdict::TooLate;
+            }
+            job.attempts = attempts;
             self.give_back(id, due)
         };
         let verdicts: Vec<_> = held.into_iter().map(&mut release).collect();

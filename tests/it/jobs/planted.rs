@@ -141,9 +141,17 @@ const BUGS: &[(&str, &[Patch])] = &[
     ("a finished id is forgotten", &[("finish", "call('ZADD', GONE, ms(now + tonumber(ARGV[1])), id)", "")]),
     ("a finished id is added again", &[("add", "if until_ms and tonumber(until_ms) > now then letter = 'g' end", "")]),
     ("a due time in the past is kept", &[("add", "elseif due < now then due = now end", "end")]),
+    (
+        "a job is released beyond its time to live",
+        &[("release", "and s.expires > now and s.expires <= due", "and false")],
+    ),
+    (
+        "a refused release ends the reservation",
+        &[("release", "if letter ~= 's' then call('ZREM', RESERVED, id) end", "call('ZREM', RESERVED, id)")],
+    ),
     ("a release ignores its delay", &[("release", "now + (tonumber(ARGV[i + 3]) or 0)", "now")]),
     ("a release does not count", &[("release", "if how == 'u' then\n", "if true then\n")]),
-    ("a buried job stays reserved", &[("release", "    call('ZREM', RESERVED, id)\n    if letter", "    if letter")]),
+    ("a buried job stays reserved", &[("release", "if letter ~= 's' then call('ZREM', RESERVED, id) end", "")]),
     ("a touch does not last", &[("touch", "call('ZADD', RESERVED, ms(till), id)", "")]),
     ("only the first job of a call is touched", &[("touch", "for i = 1, #ARGV, 3 do", "for i = 1, 3, 3 do")]),
     (

@@ -64,7 +64,7 @@ async fn a_job_keeps_its_priority_on_every_way_back() {
     let first = jobs.pop_now(&topic(), 1, None).await.expect("pop").jobs.remove(0);
     assert_eq!((first.id.local.as_str(), first.priority), ("b", 7));
     jobs.bury(&id, first.token, "").await.expect("bury");
-    let dead = jobs.peek(&topic(), JobState::Dead, 0, 10).await.expect("peek");
+    let dead = jobs.peek(&topic(), JobState::Dead, 0, 10).await.expect("peek").jobs;
     assert_eq!(dead.iter().map(|job| job.priority).collect::<Vec<_>>(), [7]);
     assert_eq!(jobs.redrive(&topic(), Which::Oldest(1), None).await.expect("redrive"), 1);
     // Its due time is later than that of the other one, and so it is after a change.

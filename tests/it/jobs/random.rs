@@ -67,6 +67,7 @@ pub(super) fn verdict<T>(result: &Result<T, JobError>) -> Verdict {
         Ok(_) => Verdict::Done,
         Err(JobError::Conflict) => Verdict::Conflict,
         Err(JobError::NotFound) => Verdict::NotFound,
+        Err(JobError::Invalid(why)) if why.contains("time to live") => Verdict::TooLate,
         Err(error) => panic!("{error}"),
     }
 }

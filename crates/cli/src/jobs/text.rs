@@ -76,7 +76,8 @@ pub(crate) fn list(found: &FoundJobs) -> String {
             job.body.preview(PREVIEW),
         ]);
     }
-    table.render()
+    let more = if found.more { "There are more: raise --limit.\n" } else { "" };
+    format!("{}{more}", table.render())
 }
 
 pub(crate) fn topics(found: &TopicStates) -> String {

@@ -24,7 +24,7 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("peek the dead letters", error))?;
     let (oldest, _turn) = api.read_jobs(&call, (&topic, JobState::Dead), (0, 1), "peek the dead letters").await?;
-    let head = oldest.first().map_or("", |job| job.id.local.as_str());
+    let head = oldest.jobs.first().map_or("", |job| job.id.local.as_str());
     let (namespace, queue) = (namespace(&call)?, call.part("queue"));
     let body =
         json!({ "namespace": namespace, "queue": queue, "deadletter_size": sizes.dead, "deadletter_head": head });

@@ -24,8 +24,8 @@ const MOST: usize = 10_000;
 /// The next job that is ready.
 pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
-    let (jobs, _turn) = api.read_jobs(&call, (&topic, JobState::Ready), (0, 1), "peek").await?;
-    Ok(match jobs.first() {
+    let (page, _turn) = api.read_jobs(&call, (&topic, JobState::Ready), (0, 1), "peek").await?;
+    Ok(match page.jobs.first() {
         Some(job) => answer(StatusCode::OK, looked_at(job, namespace(&call)?, api.queue.now_ms())),
         None => answer(StatusCode::NOT_FOUND, json!({ "error": "the queue is empty" })),
     })

@@ -116,6 +116,25 @@ async fn jobs_of_several_topics_are_settled_at_once_and_each_has_its_outcome() {
     assert!(again.iter().all(|outcome| outcome.ends_with("no-such-job")), "{again:?}");
     assert_eq!((world.sizes("a").await, world.sizes("b").await), ([1, 0, 0, 1], [1, 0, 0, 0]));
 
+    // One whose time to live ends before the delay is over stays the consumer's; if all do, the request says why.
+    world.add("c", r#"{"id":"0","body":"x","ttl":"1m"}"#).await;
+    world.add("c", r#"{"id":"1","body":"x"}"#).await;
+    let popped = world.ask("POST", "/v1/topics/c/pop?count=2", "").await.json();
+    let said = |job: &Value| json!({ "id": job["id"], "token": job["token"] });
+    let (first, second) = (said(&popped["jobs"][0]), said(&popped["jobs"][1]));
+    let released = settle("release", json!({ "jobs": [first, second], "delay": "1h" })).await;
+    assert_eq!(outcomes(&released), ["c~0 bad-request", "c~1 released"]);
+    let refused = settle("release", json!({ "jobs": [first], "delay": "1m" })).await;
+    let (status, kind, _) = refused.problem();
+    assert!(status == 400 && kind == "bad-request" && refused.text().contains("its time to live ends"), "{kind}");
+    let id = first["id"].as_str().unwrap();
+    let path = format!("/v1/jobs/{id}/release?token={}", first["token"].as_str().unwrap());
+    let refused = world.ask("PUT", &format!("{path}&delay=1m"), "").await;
+    assert_eq!(refused.problem().1, "bad-request");
+    assert!(refused.text().contains("its time to live ends before the delay is over"), "{}", refused.text());
+    assert_eq!(world.sizes("c").await, [1, 0, 1, 0]);
+    assert_eq!(world.ask("PUT", &format!("{path}&delay=30s"), "").await.json()["outcome"], "released");
+
     let many = vec![held[0].clone(); 101];
     for (said, words) in [
         (json!({ "jobs": many }), "expected 1 to 100 items, found 101"),

@@ -222,6 +222,30 @@ async fn jobs_and_topics_can_be_looked_at() {
     assert_eq!(world.ask("GET", "/v1/topics?limit=1&after=a", "").await.json()["topics"][0]["topic"], "b");
     assert_eq!(world.ask("GET", "/v1/topics/b/jobs?state=delay", "").await.json()["jobs"][0]["id"], "b~late");
     assert_eq!(world.ask("GET", "/v1/topics/a/jobs", "").await.json()["jobs"][0]["id"], "a~now");
+    for n in 0..3 {
+        world.add("a", &format!(r#"{{"id":"next{n}","body":"y"}}"#)).await;
+    }
+    // Where a page ends is said, and not where all of the state were shown.
+    for (query, shown, next) in [("limit=2", 2, json!(2)), ("limit=2&skip=2", 2, Value::Null), ("", 4, Value::Null)] {
+        let page = world.ask("GET", &format!("/v1/topics/a/jobs?{query}"), "").await.json();
+        assert_eq!((page["jobs"].as_array().unwrap().len(), &page["next"]), (shown, &next), "{query}");
+    }
+    assert_eq!(world.ask("GET", "/v1/topics/b/jobs?state=delay&limit=1", "").await.json().get("next"), None);
+    // A page of large bodies is shorter than its limit.
+    let large = "x".repeat(900 << 10);
+    for n in 0..6 {
+        world.add("large", &format!(r#"{{"id":"{n}","body":"{large}","tries":1}}"#)).await;
+        let (id, token) = pop(&world, "large").await;
+        assert_eq!(world.ask("PUT", &format!("/v1/jobs/{id}/bury?token={token}"), "").await.status, 204);
+    }
+    let (mut skip, mut seen) = (json!(0), 0);
+    while skip.is_u64() {
+        let page = world.ask("GET", &format!("/v1/topics/large/dead?skip={skip}"), "").await.json();
+        seen += page["jobs"].as_array().unwrap().len();
+        assert!(seen < 6 || page.get("next").is_none(), "{:?}", page.get("next"));
+        skip = page["next"].clone();
+    }
+    assert_eq!(seen, 6);
     assert_eq!(world.ask("DELETE", "/v1/jobs/b~late", "").await.status, 204);
     assert_eq!(world.ask("DELETE", "/v1/jobs/b~late", "").await.problem().1, "no-such-job");
     let document = world.ask("GET", "/v1/openapi.json", "").await.json();

@@ -48,6 +48,9 @@ pub struct TopicsShape {
 pub struct JobsShape {
     /// The jobs.
     pub jobs: Vec<JobShape>,
+    /// The `skip` of the next page, if there are more jobs of this state. Large jobs make a page shorter than its `limit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
 }
 
 /// Names that are read at a time.
@@ -147,9 +150,9 @@ pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 /// A page of jobs.
 pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &Call) -> Result<Reply, Problem> {
     let (skip, limit) = (call.query.number("skip")?.unwrap_or(0), limit(call, MAX_PAGE)?);
-    let (jobs, turn) = api.read_jobs(call, (name, state), (skip, limit), "look at the jobs").await?;
-    let jobs = jobs.into_iter().map(JobShape::from).collect();
-    Ok(Reply::json(StatusCode::OK, &JobsShape { jobs })?.in_turn(turn))
+    let (page, turn) = api.read_jobs(call, (name, state), (skip, limit), "look at the jobs").await?;
+    let jobs = page.jobs.into_iter().map(JobShape::from).collect();
+    Ok(Reply::json(StatusCode::OK, &JobsShape { jobs, next: page.next })?.in_turn(turn))
 }
 
 /// `limit` of the query: 1 to `most`; the most if it is left out.

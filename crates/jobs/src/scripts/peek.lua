@@ -1,7 +1,8 @@
 -- Lists jobs of one state, in the order of their times. Read-only.
 --
 -- ARGV 1 'delay', 'ready', 'reserved' or 'dead', 2 number to skip, 3 maximum number of jobs, 4 maximum size in bytes
--- Returns {now, {id, letter, time, record, state or '', ...}}, with letters and times as in get.lua.
+-- Returns {now, {id, letter, time, record, state or '', ...}, 1 if there are more after these}, with letters and times as
+--      in get.lua.
 
 --#include types.lua
 
@@ -14,8 +15,9 @@ if ARGV[1] == 'reserved' then key, letter = RESERVED, 'r'
 elseif ARGV[1] == 'dead' then key, letter = DEAD, 'd' end
 
 -- By rank if possible, because a range by score walks over the elements that it skips.
-local skip = tonumber(ARGV[2])
-if ARGV[1] == 'delay' then skip = skip + call('ZCOUNT', DUE, '-inf', ms(now)) end
+local skip, most = tonumber(ARGV[2]), call('ZCARD', key)
+if ARGV[1] == 'ready' then most = call('ZCOUNT', DUE, '-inf', ms(now))
+elseif ARGV[1] == 'delay' then skip = skip + call('ZCOUNT', DUE, '-inf', ms(now)) end
 local rows = call('ZRANGE', key, skip, skip + tonumber(ARGV[3]) - 1, 'WITHSCORES')
 local jobs, bytes = {}, tonumber(ARGV[4])
 for i = 1, #rows, 2 do
@@ -26,4 +28,4 @@ for i = 1, #rows, 2 do
   jobs[n + 1], jobs[n + 2], jobs[n + 3] = rows[i], letter, rows[i + 1]
   jobs[n + 4], jobs[n + 5] = call('HGET', RECORDS, rows[i]) or '', call('HGET', STATE, rows[i]) or ''
 end
-return {now, jobs}
+return {now, jobs, skip + #jobs / 5 < most and 1 or 0}

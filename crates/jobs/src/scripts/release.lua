@@ -4,7 +4,8 @@
 --      4 the longest such wait, then for each job: id, token, how, delay (ms), or '' for the wait after its attempts, if
 --      this one counts; reason. How: r the attempt counts, u it does not, b buried: dead whatever tries are left.
 -- Returns {now, letters, {due time or time of death, ...}, number of dead jobs trimmed}: y ready again, d dead, x past
---      its time to live and gone, c not reserved under this token any more, n no such job.
+--      its time to live and gone, c not reserved under this token any more, n no such job, s still reserved: its time to
+--      live ends before the delay is over.
 --
 -- Repeated: the jobs are not reserved any more, and the second run returns c.
 
@@ -32,7 +33,9 @@ for i = 5, #ARGV, 5 do
     elseif ARGV[i + 3] == '' then
       due = now + wait(s.attempts)
     end
-    if how == 'b' then
+    if how ~= 'b' and ARGV[i + 3] ~= '' and s.attempts < s.tries and s.expires > now and s.expires <= due then
+      letter = 's'
+    elseif how == 'b' then
       call('ZADD', DEAD, ms(now), id)
       call('HSET', STATE, id, pack_state(s))
       call('ZREM', EXPIRY, id)
@@ -40,7 +43,7 @@ for i = 5, #ARGV, 5 do
     else
       letter = give_back(id, s, now, due)
     end
-    call('ZREM', RESERVED, id)
+    if letter ~= 's' then call('ZREM', RESERVED, id) end
     if letter == 'd' then died, due = died + 1, now end
     if letter == 'y' and (not earliest or due < earliest) then earliest = due end
   elseif call('HEXISTS', RECORDS, id) == 1 then

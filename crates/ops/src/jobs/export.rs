@@ -109,7 +109,7 @@ pub async fn export(
         let mut skip = 0;
         loop {
             let again = || format!("{what} ({} moved before; run it again to go on)", done.moved);
-            let page = jobs.queue.peek(topic, state, skip, PAGE).await.map_err(|error| failed(&again(), &error))?;
+            let page = jobs.queue.peek(topic, state, skip, PAGE).await.map_err(|error| failed(&again(), &error))?.jobs;
             if page.is_empty() {
                 break;
             }

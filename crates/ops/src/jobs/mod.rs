@@ -99,6 +99,9 @@ pub struct FoundJobs {
     /// The jobs.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub jobs: Vec<JobDetail>,
+    /// Whether there are more behind them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
 }
 
 /// Jobs that were added.
@@ -314,7 +317,7 @@ impl Jobs {
         };
         let (taken, ()) = tokio::join!(take, dispensing.run(heard, stop.clone()));
         let jobs = taken.map_err(|error| failed(what, &error))?.into_iter().map(JobDetail::reserved).collect();
-        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs })
+        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs, more: false })
     }
 
     /// One job with its body.
@@ -326,7 +329,7 @@ impl Jobs {
         let what = format!("look at job {id}");
         let found = self.queue.get(id).await.map_err(|error| failed(&what, &error))?;
         let job = found.ok_or_else(|| failed(&what, &JobError::NotFound))?;
-        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs: vec![JobDetail::seen(job)] })
+        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs: vec![JobDetail::seen(job)], more: false })
     }
 
     /// Changes a job that waits.
@@ -374,17 +377,15 @@ impl Jobs {
     /// Those of the queue.
     pub async fn peek(&self, topic: &Topic, state: JobState, limit: usize) -> Result<FoundJobs, Error> {
         let what = format!("look at topic {topic}");
-        let mut jobs = Vec::new();
-        while jobs.len() < limit {
+        let (mut jobs, mut more) = (Vec::new(), true);
+        while more && jobs.len() < limit {
             let most = (limit - jobs.len()).min(delaybridge_jobs::MAX_PAGE);
             let page = self.queue.peek(topic, state, jobs.len() as u64, most).await;
             let page = page.map_err(|error| failed(&what, &error))?;
-            if page.is_empty() {
-                break;
-            }
-            jobs.extend(page.into_iter().map(JobDetail::seen));
+            more = page.next.is_some();
+            jobs.extend(page.jobs.into_iter().map(JobDetail::seen));
         }
-        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs })
+        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs, more })
     }
 
     /// All topics, or these.

@@ -127,7 +127,7 @@ impl World {
 
     /// The jobs that wait for their time: their ids, and the messages that they are.
     pub async fn messages(&self) -> Vec<(String, Carried, Bytes)> {
-        let jobs = self.jobs.peek(&topic(), JobState::Delay, 0, MAX_PAGE).await.expect("the jobs");
+        let jobs = self.jobs.peek(&topic(), JobState::Delay, 0, MAX_PAGE).await.expect("the jobs").jobs;
         let message = |job: JobInfo| {
             let (carried, body) = Carried::open(&job.body).expect("a message");
             (job.id.local.to_string(), carried, body)
@@ -137,7 +137,7 @@ impl World {
 
     /// Adds the only job that waits to another job queue, with this id and nothing else. Returns whether it was added.
     pub async fn copy(&self, id: &str, to: &World) -> bool {
-        let job = self.jobs.peek(&topic(), JobState::Delay, 0, 2).await.expect("the jobs").remove(0);
+        let job = self.jobs.peek(&topic(), JobState::Delay, 0, 2).await.expect("the jobs").jobs.remove(0);
         let (id, due) = (Some(id.parse().expect("an id")), Due::After(Duration::from_secs(3_600)));
         let copy = NewJob { id, due, content_type: job.content_type, ..NewJob::new(job.body) };
         to.jobs.add(&topic(), vec![copy]).await.expect("add a job")[0].created
@@ -145,7 +145,7 @@ impl World {
 
     /// Cancels the only job that waits.
     pub async fn cancel(&self) {
-        let job = self.jobs.peek(&topic(), JobState::Delay, 0, 2).await.expect("the jobs").remove(0);
+        let job = self.jobs.peek(&topic(), JobState::Delay, 0, 2).await.expect("the jobs").jobs.remove(0);
         self.jobs.delete(&job.id).await.expect("delete the job");
     }
 
