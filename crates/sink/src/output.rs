@@ -3,6 +3,30 @@
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
+/// Answers that a server may have asked for before it reads them. None waits for more than a few.
+const OWED: usize = 1_000;
+
+/// The answers that a server has asked for, and that have not left. A server that asks on without reading would make them grow
+/// without end.
+#[derive(Debug, Default)]
+pub struct OwedAnswers(usize);
+
+impl OwedAnswers {
+    /// Counts one more.
+    ///
+    /// # Errors
+    /// There are more than any server waits for: the connection is to be ended, with this reason.
+    pub fn owe(&mut self) -> Result<(), &'static str> {
+        self.0 += 1;
+        if self.0 > OWED { Err("it has asked for 1,000 answers without reading them") } else { Ok(()) }
+    }
+
+    /// Everything that was asked for has left.
+    pub fn paid(&mut self) {
+        self.0 = 0;
+    }
+}
+
 /// The output of a connection.
 #[derive(Debug, Default)]
 pub struct FrameOutput {

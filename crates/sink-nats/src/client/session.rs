@@ -20,6 +20,7 @@ use crate::errors::{self, PubAck};
 use crate::{NAME, NatsDestination, NatsSpec};
 use delaybridge_core::message::{About, Failure};
 use delaybridge_dial::DialStream;
+use delaybridge_sink::output::OwedAnswers;
 use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 use delaybridge_sink::worker_queue::WorkItem;
 
@@ -42,6 +43,8 @@ pub(super) struct NatsSession<'a> {
     output: BytesMut,
     /// Whether bytes may be left in the TLS session.
     unflushed: bool,
+    /// Its own questions whether we are there.
+    owed: OwedAnswers,
     questions: OpenQuestions,
     /// The first question that may not have left completely; the next number if all have.
     first_unsent: u64,
@@ -71,6 +74,7 @@ pub(super) async fn run(
         input,
         output: BytesMut::new(),
         unflushed: false,
+        owed: OwedAnswers::default(),
         questions: OpenQuestions::default(),
         first_unsent: 1,
         heard: now,
@@ -122,6 +126,7 @@ impl NatsSession<'_> {
                     Ok(WrittenPart::Some) => self.unflushed = true,
                     Ok(WrittenPart::All) => {
                         self.unflushed = false;
+                        self.owed.paid();
                         self.first_unsent = self.questions.next();
                     }
                     Err(error) => return ServiceEnd::Lost(error.to_string()),
@@ -192,7 +197,10 @@ impl NatsSession<'_> {
             match wire::take(&mut self.input) {
                 Ok(None) => return Ok(()),
                 Ok(Some(ServerOp::Message(message))) => self.answered(message),
-                Ok(Some(ServerOp::Ping)) => self.output.extend_from_slice(b"PONG\r\n"),
+                Ok(Some(ServerOp::Ping)) => {
+                    self.owed.owe().map_err(|why| format!("the server breaks the protocol: {why}"))?;
+                    self.output.extend_from_slice(b"PONG\r\n");
+                }
                 Ok(Some(ServerOp::Info(text))) => {
                     if let Some(info) = NatsServerInfo::read(text) {
                         if info.leaving && self.leaving.is_none() {

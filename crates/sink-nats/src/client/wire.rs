@@ -8,10 +8,11 @@ use xxhash_rust::xxh3::xxh3_64;
 use delaybridge_sink::Outbound;
 use delaybridge_sink::headers::{IdText, Standard, is_standard};
 
-/// Longest line. The first one lists the servers of a cluster.
-const MAX_LINE: usize = 1 << 20;
+/// Longest line: the one that lists the servers of a cluster, and any other one.
+const MAX_INFO: usize = 64 << 10;
+const MAX_LINE: usize = 4 << 10;
 /// Largest message: they are answers to questions of ours.
-const MAX_MESSAGE: usize = 8 << 20;
+const MAX_MESSAGE: usize = 1 << 20;
 
 /// A line of the server, with the message behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +48,10 @@ pub(super) struct NotNats(pub(super) &'static str);
 
 /// Takes the first line, and its message, out of the buffer; `None` if it is not complete.
 pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<ServerOp>, NotNats> {
-    let Some(end) = buffer.iter().take(MAX_LINE).position(|byte| *byte == b'\n') else {
-        return if buffer.len() >= MAX_LINE { Err(NotNats("a line without end")) } else { Ok(None) };
+    let begins_info = buffer.first_chunk::<4>().is_some_and(|word| word.eq_ignore_ascii_case(b"INFO"));
+    let longest = if begins_info { MAX_INFO } else { MAX_LINE };
+    let Some(end) = buffer.iter().take(longest).position(|byte| *byte == b'\n') else {
+        return if buffer.len() >= longest { Err(NotNats("a line without end")) } else { Ok(None) };
     };
     let line = buffer[..end].trim_ascii_end();
     let word_end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
@@ -238,7 +241,17 @@ mod tests {
         {
             assert!(all(text).is_err(), "{text:?}");
         }
-        assert!(all(&vec![b'x'; MAX_LINE]).is_err());
+        let line = |word: &[u8], length: usize| [word, &vec![b'x'; length - word.len()]].concat();
+        for (line, is_none) in [
+            (line(b"x", MAX_LINE), true),
+            (line(b"-ERR '", MAX_LINE - 1), false),
+            (line(b"info ", MAX_INFO - 1), false),
+            (line(b"INFO ", MAX_INFO), true),
+            (b"MSG a 1 1048577\r\n".to_vec(), true),
+            (b"MSG a 1 1048576\r\n".to_vec(), false),
+        ] {
+            assert_eq!(all(&line).is_err(), is_none, "{} bytes", line.len());
+        }
     }
 
     #[test]
