@@ -138,6 +138,13 @@ pub(super) fn no_queue(attempt: &str, lacks_master: bool) -> Failure {
     Failure::new(class, code, format!("{attempt}: {why}")).about(About::Target)
 }
 
+/// The routes of all topics in use have more queues than are kept.
+pub(super) fn many_queues(attempt: &str, most: usize) -> Failure {
+    let text =
+        format!("{attempt}: the topics in use have more than {most} queues: use fewer, or another sink for some");
+    Failure::new(Class::TargetPermanent, "rocketmq_error", text).about(About::Target)
+}
+
 /// The broker of an ordered topic's queue is away.
 pub(super) fn away(attempt: &str, broker: &str) -> Failure {
     let text = format!("{attempt}: broker {broker} of its queue has no master now: bring it back");

@@ -35,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Age at which a route is asked for again, and the shortest time between two questions for one.
 const ROUTE_AGE: Duration = Duration::from_secs(30);
 const ROUTE_PAUSE: Duration = Duration::from_secs(1);
+/// Queues of the routes of all topics that are kept: name servers say how many there are.
+const MAX_QUEUES: usize = 100_000;
 /// Time after which an unused topic or broker is forgotten.
 const UNUSED: Duration = Duration::from_secs(300);
 
@@ -232,9 +234,13 @@ impl Dispatcher {
     }
 
     fn found_route(&mut self, topic: &Arc<str>, answer: RouteAnswer) {
+        let attempt = format!("send to topic {topic}");
+        let answer = match answer {
+            Ok(route) if !self.has_room(topic, route.queues.len()) => Err(errors::many_queues(&attempt, MAX_QUEUES)),
+            answer => answer,
+        };
         let Some(state) = self.topics.get_mut(topic) else { return };
         state.is_asked = false;
-        let attempt = format!("send to topic {topic}");
         let failure = match answer {
             Ok(route) => {
                 let failure = route.queues.is_empty().then(|| errors::no_queue(&attempt, route.lacks_master));
@@ -252,6 +258,22 @@ impl Dispatcher {
             }
         }
         self.dispatch(topic);
+    }
+
+    /// Whether a route of so many queues may be kept for this topic. The routes of idle topics make room for it, the one that was
+    /// used least of late first.
+    fn has_room(&mut self, topic: &Arc<str>, queues: usize) -> bool {
+        let kept = |state: &UsedTopic| state.lanes.route().map_or(0, |route| route.queues.len());
+        let mut others: usize =
+            self.topics.iter().filter(|(other, _)| *other != topic).map(|(_, state)| kept(state)).sum();
+        while others + queues > MAX_QUEUES {
+            let idle = self.topics.iter().filter(|(other, state)| *other != topic && state.lanes.is_idle());
+            let Some(oldest) = idle.min_by_key(|(_, state)| state.used).map(|(other, _)| other.clone()) else {
+                return false;
+            };
+            others -= self.topics.remove(&oldest).as_ref().map_or(0, kept);
+        }
+        true
     }
 
     fn ended(&mut self, end: RequestEnd) -> Result<(), Defect> {
@@ -354,4 +376,39 @@ fn answer_with(question: ClusterQuestion, answer: Result<(), Failure>) -> Dispat
     // A caller that does not wait any more needs no answer.
     drop(question.reply.send(answer));
     DispatchEvent::Answered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::cluster::spec_on;
+    use super::*;
+    use crate::wire::route::RouteQueue;
+
+    #[tokio::test]
+    async fn the_queues_of_all_topics_are_bounded_and_idle_topics_make_room() {
+        let spec = Arc::new(spec_on(1));
+        let name_servers = RemotingPeer::name_servers(&spec, Duration::from_secs(1));
+        let (topics, brokers, events) = (HashMap::new(), HashMap::new(), FuturesUnordered::new());
+        let timeout = Duration::from_secs(1);
+        let mut dispatcher = Dispatcher { spec, timeout, name_servers, topics, brokers, events, load: 0 };
+        let queue = |number| RouteQueue { broker: "b".into(), number, master: None };
+        let route = TopicRoute { queues: (0..40_000).map(queue).collect(), lacks_master: false };
+        let now = Instant::now();
+        let topic = |number: u64| Arc::<str>::from(format!("t{number}"));
+        for number in 0..500 {
+            let topic = topic(number);
+            dispatcher.topic(&topic, now + Duration::from_millis(number));
+            dispatcher.found_route(&topic, Ok(route.clone()));
+            let kept = dispatcher.topics.values().filter_map(|state| state.lanes.route());
+            assert!(kept.map(|route| route.queues.len()).sum::<usize>() <= MAX_QUEUES);
+            assert!(dispatcher.topics[&topic].lanes.route().is_some());
+        }
+        assert_eq!(dispatcher.topics.len(), 2);
+        // Those that are in use stay.
+        dispatcher.topics.values_mut().for_each(|state| state.lanes.keep_busy(&route.queues[0]));
+        let late = topic(500);
+        dispatcher.topic(&late, now);
+        dispatcher.found_route(&late, Ok(route.clone()));
+        assert!(dispatcher.topics[&late].lanes.route().is_none() && dispatcher.topics.len() == 3);
+    }
 }

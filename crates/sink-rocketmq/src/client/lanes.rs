@@ -70,6 +70,12 @@ impl TopicLanes {
         self.any.is_empty() && self.keyed.is_empty() && self.busy.is_empty()
     }
 
+    /// Lets a request to a queue be under way.
+    #[cfg(test)]
+    pub(super) fn keep_busy(&mut self, queue: &RouteQueue) {
+        self.busy.insert((queue.broker.clone(), queue.number));
+    }
+
     /// Whether anything waits.
     pub(super) fn has_work(&self) -> bool {
         !self.any.is_empty() || !self.keyed.is_empty()

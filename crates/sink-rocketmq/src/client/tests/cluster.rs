@@ -104,7 +104,7 @@ impl Cluster {
 }
 
 /// The settings of a cluster with a name server at this port.
-pub(super) fn spec_on(port: u16) -> RocketMqSpec {
+pub(in crate::client) fn spec_on(port: u16) -> RocketMqSpec {
     RocketMqSpec {
         name_servers: vec![("127.0.0.1".to_owned(), port)],
         tls: None,

@@ -1,6 +1,6 @@
 //! The sink against real brokers of RocketMQ, versions 4 and 5.
 
-mod cluster;
+pub(super) mod cluster;
 mod contract;
 mod logins;
 mod outages;
