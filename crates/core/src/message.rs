@@ -184,12 +184,18 @@ impl Class {
     }
 }
 
-/// The part of a destination that a failure is about; other parts of the same sink may work.
+/// The scope of a failure: what else would fail now for the same reason. Each sink's table of answers says it beside the class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// The sink as a whole, or the message.
+    /// The message alone. Others go on.
+    Message,
+    /// The sink as a whole, or a part of it that the answer does not name: then the destinations that work tell.
     Sink,
-    /// The target of the publication: the list, stream, topic or exchange.
+    /// The server: there is no connection to it.
+    Connection,
+    /// The login. A destination that has just taken something shows that it is a matter of the destination.
+    Account,
+    /// The target of the publication: the list, stream, topic, exchange or URL.
     Target,
     /// The route within the target: a partition, or a routing key in its exchange.
     Route,
@@ -220,6 +226,7 @@ pub enum Sent {
 pub struct FailureCode {
     text: &'static str,
     sent: Sent,
+    about: About,
 }
 
 impl FailureCode {
@@ -231,7 +238,13 @@ impl FailureCode {
 
 impl From<&'static str> for FailureCode {
     fn from(text: &'static str) -> Self {
-        FailureCode { text, sent: Sent::Maybe }
+        FailureCode::of(text, Sent::Maybe)
+    }
+}
+
+impl FailureCode {
+    const fn of(text: &'static str, sent: Sent) -> Self {
+        FailureCode { text, sent, about: About::Sink }
     }
 }
 
@@ -246,6 +259,8 @@ pub struct Failure {
     pub message: String,
     /// The part that failed. If the element's own payload chose it, the element is at fault, not the target.
     pub about: About,
+    /// The time after which the destination wants to be asked again, if it has said one.
+    pub wait: Option<Duration>,
     /// Whether the element may have left this process. It follows from the constant that the code was made with.
     pub sent: Sent,
 }
@@ -258,17 +273,22 @@ impl Failure {
     ///
     /// If nothing was sent, `code` must be [`Failure::NOT_SENT`] or [`Failure::NOT_CONNECTED`], never their text.
     pub fn new(class: Class, code: impl Into<FailureCode>, message: impl Into<String>) -> Self {
-        let (mut message, FailureCode { text: code, sent }) = (message.into(), code.into());
+        let (mut message, FailureCode { text: code, sent, about }) = (message.into(), code.into());
         if message.len() > Self::MESSAGE_MAX {
             let end = (0..=Self::MESSAGE_MAX).rev().find(|&i| message.is_char_boundary(i)).unwrap_or(0);
             message.truncate(end);
         }
-        Failure { class, code, message, about: About::Sink, sent }
+        Failure { class, code, message, about, wait: None, sent }
     }
 
     /// Restricts the failure to a part of the destination.
     pub fn about(self, about: About) -> Self {
         Failure { about, ..self }
+    }
+
+    /// Adds the time after which the destination wants to be asked again.
+    pub fn after(self, wait: Option<Duration>) -> Self {
+        Failure { wait, ..self }
     }
 
     /// The answer of a sink that found an element past its `send_before`: nothing was sent.
@@ -277,7 +297,7 @@ impl Failure {
     }
 
     /// The code of [`Failure::stale`].
-    pub const STALE: FailureCode = FailureCode { text: "stale_lease", sent: Sent::Stale };
+    pub const STALE: FailureCode = FailureCode::of("stale_lease", Sent::Stale);
 
     /// Whether this is [`Failure::stale`].
     pub fn is_stale(&self) -> bool {
@@ -285,15 +305,16 @@ impl Failure {
     }
 
     /// The code of an element that waited in the sink's client until the time-out and was not sent.
-    pub const NOT_SENT: FailureCode = FailureCode { text: "not_sent", sent: Sent::No };
+    pub const NOT_SENT: FailureCode = FailureCode::of("not_sent", Sent::No);
     /// The code of an element that found no connection.
-    pub const NOT_CONNECTED: FailureCode = FailureCode { text: "not_connected", sent: Sent::No };
+    pub const NOT_CONNECTED: FailureCode =
+        FailureCode { text: "not_connected", sent: Sent::No, about: About::Connection };
 
     /// The code of an element that was not sent because it could not be asked whether its destination has it already.
-    pub const NOT_LOOKED: FailureCode = FailureCode { text: "not_looked", sent: Sent::No };
+    pub const NOT_LOOKED: FailureCode = FailureCode::of("not_looked", Sent::No);
 
     /// The code of an element that was sent behind another one without an answer.
-    pub const BEHIND: FailureCode = FailureCode { text: "behind_another", sent: Sent::Behind };
+    pub const BEHIND: FailureCode = FailureCode::of("behind_another", Sent::Behind);
 
     /// Whether the element only waited behind another one: nothing is known about its destination.
     pub fn is_behind(&self) -> bool {

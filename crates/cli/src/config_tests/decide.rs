@@ -162,7 +162,7 @@ fn answer(spec: &QueueSpec, place: usize, fails: &[Failing]) -> SinkAnswer {
     let stop = match failing.class {
         Class::TargetPermanent | Class::Backpressure => {
             let refusing = || Refusing { lasted, worked, wait: Duration::ZERO };
-            stop(spec.unroutable, &*spec.to[place].target, &failure, false, refusing)
+            stop(spec.unroutable, &*spec.to[place].target, (&failure, failing.about), false, refusing)
         }
         _ => Stop::Queue,
     };

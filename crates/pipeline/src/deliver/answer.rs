@@ -12,6 +12,9 @@ use delaybridge_ledger::claims::Header;
 use delaybridge_model::Unroutable;
 use delaybridge_sink::{Destination, Target};
 
+/// The time since its first attempt for which an element waits uncounted while its destination works on an earlier copy of it.
+const LONGEST_IN_WORK: Duration = Duration::from_secs(3600);
+
 /// The answer of the sink at this place among the queue's, about an element with this header that was sent at this time of
 /// Redis.
 pub fn answer(
@@ -26,6 +29,14 @@ pub fn answer(
     let (Err(failure), Some(route)) = (&plain.outcome, queue.routes.get(sink)) else { return plain };
     let seen = FailureSeen { queue, route, destination, header, failure };
     match failure.class {
+        Class::Backpressure if failure.about == About::Message => match seen.in_work() {
+            Some(wait) => SinkAnswer { stop: Stop::Destination { wait, unroutable: false }, ..plain },
+            // From here on it counts.
+            None => {
+                let outcome = Err(Failure { class: Class::Unknown, ..failure.clone() });
+                SinkAnswer { outcome, ..plain }
+            }
+        },
         Class::TargetPermanent | Class::Backpressure => SinkAnswer { stop: seen.stop(), ..plain },
         Class::Transient | Class::Ambiguous | Class::Unknown if !failure.is_stale() => {
             SinkAnswer { moved: seen.moved(sent_ms), ..plain }
@@ -45,21 +56,21 @@ pub struct Refusing {
     pub wait: Duration,
 }
 
-/// Decides what has to wait because of this failure: the queue, or what goes to the same destination. `has_parts`: the destination
-/// has parts that can fail by themselves. Pure.
+/// Decides what has to wait because of this failure: the queue, or what goes to the same destination. `about`: the scope of the
+/// failure, given what works. `has_parts`: the destination has parts that can fail by themselves. Pure.
 pub fn stop(
     policy: Unroutable,
     target: &dyn Target,
-    failure: &Failure,
+    (failure, about): (&Failure, About),
     has_parts: bool,
     refusing: impl FnOnce() -> Refusing,
 ) -> Stop {
-    let about = failure.about;
     if !(target.varies(about) || about == About::Route && has_parts) {
         return Stop::Queue;
     }
     let Refusing { lasted, worked, wait } = refusing();
-    let chosen = failure.class == Class::TargetPermanent && target.is_chosen_by_payload(about);
+    // A login that is refused is no destination that does not exist.
+    let chosen = failure.class == Class::TargetPermanent && target.is_chosen_by_payload(failure.about);
     Stop::Destination { wait, unroutable: chosen && judge::is_unroutable(policy, lasted, worked) }
 }
 
@@ -74,12 +85,21 @@ struct FailureSeen<'a> {
 impl FailureSeen<'_> {
     fn stop(&self) -> Stop {
         let (handle, target) = (&self.route.handle, &*self.route.spec.target);
-        let has_parts = handle.has_parts(self.destination);
-        stop(self.queue.spec.unroutable, target, self.failure, has_parts, || {
-            let lane = handle.lane(self.destination);
+        let (has_parts, lane) = (handle.has_parts(self.destination), handle.lane(self.destination));
+        let about = handle.scope(lane, self.failure);
+        stop(self.queue.spec.unroutable, target, (self.failure, about), has_parts, || {
             let trouble = handle.trouble(lane);
             Refusing { lasted: self.age().max(trouble.lasted), worked: trouble.worked, wait: handle.wait(lane) }
         })
+    }
+
+    /// The wait of an element that waits by itself, because the destination works on an earlier copy of it. `None`: it has waited
+    /// for so long that the answer means something else.
+    fn in_work(&self) -> Option<Duration> {
+        let age = self.age();
+        // Without a time of the destination's, longer and longer.
+        let wait = self.failure.wait.unwrap_or(age / 4).clamp(Duration::from_secs(1), LONGEST_IN_WORK);
+        (age <= LONGEST_IN_WORK).then_some(wait)
     }
 
     /// Whether something else was confirmed since the element's last attempt, so that the failure may be its own.

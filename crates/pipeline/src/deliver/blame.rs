@@ -1,32 +1,53 @@
-//! Whether a failure concerns the sink as a whole or one of its destinations, and the breaker of the sink, which knows who
-//! is to blame for what it has seen. Pure, but for the time.
+//! What a failure concerns: the sink as a whole, one of its destinations, or nothing but the message; and the breaker of the
+//! sink, which knows what has failed since the last confirmation. Pure, but for the time.
 //!
-//! A failure concerns the sink only if no other destination is known to work. Where only one destination has failed, the
-//! breaker stops what goes there, and nothing else.
+//! The table of the sink says it ([`About`]). Only where it says "the sink" of a failure that may pass, what works tells: then
+//! it concerns the destination where it was seen, until another one fails in the same way.
+//!
+//! Destinations that fail one by one do not close the sink, however many they are: each waits by itself. While none works,
+//! what is tried has a pace, so that a host with a hundred thousand URLs is not asked for each of them at once.
 
 use crate::deliver::destinations::DestinationKey;
 use crate::limits::circuit::{Allow, Circuit, Transition};
+use crate::limits::rate::Bucket;
 use delaybridge_core::clock::Instant;
-use delaybridge_core::message::{Class, Failure};
+use delaybridge_core::message::{About, Class, Failure};
 
-/// The breaker of the sink as a whole, and who is to blame for what it has seen.
+/// Elements a second that are tried while destinations fail one by one, and none works.
+const PACE: f64 = 50.0;
+
+/// The breaker of the sink as a whole, and what it has seen fail.
 pub(super) struct Breaker {
     pub(super) circuit: Circuit,
     blamed: Option<Blamed>,
+    pace: Bucket,
 }
 
 /// The place of the failures that a breaker has seen since the last confirmation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blamed {
+enum Blamed {
     /// At one destination only: nothing is known against the others.
     One(DestinationKey),
-    /// At several, or at the sink itself.
+    /// At several destinations, each for a reason of its own.
+    Several,
+    /// At the sink itself.
     Sink,
 }
 
+/// Where a failure belongs, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FailedAt {
+    /// The sink.
+    Sink,
+    /// This destination: another one fails for a reason of its own.
+    Destination(DestinationKey),
+    /// Seen at this destination. If another one fails as well, it is the sink.
+    Seen(DestinationKey),
+}
+
 impl Breaker {
-    pub(super) fn new() -> Breaker {
-        Breaker { circuit: Circuit::breaker(), blamed: None }
+    pub(super) fn new(now: Instant) -> Breaker {
+        Breaker { circuit: Circuit::breaker(), blamed: None, pace: Bucket::new(PACE, now) }
     }
 
     /// Whether it speaks for elements of this destination; `None` where destinations differ from element to element, and
@@ -34,6 +55,7 @@ impl Breaker {
     fn is_about(&self, only: Option<DestinationKey>) -> bool {
         match self.blamed {
             Some(Blamed::One(lane)) => only == Some(lane),
+            Some(Blamed::Several) => false,
             Some(Blamed::Sink) | None => true,
         }
     }
@@ -47,11 +69,20 @@ impl Breaker {
         }
     }
 
-    /// Something failed: at this destination, as far as is known.
-    pub(super) fn failed(&mut self, at: Option<DestinationKey>, class: Class) -> Option<Transition> {
+    /// The pace of what is tried, while destinations fail one by one and none works.
+    pub(super) fn pace(&mut self) -> Option<&mut Bucket> {
+        let failing = self.circuit.why().is_some() && self.blamed == Some(Blamed::Several);
+        failing.then_some(&mut self.pace)
+    }
+
+    /// Something failed there.
+    pub(super) fn failed(&mut self, at: FailedAt, class: Class) -> Option<Transition> {
         self.blamed = Some(match (self.blamed, at) {
-            (None, Some(lane)) => Blamed::One(lane),
-            (Some(Blamed::One(before)), Some(lane)) if before == lane => Blamed::One(lane),
+            (None, FailedAt::Destination(lane) | FailedAt::Seen(lane)) => Blamed::One(lane),
+            (Some(Blamed::One(before)), FailedAt::Destination(lane) | FailedAt::Seen(lane)) if before == lane => {
+                Blamed::One(lane)
+            }
+            (Some(Blamed::One(_) | Blamed::Several), FailedAt::Destination(_)) => Blamed::Several,
             _ => Blamed::Sink,
         });
         self.circuit.on_failure(class, Instant::now(), fastrand::f64())
@@ -69,39 +100,51 @@ impl Breaker {
 pub(super) enum Concern {
     /// Nothing: it is the destination's, or the message's.
     None,
-    /// The sink failed; `at_lane`: as far as is known at this destination.
-    Failure { at_lane: bool },
+    /// The sink does not work, as far as is known there.
+    Failure(FailedAt),
     /// The sink answered, so it is there.
     Answer,
 }
 
-/// Decides what a failure says about its sink. `others_work`: another destination is known to work.
-pub(super) fn concerns_sink(failure: &Failure, others_work: bool) -> Concern {
-    match failure.class {
-        Class::TargetPermanent => Concern::Answer,
-        Class::MessagePermanent => Concern::None,
+/// What is about the login is about the destination where another one works, and else about the sink.
+pub(super) fn scope(failure: &Failure, others_work: bool) -> About {
+    match failure.about {
+        About::Account if others_work => About::Target,
+        About::Account => About::Sink,
+        about => about,
+    }
+}
+
+/// Decides what a failure at this destination says about its sink. `others_work`: another destination is known to work.
+pub(super) fn concerns_sink(failure: &Failure, lane: DestinationKey, others_work: bool) -> Concern {
+    use Class::{Ambiguous, Backpressure, MessagePermanent, TargetPermanent, Transient, Unknown};
+    let waits = matches!(failure.class, Backpressure);
+    match (failure.class, scope(failure, others_work)) {
+        (TargetPermanent, _) => Concern::Answer,
+        (MessagePermanent, _) | (_, About::Message) => Concern::None,
         _ if failure.is_behind() => Concern::None,
-        Class::Backpressure if failure.about.is_of_destination() => match others_work {
-            true => Concern::Answer,
-            false => Concern::Failure { at_lane: true },
-        },
-        Class::Backpressure => Concern::Failure { at_lane: false },
-        Class::Transient | Class::Ambiguous | Class::Unknown => {
-            let unconnected = failure.code == Failure::NOT_CONNECTED.as_str();
-            match others_work && !unconnected {
+        (Backpressure | Transient | Ambiguous | Unknown, About::Target | About::Route | About::Account) => {
+            match others_work {
+                true if waits => Concern::Answer,
                 true => Concern::None,
-                false => Concern::Failure { at_lane: !unconnected },
+                false => Concern::Failure(FailedAt::Destination(lane)),
             }
         }
+        (_, About::Connection) | (Backpressure, About::Sink) => Concern::Failure(FailedAt::Sink),
+        (Transient | Ambiguous | Unknown, About::Sink) => match others_work {
+            true => Concern::None,
+            false => Concern::Failure(FailedAt::Seen(lane)),
+        },
     }
 }
 
 /// Whether a failure says something about its destination.
-pub(super) fn concerns_destination(failure: &Failure) -> bool {
+pub(super) fn concerns_destination(failure: &Failure, others_work: bool) -> bool {
+    let scope = scope(failure, others_work);
     match failure.class {
-        Class::TargetPermanent | Class::Backpressure => failure.about.is_of_destination(),
+        Class::TargetPermanent | Class::Backpressure => scope.is_of_destination(),
         Class::Transient | Class::Ambiguous | Class::Unknown => {
-            failure.code != Failure::NOT_CONNECTED.as_str() && !failure.is_behind()
+            !matches!(scope, About::Connection | About::Message) && !failure.is_behind()
         }
         Class::MessagePermanent => false,
     }
@@ -110,15 +153,73 @@ pub(super) fn concerns_destination(failure: &Failure) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Class::{Ambiguous, Backpressure, MessagePermanent, TargetPermanent, Transient, Unknown};
+
+    fn lane(n: u32) -> DestinationKey {
+        DestinationKey::of(&delaybridge_testing::sink::anywhere(), Some(n))
+    }
 
     #[test]
     fn what_waited_behind_another_says_nothing_about_its_destination_or_the_sink() {
         let behind = Failure::new(Class::Ambiguous, Failure::BEHIND, "no confirmation");
         let late = Failure::new(Class::Ambiguous, "timeout", "no confirmation");
         for others_work in [true, false] {
-            assert_eq!(concerns_sink(&behind, others_work), Concern::None);
+            assert_eq!(concerns_sink(&behind, lane(1), others_work), Concern::None);
+            assert!(concerns_destination(&late, others_work) && !concerns_destination(&behind, others_work));
         }
-        assert_eq!(concerns_sink(&late, false), Concern::Failure { at_lane: true });
-        assert!(concerns_destination(&late) && !concerns_destination(&behind));
+        assert_eq!(concerns_sink(&late, lane(1), false), Concern::Failure(FailedAt::Seen(lane(1))));
+    }
+
+    /// Class and scope decide, and nothing else: what follows for the sink while no other destination works, and while one does,
+    /// and whether the destination is concerned.
+    #[test]
+    fn the_scope_of_an_answer_says_what_it_concerns() {
+        let at = |at| Concern::Failure(at);
+        let (own, seen, sink) = (at(FailedAt::Destination(lane(1))), at(FailedAt::Seen(lane(1))), at(FailedAt::Sink));
+        let (none, answer) = (Concern::None, Concern::Answer);
+        let rows = [
+            (Backpressure, About::Target, own, answer, [true, true]),
+            (Backpressure, About::Route, own, answer, [true, true]),
+            (Backpressure, About::Sink, sink, sink, [false, false]),
+            (Backpressure, About::Message, none, none, [false, false]),
+            (Ambiguous, About::Target, own, none, [true, true]),
+            (Unknown, About::Route, own, none, [true, true]),
+            (Transient, About::Sink, seen, none, [true, true]),
+            (Transient, About::Connection, sink, sink, [false, false]),
+            (Transient, About::Message, none, none, [false, false]),
+            (TargetPermanent, About::Target, answer, answer, [true, true]),
+            (TargetPermanent, About::Sink, answer, answer, [false, false]),
+            (TargetPermanent, About::Account, answer, answer, [false, true]),
+            (MessagePermanent, About::Sink, none, none, [false, false]),
+        ];
+        for (class, about, alone, beside, destination) in rows {
+            let failure = Failure::new(class, "x", "").about(about);
+            assert_eq!(concerns_sink(&failure, lane(1), false), alone, "{class:?} {about:?} alone");
+            assert_eq!(concerns_sink(&failure, lane(1), true), beside, "{class:?} {about:?} beside one that works");
+            let concerned = [false, true].map(|others_work| concerns_destination(&failure, others_work));
+            assert_eq!(concerned, destination, "{class:?} {about:?}");
+        }
+        let unconnected = Failure::new(Transient, Failure::NOT_CONNECTED, "");
+        assert_eq!(concerns_sink(&unconnected, lane(1), true), sink);
+        assert!(!concerns_destination(&unconnected, true));
+    }
+
+    #[test]
+    fn destinations_that_fail_one_by_one_do_not_close_the_sink() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(now);
+        breaker.failed(FailedAt::Destination(lane(1)), Backpressure);
+        assert!(matches!(breaker.allows(Some(lane(1)), now), Allow::No { .. }), "the only one so far");
+        assert!(breaker.allows(Some(lane(2)), now) == Allow::Free && breaker.pace().is_none());
+        breaker.failed(FailedAt::Destination(lane(2)), Backpressure);
+        for only in [None, Some(lane(1)), Some(lane(3))] {
+            assert_eq!(breaker.allows(only, now), Allow::Free, "each waits by itself");
+        }
+        let tried = breaker.pace().expect("none works").take(now, 1_000).granted;
+        assert!(tried > 0 && f64::from(tried) <= PACE, "{tried} at once");
+        breaker.failed(FailedAt::Seen(lane(3)), Ambiguous);
+        assert!(matches!(breaker.allows(None, now), Allow::No { .. }) && breaker.pace().is_none(), "it is the sink");
+        breaker.worked();
+        assert!(breaker.allows(None, now) == Allow::Free && breaker.pace().is_none());
     }
 }

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sink};
+use crate::deliver::blame::{Breaker, Concern, FailedAt, concerns_destination, concerns_sink, scope};
 use crate::deliver::destinations::{Admission, Ask, DestinationKey, DestinationTrouble, SinkDestinations};
 use crate::deliver::look_outages::LookOutages;
 use crate::deliver::redact::{name, redacted};
@@ -20,7 +20,7 @@ use crate::limits::budget::Room;
 use crate::limits::circuit::{Allow, LONGEST_WAIT, OpenReason, Transition};
 use crate::limits::rate::Bucket;
 use delaybridge_core::clock::Instant;
-use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_core::message::{About, Class, Failure, Outcome};
 use delaybridge_ledger::sink_hash;
 use delaybridge_sink::{Answers, Destination, Lookup, Outbound, RunSink, Sink, Target};
 use delaybridge_telemetry::events::SinkEvents;
@@ -83,7 +83,7 @@ impl SinkHandle {
             hash: sink_hash(&name),
             name,
             sink,
-            breaker: Mutex::new(Breaker::new()),
+            breaker: Mutex::new(Breaker::new(Instant::now())),
             destinations: Mutex::new(SinkDestinations::new(Instant::now())),
             rate: max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
             looks: Mutex::default(),
@@ -163,11 +163,12 @@ impl SinkHandle {
     /// Decides about elements of a queue with this room, one after the other.
     pub fn admit(&self, room: Room, asks: impl IntoIterator<Item = Ask>) -> Vec<Admission> {
         let now = Instant::now();
-        let mut destinations = self.destinations();
+        // The breaker first, as for a probe.
+        let (mut breaker, mut destinations) = (self.breaker(), self.destinations());
+        let admitted = asks.into_iter().map(destinations.admit(room, breaker.pace(), now)).collect();
         let forgotten = destinations.forget_idle(now);
-        let admitted = asks.into_iter().map(destinations.admit(room, now)).collect();
         let in_trouble = destinations.in_trouble();
-        drop(destinations);
+        drop((destinations, breaker));
         if !forgotten.is_empty() {
             let keys: Vec<u64> = forgotten.into_iter().map(DestinationKey::id).collect();
             self.events.destinations_forgotten(&keys, in_trouble);
@@ -187,6 +188,11 @@ impl SinkHandle {
     /// The trouble of the destination of an element that it refused.
     pub fn trouble(&self, lane: DestinationKey) -> DestinationTrouble {
         self.destinations().trouble(lane, Instant::now())
+    }
+
+    /// What a failure at this destination is about, given what works.
+    pub fn scope(&self, lane: DestinationKey, failure: &Failure) -> About {
+        scope(failure, self.destinations().others_work(lane, Instant::now()))
     }
 
     /// The wait of an element that its destination refused.
@@ -427,14 +433,17 @@ impl SinkHandle {
         let (lane, now) = (self.lane(destination), Instant::now());
         let shown = redacted(failure, destination, target);
         let others_work = self.destinations().others_work(lane, now);
-        let sink = concerns_sink(failure, others_work);
+        let sink = concerns_sink(failure, lane, others_work);
         self.answers.fetch_add(1, Ordering::Relaxed);
         let transition = {
             let mut breaker = self.breaker();
             let transition = match sink {
-                Concern::Failure { at_lane } => Some(breaker.failed(at_lane.then_some(lane), failure.class)),
-                // A probe has to end in any case.
-                Concern::None if breaker.circuit.is_probing() => Some(breaker.failed(Some(lane), failure.class)),
+                Concern::Failure(at) => Some(breaker.failed(at, failure.class)),
+                // A probe has to end in any case. What concerns the message alone has found out nothing.
+                Concern::None if breaker.circuit.is_probing() => {
+                    let class = if failure.about == About::Message { Class::MessagePermanent } else { failure.class };
+                    Some(breaker.failed(FailedAt::Seen(lane), class))
+                }
                 Concern::None => None,
                 Concern::Answer => Some(breaker.worked()),
             };
@@ -450,10 +459,10 @@ impl SinkHandle {
             Some((Some(Transition::Closed), None)) => self.is_up(true),
             Some(_) | None => {}
         }
-        if concerns_destination(failure) {
+        if concerns_destination(failure, others_work) {
             // Where the sink is reported, or the queue will be, this is not.
-            let held = failure.class == Class::TargetPermanent && !target.varies(failure.about);
-            let show = !matches!(sink, Concern::Failure { .. }) && !held;
+            let held = failure.class == Class::TargetPermanent && !target.varies(scope(failure, others_work));
+            let show = !matches!(sink, Concern::Failure(_)) && !held;
             let mut destinations = self.destinations();
             let news = destinations.failed(lane, failure.class, show, now, fastrand::f64());
             if news {

@@ -32,6 +32,7 @@ mod probes;
 mod random;
 mod replicas;
 mod rest;
+mod scopes;
 mod stalls;
 mod tail;
 pub(super) mod world;

@@ -28,8 +28,7 @@ pub(super) struct DestinationLane {
     in_flight: Room,
     /// The last answer, or the beginning of what is in flight, if that is later.
     heard: Instant,
-    /// The time at which the last of the held elements comes back.
-    last_return: Instant,
+    returns: Returns,
     /// Since when it is in trouble.
     since: Option<Instant>,
     used: Instant,
@@ -46,6 +45,44 @@ pub(super) enum LaneDecision {
     Probe,
     /// Come back after this time.
     Wait(Duration),
+    /// Come back when the pace of the sink may let it through.
+    Paced,
+}
+
+/// A question of an element at its destination.
+pub(super) struct Pass<'a> {
+    /// The room of destinations that are silent.
+    pub(super) share: &'a mut Share,
+    /// Takes a place in the pace of the sink; whether there is none.
+    pub(super) is_paced: &'a mut dyn FnMut() -> bool,
+    /// The bytes of the element.
+    pub(super) size: u64,
+    /// The time after which it is not held any more, if its destination has not worked.
+    pub(super) gives_up: Option<Duration>,
+}
+
+/// The times at which elements come back: one after the other.
+#[derive(Debug)]
+pub(super) struct Returns {
+    /// The time at which the last of them comes back.
+    last: Instant,
+}
+
+impl Returns {
+    pub(super) fn new(now: Instant) -> Returns {
+        Returns { last: now }
+    }
+
+    /// The wait of the next one, which comes back at this time at the earliest.
+    fn next(&mut self, first: Instant, now: Instant) -> Duration {
+        self.last = self.last.after(APART).max(first).min(now.after(LONGEST));
+        self.last.since(now)
+    }
+
+    /// The wait of the next one that found no room.
+    pub(super) fn crowded(&mut self, now: Instant) -> Duration {
+        self.next(now.after(CROWDED), now)
+    }
 }
 
 /// The part of a queue's room that silent destinations may take together.
@@ -76,36 +113,34 @@ impl DestinationLane {
             confirmed: None,
             in_flight: Room::default(),
             heard: now,
-            last_return: now,
+            returns: Returns::new(now),
             since: None,
             used: now,
             shown: false,
         }
     }
 
-    /// Decides about an element. `gives_up`: it is not to be held any more if the destination has not worked for so long.
-    pub(super) fn pass(
-        &mut self,
-        share: &mut Share,
-        size: u64,
-        gives_up: Option<Duration>,
-        now: Instant,
-    ) -> LaneDecision {
+    /// Decides about an element.
+    pub(super) fn pass(&mut self, pass: Pass<'_>, now: Instant) -> LaneDecision {
+        let Pass { share, is_paced, size, gives_up } = pass;
         self.used = now;
         let given_up = gives_up.is_some_and(|after| !self.has_worked() && self.troubled_for(now) >= Some(after));
         let pass = match self.circuit.allows(now) {
             _ if given_up => LaneDecision::Send,
             Allow::Free => LaneDecision::Send,
-            Allow::Probe => {
-                self.circuit.probe_started();
-                LaneDecision::Probe
-            }
+            Allow::Probe => LaneDecision::Probe,
             Allow::No { .. } => return LaneDecision::Wait(self.wait(now)),
         };
         let silent = self.is_silent(now);
         let used = if silent { share.taken } else { self.in_flight };
         if pass == LaneDecision::Send && !share.has_room(used) {
-            return LaneDecision::Wait(self.next_return(now.after(CROWDED), now));
+            return LaneDecision::Wait(self.returns.crowded(now));
+        }
+        if is_paced() {
+            return LaneDecision::Paced;
+        }
+        if pass == LaneDecision::Probe {
+            self.circuit.probe_started();
         }
         if self.in_flight.count == 0 {
             self.heard = now;
@@ -125,13 +160,7 @@ impl DestinationLane {
             Allow::No { retry_at: None } => now.after(PROBING),
             Allow::Free | Allow::Probe => now.after(CROWDED),
         };
-        self.next_return(first, now)
-    }
-
-    fn next_return(&mut self, first: Instant, now: Instant) -> Duration {
-        let at = self.last_return.after(APART).max(first).min(now.after(LONGEST));
-        self.last_return = at;
-        at.since(now)
+        self.returns.next(first, now)
     }
 
     /// An element left it: it has its answer, or was given up.
@@ -147,7 +176,7 @@ impl DestinationLane {
         self.confirmed = Some((latest, now));
         let transition = self.circuit.on_success();
         if transition.is_some() {
-            self.last_return = now;
+            self.returns = Returns::new(now);
         }
         transition
     }
@@ -155,7 +184,7 @@ impl DestinationLane {
     /// Ends its trouble, because what it is a part of works, or a part of it: its own elements need not wait any more.
     pub(super) fn works_elsewhere(&mut self, now: Instant) {
         self.sink_answers();
-        self.last_return = now;
+        self.returns = Returns::new(now);
     }
 
     /// Lets it be tried, because its sink answers again; it has confirmed nothing.
@@ -222,9 +251,9 @@ impl DestinationLane {
         self.since.map(|since| now.since(since))
     }
 
-    /// Whether nothing is known of it that must be kept.
+    /// Whether it has no element whose answer would be missed.
     pub(super) fn may_be_forgotten(&self) -> bool {
-        self.in_flight.count == 0 && self.circuit.is_clean()
+        self.in_flight.count == 0
     }
 
     /// Whether it is no longer in use, whatever is known of it.

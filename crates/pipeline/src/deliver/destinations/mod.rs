@@ -4,8 +4,9 @@
 //! elements, for any length of time, and no others. An element whose destination is in trouble goes back to Redis with a
 //! time to come back, uncounted. One at a time is sent to find out whether the destination works again.
 //!
-//! Bounded: so many destinations are remembered, and one that is not used for an hour is forgotten. Those beyond the bound
-//! share one state.
+//! Bounded: so many destinations are remembered, and one that is not used for an hour is forgotten. Beyond the bound those that
+//! were not used for the longest time are forgotten, whether they work or not; if all have elements in flight, new ones share one
+//! state.
 //!
 //! Times to come back are spread, so that a million held elements cost at most 2,000 claims a second. Destinations that
 //! answer nothing may take three quarters of a queue's room together. A partition is a destination of its own while brokers
@@ -18,15 +19,16 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use self::lane::{DestinationLane, LaneDecision, Share};
+use self::lane::{DestinationLane, LaneDecision, Pass, Returns, Share};
 use crate::limits::budget::Room;
 use crate::limits::circuit::{Allow, Transition};
+use crate::limits::rate::Bucket;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Class;
 use delaybridge_sink::Destination;
 
 /// Destinations that are remembered.
-const MOST: usize = 1_000;
+const MOST: usize = 10_000;
 /// The time for which an unused destination is remembered.
 const IDLE: Duration = Duration::from_secs(3600);
 /// A destination that has confirmed something within this time shows that its sink works.
@@ -115,25 +117,50 @@ pub struct SinkDestinations {
     /// A part of a destination may be in trouble.
     parts: bool,
     looked: Instant,
+    /// The last confirmation of any of them.
+    worked: Option<Instant>,
+    /// When elements come back that had to wait for the pace of the sink.
+    returns: Returns,
+    /// Those that were forgotten to make room, and were shown as in trouble.
+    forgotten: Vec<DestinationKey>,
 }
 
 impl SinkDestinations {
     /// None yet.
     pub fn new(now: Instant) -> Self {
-        SinkDestinations { lanes: HashMap::new(), parts: false, looked: now }
+        SinkDestinations {
+            lanes: HashMap::new(),
+            parts: false,
+            looked: now,
+            worked: None,
+            returns: Returns::new(now),
+            forgotten: Vec::new(),
+        }
     }
 
-    /// Decides about elements of a queue with this room, one by one: `ask` is called until it has none left.
-    pub fn admit<'a>(&'a mut self, room: Room, now: Instant) -> impl FnMut(Ask) -> Admission + use<'a> {
+    /// Decides about elements of a queue with this room, one by one: `ask` is called until it has none left. `pace`: that of all
+    /// that is tried, if there is one now.
+    pub fn admit<'a>(
+        &'a mut self,
+        room: Room,
+        mut pace: Option<&'a mut Bucket>,
+        now: Instant,
+    ) -> impl FnMut(Ask) -> Admission + use<'a> {
         let taken = self.lanes.values().fold(Room::default(), |sum, lane| {
             let silent = lane.silent(now);
             Room { count: sum.count + silent.count, bytes: sum.bytes + silent.bytes }
         });
         let mut share = Share::of(room, taken);
-        move |ask| match self.lane(ask.lane, now).pass(&mut share, ask.size, ask.gives_up, now) {
-            LaneDecision::Send => Admission::Send,
-            LaneDecision::Probe => Admission::Probe,
-            LaneDecision::Wait(wait) => Admission::Hold(wait),
+        move |ask| {
+            let mut is_paced = || pace.as_mut().is_some_and(|bucket| bucket.take(now, 1).granted == 0);
+            let pass = Pass { share: &mut share, is_paced: &mut is_paced, size: ask.size, gives_up: ask.gives_up };
+            match self.lane(ask.lane, now).pass(pass, now) {
+                LaneDecision::Send => Admission::Send,
+                LaneDecision::Probe => Admission::Probe,
+                LaneDecision::Wait(wait) => Admission::Hold(wait),
+                // One after the other over all destinations: of many, each would come back at once.
+                LaneDecision::Paced => Admission::Hold(self.returns.crowded(now)),
+            }
         }
     }
 
@@ -149,6 +176,7 @@ impl SinkDestinations {
 
     /// The destination has confirmed something: those that work again by that.
     pub fn confirmed(&mut self, key: DestinationKey, redis_ms: i64, now: Instant) -> Vec<Works> {
+        self.worked = Some(now);
         let mut over = self.related(key, now);
         let lane = self.lane(key, now);
         let works = lane.confirmed(redis_ms, now).is_some();
@@ -210,7 +238,9 @@ impl SinkDestinations {
 
     /// Whether another destination works, so that a failure at this one says nothing about the sink.
     pub fn others_work(&self, key: DestinationKey, now: Instant) -> bool {
-        self.lanes.iter().any(|(other, lane)| *other != key && lane.works(RECENT, now))
+        let recently = self.worked.is_some_and(|at| now.since(at) <= RECENT);
+        // Not each of ten thousand, at each failure of an outage.
+        recently && self.lanes.iter().any(|(other, lane)| *other != key && lane.works(RECENT, now))
     }
 
     /// The permission of the destination.
@@ -278,28 +308,27 @@ impl SinkDestinations {
         self.lanes.entry(key).or_insert_with(|| DestinationLane::new(now))
     }
 
-    /// Forgets a part of those that work, the longest unused first.
+    /// Forgets a part of those with nothing in flight, the longest unused first.
     fn make_room(&mut self) {
-        let mut free: Vec<_> = self
-            .lanes
-            .iter()
-            .filter(|(_, lane)| lane.may_be_forgotten())
-            .map(|(key, lane)| (lane.used(), *key))
-            .collect();
-        free.sort_by_key(|(used, _)| *used);
-        for (_, key) in free.iter().take(MOST / 4) {
-            self.lanes.remove(key);
+        let quiet = self.lanes.iter().filter(|(_, lane)| lane.may_be_forgotten());
+        let mut quiet: Vec<_> = quiet.map(|(key, lane)| (lane.used(), *key)).collect();
+        quiet.sort_by_key(|(used, _)| *used);
+        for (_, key) in quiet.into_iter().take(MOST / 4) {
+            let was_shown = self.lanes.remove(&key).is_some_and(|lane| lane.shown);
+            self.forgotten.extend(was_shown.then_some(key));
         }
     }
 
-    /// Forgets what was not used for long, now and then; those that were shown as in trouble.
+    /// Forgets what was not used for long, now and then. Returns those that are forgotten since the last time, for whatever
+    /// reason, and were shown as in trouble.
     pub fn forget_idle(&mut self, now: Instant) -> Vec<DestinationKey> {
-        if now.since(self.looked) < LOOK {
-            return Vec::new();
+        let mut forgotten = std::mem::take(&mut self.forgotten);
+        if now.since(self.looked) >= LOOK {
+            self.looked = now;
+            let shown = self.lanes.extract_if(|_, lane| lane.is_idle(IDLE, now)).filter(|(_, lane)| lane.shown);
+            forgotten.extend(shown.map(|(key, _)| key));
         }
-        self.looked = now;
-        let shown = self.lanes.extract_if(|_, lane| lane.is_idle(IDLE, now)).filter(|(_, lane)| lane.shown);
-        shown.map(|(key, _)| key).collect()
+        forgotten
     }
 }
 

@@ -16,7 +16,7 @@ fn ask(n: u64) -> Ask {
 }
 
 fn admit(destinations: &mut SinkDestinations, asks: impl IntoIterator<Item = Ask>, now: Instant) -> Vec<Admission> {
-    asks.into_iter().map(destinations.admit(ROOM, now)).collect()
+    asks.into_iter().map(destinations.admit(ROOM, None, now)).collect()
 }
 
 /// A destination that has just failed five times.
@@ -166,19 +166,48 @@ fn one_that_never_worked_is_given_up_and_one_that_did_is_not() {
 fn their_number_is_bounded_and_idle_ones_are_forgotten() {
     let now = Instant::now();
     let mut all = SinkDestinations::new(now);
-    for n in 0..10_000 {
-        all.confirmed(key(n), 1, now.after(Duration::from_millis(n)));
+    let at = |n: u64| now.after(Duration::from_millis(n));
+    for n in 0..30_000 {
+        all.confirmed(key(n), 1, at(n));
     }
     assert!(all.lanes.len() <= MOST, "{}", all.lanes.len());
-    assert!(all.moved_since(key(9_999), 1), "the latest is remembered");
-    // All of them in trouble: those beyond the bound share one state, which is not one of theirs.
+    assert!(all.moved_since(key(29_999), 1) && !all.moved_since(key(1), 1), "the latest are remembered");
+    // Those in trouble go as well: a new one is not taken for one of them.
     let mut all = SinkDestinations::new(now);
-    for n in 0..3_000 {
-        broken(&mut all, n, now);
+    for n in 0..30_000 {
+        broken(&mut all, n, at(n));
+        // This one is always in use.
+        broken(&mut all, 0, at(n));
     }
-    assert!(all.lanes.len() <= MOST + 1, "{}", all.lanes.len());
-    assert!(matches!(admit(&mut all, [ask(2_999)], now)[..], [Admission::Hold(_)]));
-    let forgotten = all.forget_idle(now.after(2 * IDLE));
-    assert!(all.lanes.is_empty() && forgotten.len() > MOST / 2, "{} shown ones", forgotten.len());
+    assert!(all.lanes.len() <= MOST && all.in_trouble() <= MOST, "{}", all.lanes.len());
+    let admitted = admit(&mut all, [ask(29_999), ask(0)], at(30_000));
+    assert!(matches!(admitted[..], [Admission::Hold(_), Admission::Probe]), "{admitted:?}");
+    assert_eq!(admit(&mut all, [ask(30_000)], at(30_000)), [Admission::Send]);
+    let forgotten = all.forget_idle(at(30_001));
+    assert!(forgotten.len() + all.in_trouble() == 30_000, "{} were shown", forgotten.len());
+    let forgotten = all.forget_idle(now.after(3 * IDLE));
+    assert!(all.lanes.len() == 1 && forgotten.len() > MOST / 2, "{} shown ones", forgotten.len());
     assert_eq!(all.in_trouble(), 0);
+}
+
+#[test]
+fn the_pace_of_a_sink_is_one_for_all_of_its_destinations() {
+    let now = Instant::now();
+    let (mut all, mut pace) = (SinkDestinations::new(now), Bucket::new(50.0, now));
+    let admitted: Vec<Admission> = (0..10_000).map(ask).map(all.admit(ROOM, Some(&mut pace), now)).collect();
+    let waits: Vec<Duration> = admitted
+        .iter()
+        .filter_map(|admission| if let Admission::Hold(wait) = admission { Some(*wait) } else { None })
+        .collect();
+    assert_eq!(waits.len(), 10_000 - 5, "five at once");
+    let within = waits.iter().filter(|wait| **wait <= SECOND).count();
+    assert!((1_000..=2_500).contains(&within), "{within} come back in the first second");
+    // A probe takes its place in it too, and is left to another element if there is none.
+    broken(&mut all, 0, now);
+    let later = now.after(SECOND / 4);
+    let mut none = Bucket::new(0.001, now);
+    assert_eq!(none.take(now, 1).granted, 1);
+    let held: Vec<Admission> = [ask(0)].into_iter().map(all.admit(ROOM, Some(&mut none), later)).collect();
+    assert!(matches!(held[..], [Admission::Hold(_)]), "{held:?}");
+    assert_eq!(admit(&mut all, [ask(0)], later), [Admission::Probe]);
 }

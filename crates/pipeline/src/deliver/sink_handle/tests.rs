@@ -15,7 +15,7 @@ async fn broken() -> (SinkHandle, DestinationKey, DestinationKey) {
     let handle = SinkHandle::new(name.clone(), sink, None, events.sink(&name), watch::Sender::new(0));
     let [a, b] = [1, 2].map(|part| DestinationKey::of(&anywhere(), Some(part)));
     for lane in [a, b].repeat(5) {
-        handle.breaker().failed(Some(lane), Class::Ambiguous);
+        handle.breaker().failed(FailedAt::Seen(lane), Class::Ambiguous);
         handle.destinations().failed(lane, Class::Ambiguous, false, Instant::now(), 1.0);
     }
     tokio::time::advance(SECOND).await;
