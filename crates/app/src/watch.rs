@@ -132,10 +132,11 @@ fn advise(watched: &Watched, process: &Process) {
     }
 }
 
-/// Warns about consumers that block on a list that the daemon drains: they would take some of its elements.
+/// Warns about consumers that block on a list that the daemon drains: they would take some of its elements. In shadow mode it drains
+/// nothing, and whoever followed the advice would stop the only deliveries.
 async fn tell_consumers(watched: &Watched, process: &Process) {
     let registry = &watched.registry;
-    let delivering = registry.with_mode(|mode| !matches!(mode, Mode::Rescue { .. }));
+    let delivering = registry.with_mode(|mode| matches!(mode, Mode::Deliver));
     let drained = delivering.into_iter().filter_map(|place| Some(registry.store(place).unannounced()?.read));
     let drained: Vec<_> = drained.collect();
     for node in watched.redis.nodes() {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use redis::AsyncCommands;
 
+use crate::harness::daemon::cli;
 use crate::harness::oracle::read_stream;
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue};
@@ -84,4 +85,39 @@ queues:
     assert_eq!(redis.llen::<_, usize>(&delayed.name).await.unwrap(), 50);
     assert_eq!(redis.zcard::<_, usize>(&ready.timeouts).await.unwrap(), 51);
     assert_eq!(redis.llen::<_, usize>(&ready.list).await.unwrap(), 51);
+}
+
+/// Another program may have a key of the queue's name: it is not read, and no right to it is needed.
+#[tokio::test]
+async fn a_key_in_the_place_of_a_ready_list_that_is_not_consumed_is_not_judged() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("orders");
+    let _: () = redis.set(&queue.name, "of another program").await.unwrap();
+    let yaml = on(
+        &server,
+        "
+sinks: { same: { redis: {} } }
+queues:
+  q: { source: { redisson: { name: orders, consume: [delayed] } }, to: [{ sink: same, stream: out }] }
+",
+    );
+    let mut daemon = Daemon::start(&yaml).await;
+    let now = redis_now_ms(&mut redis).await;
+    queue.offer(&mut redis, now, "one").await;
+    stream_of(&mut redis, "out", 1).await;
+    for (line, part) in [
+        (&["check", "--live"][..], "queue q: rights"),
+        (&["queues"], "deliver"),
+        (&["fsck"], ""),
+        (&["acl"], "redisson_delay_queue"),
+    ] {
+        let output = cli(daemon.config(), line);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && out.contains(part), "{line:?}: {out}{err}");
+        assert!(!out.contains("holds a string") && !out.contains("does not move"), "{line:?}: {out}{err}");
+        assert!(!out.contains("~orders "), "no right to the key: {out}");
+    }
+    assert_eq!(daemon.stop().await, 0);
+    assert_eq!(redis.get::<_, String>(&queue.name).await.unwrap(), "of another program");
 }

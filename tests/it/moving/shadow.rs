@@ -113,6 +113,20 @@ async fn clients_that_wait_on_a_list_are_named_with_what_to_do() {
     })
     .await;
     assert_eq!(daemon.stop().await, 0);
+    // In shadow mode nobody else delivers: to stop the consumer would stop the deliveries.
+    let shadow = yaml(&server, "    mode: shadow\n");
+    let config = ConfigFile::new(&format!("http: none\n{shadow}"));
+    let (code, out, err) = ask(&config, "check --live");
+    assert!(code == 0 && !out.contains("stop the"), "{out}{err}");
+    let before = server.calls("client|list").await;
+    let mut daemon = Daemon::start(&shadow).await;
+    eventually("a look at the clients", PATIENCE, async || {
+        let after = server.calls("client|list").await;
+        if after > before { Ok(()) } else { Err(format!("{after} looks")) }
+    })
+    .await;
+    assert_eq!(daemon.stop().await, 0);
+    assert!(!daemon.log().contain("clients wait on a list"), "{:?}", daemon.log().all());
     RedissonQueue::new(NAME).push_ready(&mut redis, &[b"bare".to_vec()]).await;
     let taken = tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap();
     assert_eq!(taken, Some((NAME.to_owned(), "bare".to_owned())));

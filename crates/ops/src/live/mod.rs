@@ -155,8 +155,7 @@ fn eviction(conn: &Conn) -> LiveFinding {
 
 /// Java consumers that wait on a ready list which the daemon would drain as well.
 async fn consumers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<LiveFinding> {
-    let drained =
-        queues.iter().filter(|spec| spec.source.consumes_ready() && !matches!(spec.mode, Mode::Rescue { .. }));
+    let drained = queues.iter().filter(|spec| spec.source.consumes_ready() && matches!(spec.mode, Mode::Deliver));
     let drained: Vec<_> = drained.filter_map(|spec| spec.source.build().unannounced()).collect();
     if drained.is_empty() {
         return None;
@@ -293,7 +292,7 @@ fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> LiveFindin
         "{} scheduled, {} due, {} in flight, {} in retry, {} dead",
         s.scheduled, s.due, s.in_flight, s.retry, s.dead
     );
-    if source.ready_list().is_some() {
+    if source.consumes_ready() {
         detail.push_str(&format!(", {} on the ready list", s.ready));
     }
     let mut state = Health::Well;

@@ -23,7 +23,7 @@ impl RedissonSource {
                 grants.extend(self.to_unlist());
                 grants.extend(self.to_sweep());
                 grants.push(self.on(&self.keys.delayed, [ZADD, ZREM, ZSCORE]));
-                grants.push(self.on(&self.keys.ready, [RPUSH]));
+                grants.push(self.on(&self.keys.ready, [EVALSHA, TYPE, LLEN, RPUSH]));
             }
             Activity::Deliver => {
                 grants.extend(self.to_claim());
@@ -37,14 +37,17 @@ impl RedissonSource {
     /// `stats.lua`.
     fn to_look(&self) -> Vec<Grant> {
         let k = &self.keys;
-        vec![
+        let mut grants = vec![
             self.on(&k.delayed, [MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE]),
             self.on(&k.list, [TYPE, LLEN]),
-            self.on(&k.ready, [TYPE, LLEN]),
             self.on(&k.ghosts, [TYPE, SCARD]),
             self.on(&k.ghosts_turn, [TYPE, SCARD]),
             self.on(&k.sweep, [TYPE, HMGET]),
-        ]
+        ];
+        if self.ready {
+            grants.push(self.on(&k.ready, [TYPE, LLEN]));
+        }
+        grants
     }
 
     /// The parts of `claim.lua`, and the announcements that say when to claim.
@@ -114,7 +117,7 @@ impl RedissonSource {
             Grant::channels([exact(k.channel.as_bytes())], [PUBLISH]),
             self.on(&k.delayed, [ZADD, ZREM, ZSCORE, ZSCAN]),
             self.on(&k.list, [RPUSH, LREM, LRANGE, LINDEX, LPOS, LSET]),
-            self.on(&k.ready, [LRANGE, LPUSH]),
+            self.on(&k.ready, [EVALSHA, TYPE, LLEN, LRANGE, LPUSH]),
             // What `restore` puts back takes its place again.
             self.on(&k.permits, [TYPE, GET, INCRBY]),
             self.on(&k.ghosts, [SADD]),
@@ -150,6 +153,25 @@ mod tests {
         });
         let command = |words: &str| words.split('\'').next().unwrap().to_lowercase().replace("memory", "memory|usage");
         words.map(command).collect()
+    }
+
+    #[test]
+    fn a_ready_list_that_is_not_consumed_is_neither_demanded_nor_judged() {
+        use delaybridge_ledger::{Repair, Source};
+
+        for (consumed, expected) in [(true, true), (false, false)] {
+            let source = RedissonSource::new("orders", true, consumed, ListCleanup::Auto);
+            let grants = format!("{:?}", source.to_do(Activity::Deliver));
+            assert_eq!(grants.contains("\"orders\""), expected, "{grants}");
+            assert_eq!(source.keys().contains(&source.keys.ready), expected);
+            let typed = source.typed_keys();
+            assert_eq!(typed.iter().any(|(key, _)| *key == source.keys.ready), expected, "{typed:?}");
+        }
+        let source = RedissonSource::new("orders", true, false, ListCleanup::Auto);
+        assert!(
+            format!("{:?}", source.to_do(Activity::Rescue)).contains("\"orders\""),
+            "a rescue moves elements there"
+        );
     }
 
     /// Only a server can show that each is granted on the right keys; the source shows that none is missing.

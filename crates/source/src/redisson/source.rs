@@ -77,7 +77,11 @@ impl Source for RedissonSource {
     }
 
     fn keys(&self) -> Vec<Bytes> {
-        self.keys.in_scripts().into_iter().chain([&self.keys.permits]).cloned().collect()
+        let [delayed, list, ready, ghosts, turn, sweep] = self.keys.in_scripts();
+        // A key that is not consumed may hold anything, and nobody has to grant a right to it: in its place is one of its type that
+        // the scripts look at anyway.
+        let (ready, permits) = if self.ready { (ready, &self.keys.permits) } else { (list, list) };
+        [delayed, list, ready, ghosts, turn, sweep, permits].map(Bytes::clone).to_vec()
     }
 
     fn scripts(&self) -> &'static delaybridge_ledger::Scripts {
@@ -113,7 +117,7 @@ impl Source for RedissonSource {
         Ok(Depths {
             scheduled,
             due,
-            ready,
+            ready: if self.ready { ready } else { 0 },
             head_ms: head.map(Score::ceil_ms),
             ahead,
             leftovers: leftovers(ghosts, listed, oldest_ms),
@@ -192,7 +196,8 @@ impl Repair for RedissonSource {
 
     fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
         let types = ["zset", "list", "list", "set", "set", "hash"];
-        self.keys.in_scripts().into_iter().cloned().zip(types).collect()
+        let all = self.keys.in_scripts().into_iter().cloned().zip(types);
+        all.filter(|(key, _)| self.ready || *key != self.keys.ready).collect()
     }
 
     fn elements_are_unique(&self) -> bool {
