@@ -18,6 +18,8 @@ use delaybridge_pipeline::process::Process;
 use delaybridge_pipeline::registry::{QueueCounts, QueueRegistry};
 use delaybridge_pipeline::watch::holders;
 
+/// The part of `shutdown_timeout` in which sinks may answer.
+pub(super) const ABANDON: f64 = 0.7;
 /// Time between two lines about what is still in flight.
 const PROGRESS: Duration = Duration::from_secs(5);
 
@@ -46,7 +48,7 @@ pub(super) async fn run(
     process.stopping.cancel();
 
     // 30 % of the time is reserved: 20 % for releases and verdicts, 10 % for closing what is left.
-    let (abandon_at, give_up_at) = (timeout.mul_f64(0.7), timeout.mul_f64(0.9));
+    let (abandon_at, give_up_at) = (timeout.mul_f64(ABANDON), timeout.mul_f64(0.9));
     let idle = async {
         // Claimers first: a claim in progress brings its elements into the drain.
         while tasks.len() > keepers {

@@ -10,11 +10,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::resting::Resting;
+use super::drain::ABANDON;
 use super::tasks::named;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs::{Aged, Dispenser, Fired, JobOperation, JobQueue, RecurringName, SCRIPTS, Tick, Topic, WAKE};
 use delaybridge_jobs_http::ServiceEnd;
-use delaybridge_link::{Redis, Subscriber};
+use delaybridge_jobs_http::server::GOODBYE;
+use delaybridge_link::{Redis, Subscriber, SubscriberState};
 use delaybridge_model::Config;
 use delaybridge_pipeline::process::Process;
 use delaybridge_telemetry::jobs::{JobEvents, JobSizes};
@@ -89,8 +91,9 @@ fn end(config: &Config, process: &Process, tasks: &mut JoinSet<&'static str>) ->
     let leaving = process.stopping.clone();
     let delay = config.api.iter().map(|spec| spec.shutdown_delay).max().unwrap_or_default();
     if delay.is_zero() {
-        return ServiceEnd { closing: leaving.clone(), leaving };
+        return ServiceEnd { closing: leaving.clone(), leaving, goodbye };
     }
+    let goodbye = goodbye(config.shutdown_timeout, delay);
     let closing = CancellationToken::new();
     let (begun, close) = (leaving.clone(), closing.clone());
     tasks.spawn(named("job API delay", async move {
@@ -98,7 +101,13 @@ fn end(config: &Config, process: &Process, tasks: &mut JoinSet<&'static str>) ->
         tokio::time::sleep(delay).await;
         close.cancel();
     }));
-    ServiceEnd { leaving, closing }
+    ServiceEnd { leaving, closing, goodbye }
+}
+
+/// Time for requests that are under way when listening ends. The drain waits for them before it counts what is left over, so they end
+/// before its deadlines.
+fn goodbye(shutdown_timeout: Duration, delay: Duration) -> Duration {
+    shutdown_timeout.mul_f64(ABANDON - 0.1).saturating_sub(delay).min(GOODBYE)
 }
 
 fn action(operation: JobOperation) -> JobAction {
@@ -283,5 +292,21 @@ fn sizes(tick: &Tick) -> JobSizes {
     JobSizes {
         jobs: [tick.delay, tick.ready, tick.reserved, tick.dead],
         oldest_ready: Duration::from_millis(u64::try_from(tick.oldest_ready_ms.unwrap_or(0)).unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_under_way_end_before_the_drain_counts() {
+        let of = |timeout, delay| goodbye(Duration::from_secs(timeout), Duration::from_secs(delay)).as_secs_f64();
+        let check =
+            |timeout, delay, expected: f64| assert!((of(timeout, delay) - expected).abs() < 1e-6, "{timeout} {delay}");
+        check(25, 0, 5.0);
+        check(25, 5, 5.0);
+        check(10, 5, 1.0);
+        check(4, 2, 0.4);
     }
 }

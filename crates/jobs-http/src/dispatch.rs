@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -81,6 +82,10 @@ impl Served for HttpApi {
 
     fn stopping(&self) -> &CancellationToken {
         &self.api.end.closing
+    }
+
+    fn goodbye(&self) -> Duration {
+        self.api.end.goodbye
     }
 
     fn max_connections(&self) -> usize {

@@ -42,8 +42,8 @@ const READ_BUFFER: usize = 64 * 1024;
 const SEND_BUFFER: usize = 64 * 1024;
 /// After this, a failing `accept` (no file descriptors left) is tried again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time that answers have to leave once the server stops. Long polls are answered at once.
-const GOODBYE: Duration = Duration::from_secs(5);
+/// Longest time that answers have to leave once the server stops. Long polls are answered at once.
+pub const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Time that a connection without a request has to end once its place is needed.
 const LEAVE: Duration = Duration::from_millis(100);
@@ -78,6 +78,11 @@ pub trait Served: Send + Sync + 'static {
     fn stopping(&self) -> &CancellationToken;
 
     /// Connections at once.
+    /// Time that requests under way have to end once the listener closes.
+    fn goodbye(&self) -> Duration {
+        GOODBYE
+    }
+
     fn max_connections(&self) -> usize;
 
     /// The receiver of reports.
@@ -116,7 +121,7 @@ pub async fn serve<S: Served>(listener: ApiListener, api: Arc<S>, certificates: 
     }
     drop(listener);
     connections.close();
-    if tokio::time::timeout(GOODBYE, connections.wait()).await.is_err() {
+    if tokio::time::timeout(api.goodbye(), connections.wait()).await.is_err() {
         api.events().cut_off(connections.len());
     }
 }
@@ -182,7 +187,7 @@ async fn serve_on<A: Served>(
 ) {
     let unflushed = Unflushed::default();
     let connection = Connection { peer, unflushed: unflushed.clone() };
-    let stopping = api.stopping().clone();
+    let (stopping, end) = (api.stopping().clone(), api.goodbye());
     let service = service_fn(move |mut request| {
         heed_authority(&mut request);
         let (api, connection, busy) = (api.clone(), connection.clone(), place.busy());
@@ -207,8 +212,12 @@ async fn serve_on<A: Served>(
     let goodbye = tokio::select! {
         biased;
         _ = &mut served => return,
-        () = stopping.cancelled() => GOODBYE,
-        () = place.leave().cancelled() => LEAVE,
+        () = stopping.cancelled() => end,
+        () = place.leave().cancelled() => match place.has_served() {
+            true => LEAVE,
+            // Its head has not come: there is nothing to wait for.
+            false => return,
+        },
     };
     // The last bytes of an answer may be on their way.
     served.as_mut().graceful_shutdown();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +51,8 @@ pub struct ServiceEnd {
     /// Cancelled when the listener closes: nothing is popped any more, long polls end.
     pub closing: CancellationToken,
 }
+    /// Time that requests under way have to end then.
+    pub goodbye: Duration,
 
 impl Api {
     /// The state of a listener on this queue, until its end.

@@ -148,3 +148,16 @@ async fn without_the_delay_the_same_update_refuses_requests() {
     println!("{} of {asked} requests failed: {:?}", failed.len(), failed.first());
     assert!(!failed.is_empty(), "none of {asked}");
 }
+
+/// A request that does not come to its end is no element that is left over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_request_at_the_end_is_cut_off_and_the_drain_is_complete() {
+    let redis = RedisServer::start().await;
+    let (mut daemon, port) = start(&redis, "  shutdown_delay: 5s\nshutdown_timeout: 10s\n", "").await;
+    daemon.expect_log("were cut off at the end of the drain");
+    let mut slow = TcpStream::connect(("127.0.0.1", port)).await.expect("connect");
+    let head = "POST /v1/topics/slow/jobs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\nhalf";
+    slow.write_all(head.as_bytes()).await.expect("half a request");
+    metric(&daemon, "delaybridge_api_connections", |open| open >= 1.0).await;
+    assert_eq!(daemon.stop().await, 0);
+}

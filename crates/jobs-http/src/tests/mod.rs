@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::listener::ApiListener;
-use super::server::serve;
+use super::server::{GOODBYE, serve};
 use super::{HttpApi, ServiceEnd};
 pub(super) use crate::testing::{Answer, Client};
 use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
@@ -61,7 +61,7 @@ impl World {
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
         let bounds = (super::room::BodyMemory::new(spec.max_body, super::room::ROOM), super::turns::Turns::default());
-        let end = ServiceEnd { leaving: leave.clone(), closing: stop.clone() };
+        let end = ServiceEnd { leaving: leave.clone(), closing: stop.clone(), goodbye: GOODBYE };
         let api = HttpApi::new(&spec, (queue.clone(), dispenser), bounds, events.api(), end).unwrap();
         let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files).unwrap()));
         let listener = ApiListener::bind(&spec.listen.into()).unwrap();
