@@ -189,6 +189,40 @@ async fn a_message_whose_headers_are_too_large_is_saved_by_a_rule_of_its_route()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_whose_headers_are_too_large_is_forwarded_without_those_of_its_message() {
+    let (server, rabbit) = (RedisServer::start().await, start());
+    let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
+    publisher.declare("delay-in", &["orders", "graves"]).await;
+    let yaml = format!(
+        "redis: {{ url: '{redis}' }}\n\
+         sinks: {{ shop: {{ amqp: {{ url: '{rabbit}', heartbeat: 2s, timeout: 5s }} }} }}\n\
+         inputs: {{ late: {{ amqp: {{ url: '{rabbit}', queue: delay-in, heartbeat: 2s }}, topic: late }} }}\n\
+         queues: {{ q: {{ source: {{ jobs: {{ topic: late }} }}, to: [{{ sink: shop, routing_key: orders }}], \
+           dead_letter: {{ sink: shop, routing_key: graves }} }} }}\n",
+        redis = server.url(),
+        rabbit = url(&rabbit),
+    );
+    let mut daemon = Daemon::start(&yaml).await;
+    daemon.expect_log("HEADERS_TOO_LARGE").expect_log("dead letter not forwarded");
+    let large = "x".repeat(127_500);
+    let headers = [("tenant", text("a")), ("x-trace", text(&large))];
+    publisher.publish(("delayed", "late"), BasicProperties::default(), &headers, "large").await.expect("publish");
+    let graves = arrived(&rabbit, "graves", 1).await;
+    let has = |name: &str| graves[0].headers.contains_key(name);
+    assert_eq!((&graves[0].payload[..], has("tenant"), has("x-trace")), (&b"large"[..], false, false));
+    assert!(has("delaybridge-dead-reason"), "{:?}", graves[0].headers.keys());
+    // Counted when the letter is forwarded, and not at each attempt.
+    eventually("the headers to be counted", PATIENCE, async || {
+        let left_out = "delaybridge_headers_left_out_total{queue=\"q\",sink=\"shop\",reason=\"unfit\"}";
+        match daemon.metric(left_out).await {
+            2.0 => Ok(()),
+            count => Err(format!("{count} headers")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_that_is_forwarded_has_the_headers_of_its_message() {
     let (server, rabbit) = (RedisServer::start().await, start());
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");

@@ -4,7 +4,7 @@
 //! One daemon at a time does this for a queue, under a lease; two would send each letter twice. What the sink refuses for
 //! good (a letter too large for it) stays in the stream and does not block the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,7 +23,9 @@ use delaybridge_core::message::{About, Class, Failure, Outcome};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order};
 use delaybridge_link::History;
+use delaybridge_model::LeftOut;
 use delaybridge_sink::Outbound;
+use delaybridge_sink::header_rules::EACH;
 use delaybridge_source::StoreError;
 
 /// Time between two reads of a stream without an announcement: another daemon may have stored a letter.
@@ -51,6 +53,7 @@ pub async fn run(queue: Arc<Queue>) {
         confirmed: Vec::new(),
         history: None,
         aside: HashMap::new(),
+        bare: HashSet::new(),
         count: 0,
         at_sink: &at_sink,
         failures: 0,
@@ -100,6 +103,18 @@ enum PassEnd {
     Failed,
 }
 
+/// Name and value of a header.
+type LetterHeader = (Arc<str>, String);
+
+/// A letter as it is sent.
+struct LetterMessage {
+    message: Outbound,
+    /// Headers of its own message that the sink does not get.
+    left_out: LeftOut,
+    /// Whether it has others of them.
+    has_headers: bool,
+}
+
 struct LetterForwarder<'a> {
     queue: &'a Queue,
     target: &'a DeadLetterTarget,
@@ -109,6 +124,8 @@ struct LetterForwarder<'a> {
     history: Option<History>,
     /// Letters that failed, and when to try them again.
     aside: HashMap<String, Instant>,
+    /// Letters that the sink refused with the headers of their messages, and gets without.
+    bare: HashSet<String>,
     /// The number of letters at the last look.
     count: usize,
     /// Letters at the sink without an answer.
@@ -235,7 +252,7 @@ impl LetterForwarder<'_> {
                 Ok(message) => messages.push((letter.stream_id, message)),
                 Err(failure) => {
                     dealt_with += 1;
-                    self.answered(letter.stream_id, Err(failure));
+                    self.answered(letter.stream_id, Err(failure), false);
                 }
             }
         }
@@ -247,8 +264,10 @@ impl LetterForwarder<'_> {
         messages.truncate(granted as usize);
         // A sink that is down is asked with one letter. The probe is taken last, when there is a letter that will ask.
         let varies = self.target.spec.target.varies(About::Route);
-        self.only =
-            messages.first().filter(|_| !varies).map(|(_, message)| DestinationKey::of(&message.destination, None));
+        self.only = messages
+            .first()
+            .filter(|_| !varies)
+            .map(|(_, letter)| DestinationKey::of(&letter.message.destination, None));
         let probe = match self.allows() {
             Allow::Free => None,
             Allow::Probe => match handle.start_probe(self.only) {
@@ -261,27 +280,38 @@ impl LetterForwarder<'_> {
             messages.truncate(1);
         }
         self.at_sink.store(messages.len() as u64, Ordering::Relaxed);
-        let deliveries = messages.into_iter().map(async |(stream_id, message)| {
+        let deliveries = messages.into_iter().map(async |(stream_id, letter)| {
+            let LetterMessage { message, left_out, has_headers } = letter;
             let outcome = handle.deliver(message, &*self.target.spec.target).await;
             self.at_sink.fetch_sub(1, Ordering::Relaxed);
-            (stream_id, outcome)
+            if outcome.is_ok() {
+                // Once for each letter, however often it was sent.
+                count_left_out(self.queue, &self.target.spec.sink, left_out);
+            }
+            (stream_id, outcome, has_headers)
         });
         let outcomes = join_all(deliveries).await;
-        let stale = outcomes.iter().any(|(_, outcome)| matches!(outcome, Err(failure) if failure.is_stale()));
+        let stale = outcomes.iter().any(|(_, outcome, _)| matches!(outcome, Err(failure) if failure.is_stale()));
         if let Some(started) = probe.filter(|_| stale) {
             // Not asked after all, and no breaker has seen it.
             handle.abandon_probe(started);
         }
         dealt_with += outcomes.len();
-        outcomes.into_iter().for_each(|(stream_id, outcome)| self.answered(stream_id, outcome));
+        for (stream_id, outcome, has_headers) in outcomes {
+            self.answered(stream_id, outcome, has_headers);
+        }
         dealt_with
     }
 
-    fn answered(&mut self, stream_id: String, outcome: Outcome) {
+    /// The sink answered. `has_headers`: the letter was sent with headers of its message.
+    fn answered(&mut self, stream_id: String, outcome: Outcome, has_headers: bool) {
         let metrics = self.queue.events.metrics();
         metrics.dead_letter_forwarded(&self.target.spec.sink, &outcome);
         let failure = match outcome {
-            Ok(()) => return self.confirmed.push(stream_id),
+            Ok(()) => {
+                self.bare.remove(&stream_id);
+                return self.confirmed.push(stream_id);
+            }
             Err(failure) => failure,
         };
         if failure.class == Class::Ambiguous {
@@ -289,6 +319,11 @@ impl LetterForwarder<'_> {
         }
         self.queue.events.dead_letter_stays(&stream_id, &failure.to_string());
         let alone = match failure.class {
+            // Headers that a sink took with the message may be too many with the causes of a letter: it would stay for ever.
+            Class::MessagePermanent if has_headers && self.bare.len() < REMEMBERED => {
+                self.bare.insert(stream_id.clone());
+                FAILED
+            }
             Class::MessagePermanent => REFUSED,
             // The sink is down: it is not the letter's fault.
             _ if self.allows() != Allow::Free => return,
@@ -299,7 +334,7 @@ impl LetterForwarder<'_> {
         }
     }
 
-    fn message(&self, letter: &DeadLetter, send_before: Instant) -> Result<Outbound, Failure> {
+    fn message(&self, letter: &DeadLetter, send_before: Instant) -> Result<LetterMessage, Failure> {
         let spec = &self.target.spec;
         let unreadable = |text: String| Failure::new(Class::MessagePermanent, "not_a_letter", text);
         let mut carried = None;
@@ -316,9 +351,12 @@ impl LetterForwarder<'_> {
         let mut routed = spec
             .fill(&element, &Payload::opaque(body))
             .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
-        count_left_out(self.queue, &spec.sink, routed.left_out);
         let carried = carried.as_ref().map(|carried| kept(routed.carried(carried)));
-        Ok(Outbound {
+        let room = if self.bare.contains(&letter.stream_id) { 0 } else { spec.target.header_rules().room };
+        let mut left_out = routed.left_out;
+        let (headers, carried, has_headers) =
+            within(room, causes(letter), (routed.message.headers, carried), &mut left_out);
+        let message = Outbound {
             id,
             queue: self.queue.spec.id.clone(),
             due_ms,
@@ -327,11 +365,51 @@ impl LetterForwarder<'_> {
             send_before,
             destination: routed.destination,
             body: routed.message.body,
-            headers: causes(letter).chain(routed.message.headers).collect(),
+            headers,
             carried,
             mark: None,
-        })
+        };
+        Ok(LetterMessage { message, left_out, has_headers })
     }
+}
+
+/// The headers of a letter: its causes and those of the route, then those of its message as far as there is room for them. Says whether
+/// any of these is there.
+fn within(
+    mut room: usize,
+    causes: impl Iterator<Item = LetterHeader>,
+    (routed, carried): (Vec<LetterHeader>, Option<Arc<Carried>>),
+    left_out: &mut LeftOut,
+) -> (Vec<LetterHeader>, Option<Arc<Carried>>, bool) {
+    let of_message: HashSet<(&str, &str)> = match &carried {
+        Some(carried) => carried.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+        None => HashSet::new(),
+    };
+    let (of_message, own): (Vec<_>, Vec<_>) =
+        routed.into_iter().partition(|(name, value)| of_message.contains(&(&**name, value.as_str())));
+    let size = |name: &str, value: usize| name.len() + value + EACH;
+    let mut headers: Vec<_> = causes.chain(own).collect();
+    room = room.saturating_sub(headers.iter().map(|(name, value)| size(name, value.len())).sum());
+    let mut passed = 0;
+    let mut passes = |name: &str, value: usize| {
+        let fits = size(name, value) <= room;
+        if fits {
+            room -= size(name, value);
+            passed += 1;
+        } else {
+            left_out.unfit += 1;
+        }
+        fits
+    };
+    headers.extend(of_message.into_iter().filter(|(name, value)| passes(name, value.len())));
+    let carried = carried.map(|mut carried| {
+        let others: Vec<_> = carried.others.iter().filter(|(name, value)| passes(name, value.len())).cloned().collect();
+        if others.len() != carried.others.len() {
+            Arc::make_mut(&mut carried).others = others;
+        }
+        carried
+    });
+    (headers, carried, passed > 0)
 }
 
 /// The message without its time to live, as brokers take it from what they dead-letter: a letter is for a person.
@@ -346,7 +424,7 @@ fn kept(mut carried: Arc<Carried>) -> Arc<Carried> {
 /// The property of AMQP with the time to live.
 const EXPIRATION: &str = "expiration";
 
-fn causes(letter: &DeadLetter) -> impl Iterator<Item = (Arc<str>, String)> {
+fn causes(letter: &DeadLetter) -> impl Iterator<Item = LetterHeader> {
     let known = CAUSES.iter().map(|(field, header)| (*header, letter.text(field)));
     known.filter(|(_, value)| !value.is_empty()).map(|(header, value)| (header.into(), value.to_owned()))
 }
@@ -354,6 +432,32 @@ fn causes(letter: &DeadLetter) -> impl Iterator<Item = (Arc<str>, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_of_the_message_have_the_room_that_the_causes_leave() {
+        let header = |name: &str, length: usize| (name.to_owned(), "x".repeat(length));
+        let carried = Arc::new(Carried {
+            headers: vec![header("a", 50), header("b", 200), header("d", 30)],
+            others: [40, 300].map(|length| ("o".to_owned(), vec![0; length].into())).into(),
+            ..Carried::default()
+        });
+        let of = |room: usize| {
+            let mut left_out = LeftOut::default();
+            let shared = |(name, value): (String, String)| (Arc::from(name), value);
+            let causes = [shared(header("c", 100))].into_iter();
+            let routed = [header("r", 10)].into_iter().chain(carried.headers.clone()).map(shared).collect();
+            let (headers, carried, any) = within(room, causes, (routed, Some(carried.clone())), &mut left_out);
+            let names: Vec<_> = headers.iter().map(|(name, _)| name.to_string()).collect();
+            (names.concat(), carried.unwrap().others.len(), left_out.unfit, any)
+        };
+        let each = 1 + EACH;
+        let all = 100 + 10 + 50 + 200 + 30 + 40 + 300 + 7 * each;
+        assert_eq!(of(all), ("crabd".to_owned(), 2, 0, true));
+        assert_eq!(of(all - 1), ("crabd".to_owned(), 1, 1, true));
+        assert_eq!(of(100 + 10 + 50 + 30 + 40 + 5 * each), ("crad".to_owned(), 1, 2, true));
+        // The causes and the headers of the route go, whatever else does not.
+        assert_eq!(of(0), ("cr".to_owned(), 0, 5, false));
+    }
 
     #[test]
     fn a_letter_does_not_expire() {
