@@ -5,6 +5,7 @@
 //! header or in a session of the page. Without a file of tokens they are for callers on this machine. [`AdminAccess::check`] decides, by the
 //! table of routes.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
@@ -121,6 +122,11 @@ impl AdminAccess {
     /// Whether there is a file of tokens.
     pub fn has_tokens(&self) -> bool {
         self.tokens.is_some()
+    }
+
+    /// Whether the configured proxy has this address.
+    pub fn is_proxy(&self, ip: IpAddr) -> bool {
+        self.proxy.as_ref().is_some_and(|proxy| proxy.trusts(ip))
     }
 
     /// Finds out who sent the request.

@@ -1,5 +1,6 @@
 //! From a request to its answer: find the route, learn who asks, refuse what may not be, let the handler answer, write it down.
 
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -52,6 +53,10 @@ impl Served for Admin {
 
     fn max_connections(&self) -> usize {
         CONNECTIONS
+    }
+
+    fn is_proxy(&self, ip: IpAddr) -> bool {
+        self.access.is_proxy(ip)
     }
 
     fn events(&self) -> &ApiEvents {

@@ -1,5 +1,7 @@
 //! The headers of an authenticating proxy: who is behind a request, where the proxy is believed.
 
+use std::net::IpAddr;
+
 use hyper::HeaderMap;
 use hyper::header::HeaderName;
 
@@ -44,6 +46,11 @@ impl ProxyHeaders {
     /// The header that names the person.
     pub fn user_header(&self) -> &str {
         &self.spec.user_header
+    }
+
+    /// Whether it has this address.
+    pub fn trusts(&self, ip: IpAddr) -> bool {
+        self.spec.trusts(ip)
     }
 
     /// Reads what the proxy says.

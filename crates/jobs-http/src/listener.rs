@@ -2,7 +2,7 @@
 
 use std::fs::{File, Permissions};
 use std::io::{Error, ErrorKind, Result};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -126,6 +126,16 @@ enum Async {
 pub(super) enum Accepted {
     Tcp(TcpStream, SocketAddr),
     Unix(UnixStream),
+}
+
+impl Accepted {
+    /// The address of the client, over TCP.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Accepted::Tcp(_, peer) => Some(peer.ip().to_canonical()),
+            Accepted::Unix(_) => None,
+        }
+    }
 }
 
 impl Accepting {

@@ -1,10 +1,13 @@
-//! Places for connections. When all are taken, the oldest connection without a request gives its place up: clients that only hold
-//! connections keep nobody out.
+//! Places for connections. When all are taken, a connection without a request gives its place up at once: clients that only hold
+//! connections, or send heads that never end, keep nobody out. The oldest goes of the address that has most of them, so that what
+//! one address opens costs no other one its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -12,6 +15,21 @@ use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+
+/// The origin of a connection, as far as connections are counted together: an IPv4 address, or a /64 of IPv6, which one customer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Origin(u64);
+
+impl Origin {
+    /// The origin of a connection from this address.
+    pub fn of(ip: IpAddr) -> Origin {
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => Origin(u64::from(ip.to_bits())),
+            // The upper half of an address that is not mapped from IPv4 is never below 2^32, except for the loopback.
+            IpAddr::V6(ip) => Origin((ip.to_bits() >> 64) as u64),
+        }
+    }
+}
 
 /// The places of a listener.
 pub struct ConnectionSlots {
@@ -22,10 +40,34 @@ pub struct ConnectionSlots {
 #[derive(Default)]
 struct SlotState {
     /// Connections without a request, by the number of their last turn, the oldest first.
-    idle: BTreeMap<u64, CancellationToken>,
+    idle: BTreeMap<u64, IdleConnection>,
     last: u64,
     /// Whether a connection waits for a place.
     wanted: bool,
+}
+
+/// A connection without a request. Its place is here, where another connection can take it.
+struct IdleConnection {
+    leave: CancellationToken,
+    origin: Option<Origin>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl SlotState {
+    /// Takes the place of a connection without a request, which has to go: the oldest of the origin with most of them. Those without
+    /// an origin stand for themselves.
+    fn take_place(&mut self) -> Option<OwnedSemaphorePermit> {
+        let mut counts: HashMap<Origin, usize> = HashMap::new();
+        for origin in self.idle.values().filter_map(|idle| idle.origin) {
+            *counts.entry(origin).or_default() += 1;
+        }
+        let count = |idle: &IdleConnection| idle.origin.map_or(1, |origin| counts[&origin]);
+        let most = self.idle.values().map(count).max()?;
+        let turn = self.idle.iter().find(|(_, idle)| count(idle) == most).map(|(turn, _)| *turn)?;
+        let idle = self.idle.remove(&turn)?;
+        idle.leave.cancel();
+        idle.permit
+    }
 }
 
 impl ConnectionSlots {
@@ -34,42 +76,42 @@ impl ConnectionSlots {
         Arc::new(ConnectionSlots { free: Arc::new(Semaphore::new(count)), state: Mutex::default() })
     }
 
-    /// A place. If there is none, `crowded` is called, and the first connection without a request has to go. Cancel-safe: a
-    /// place that is taken is given back.
-    pub async fn take(self: &Arc<Self>, crowded: impl FnOnce()) -> ConnectionSlot {
-        let permit = match self.free.clone().try_acquire_owned() {
-            Ok(permit) => Some(permit),
-            Err(_) => {
+    /// A place for a connection from there. If there is none, `crowded` is called, and a connection without a request has to go; if
+    /// there is none of these either, the next one that has no request. Cancel-safe: a place that is taken is given back.
+    pub async fn take(self: &Arc<Self>, origin: Option<Origin>, crowded: impl FnOnce()) -> ConnectionSlot {
+        let free = self.free.clone().try_acquire_owned().ok();
+        let permit = match free {
+            Some(permit) => Some(permit),
+            None => {
                 crowded();
-                let _wanted = SlotWanted::new(self);
-                // The semaphore is never closed.
-                self.free.clone().acquire_owned().await.ok()
+                let _wanted = SlotWanted(self);
+                let taken = {
+                    let mut state = self.state.lock();
+                    let taken = state.take_place();
+                    state.wanted = taken.is_none();
+                    taken
+                };
+                match taken {
+                    Some(permit) => Some(permit),
+                    // The semaphore is never closed.
+                    None => self.free.clone().acquire_owned().await.ok(),
+                }
             }
         };
         let place = ConnectionSlot {
             places: self.clone(),
             leave: CancellationToken::new(),
+            origin,
             turn: Mutex::new(None),
-            _permit: permit,
+            served: AtomicBool::new(false),
         };
-        place.idle();
+        place.idle(permit);
         place
     }
 }
 
 /// A connection that waits for a place, until this is dropped.
 struct SlotWanted<'a>(&'a ConnectionSlots);
-
-impl<'a> SlotWanted<'a> {
-    fn new(places: &'a ConnectionSlots) -> SlotWanted<'a> {
-        let mut state = places.state.lock();
-        match state.idle.pop_first() {
-            Some((_, leave)) => leave.cancel(),
-            None => state.wanted = true,
-        }
-        SlotWanted(places)
-    }
-}
 
 impl Drop for SlotWanted<'_> {
     fn drop(&mut self) {
@@ -81,12 +123,19 @@ impl Drop for SlotWanted<'_> {
 pub struct ConnectionSlot {
     places: Arc<ConnectionSlots>,
     leave: CancellationToken,
+    origin: Option<Origin>,
     /// The number among the idle connections, while there is no request.
     turn: Mutex<Option<u64>>,
-    _permit: Option<OwnedSemaphorePermit>,
+    /// Whether a request has come: before, no answer can be on its way.
+    served: AtomicBool,
 }
 
 impl ConnectionSlot {
+    /// Whether a request has come so far.
+    pub fn has_served(&self) -> bool {
+        self.served.load(Ordering::Relaxed)
+    }
+
     /// Becomes ready when the place is needed for another connection.
     pub fn leave(&self) -> &CancellationToken {
         &self.leave
@@ -94,21 +143,22 @@ impl ConnectionSlot {
 
     /// A request began; it lasts until the result is dropped.
     pub fn busy(self: &Arc<Self>) -> Busy {
-        if let Some(turn) = self.turn.lock().take() {
-            self.places.state.lock().idle.remove(&turn);
-        }
-        Busy(self.clone())
+        self.served.store(true, Ordering::Relaxed);
+        let idle = self.turn.lock().take().and_then(|turn| self.places.state.lock().idle.remove(&turn));
+        // Where another connection has the place already, this is its last request.
+        Busy { permit: idle.and_then(|idle| idle.permit), slot: self.clone() }
     }
 
-    fn idle(&self) {
+    fn idle(&self, permit: Option<OwnedSemaphorePermit>) {
         let mut state = self.places.state.lock();
-        if std::mem::take(&mut state.wanted) {
+        if permit.is_none() || std::mem::take(&mut state.wanted) {
             self.leave.cancel();
+            // Given back: whoever waits for a place has it.
             return;
         }
         state.last += 1;
         let turn = state.last;
-        state.idle.insert(turn, self.leave.clone());
+        state.idle.insert(turn, IdleConnection { leave: self.leave.clone(), origin: self.origin, permit });
         drop(state);
         *self.turn.lock() = Some(turn);
     }
@@ -117,17 +167,22 @@ impl ConnectionSlot {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         if let Some(turn) = self.turn.lock().take() {
-            self.places.state.lock().idle.remove(&turn);
+            // Taken out of the lock first: the permit goes back with it.
+            let idle = self.places.state.lock().idle.remove(&turn);
+            drop(idle);
         }
     }
 }
 
-/// A request under way. A connection has one at a time.
-pub struct Busy(Arc<ConnectionSlot>);
+/// A request under way, with the place of its connection. A connection has one at a time.
+pub struct Busy {
+    slot: Arc<ConnectionSlot>,
+    permit: Option<OwnedSemaphorePermit>,
+}
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.idle();
+        self.slot.idle(self.permit.take());
     }
 }
 
@@ -169,40 +224,76 @@ mod tests {
 
     use super::*;
 
-    async fn none(places: &Arc<ConnectionSlots>) -> bool {
-        timeout(Duration::from_secs(1), places.take(|| {})).await.is_err()
+    fn from(ip: &str) -> Option<Origin> {
+        Some(Origin::of(ip.parse().unwrap()))
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_without_a_request_goes_first() {
+    async fn the_oldest_without_a_request_goes_first_and_at_once() {
         let places = ConnectionSlots::new(3);
-        let [one, two, three] =
-            [places.take(|| {}).await, places.take(|| {}).await, places.take(|| {}).await].map(Arc::new);
+        let take = || places.take(None, || {});
+        let [one, two, three] = [take().await, take().await, take().await].map(Arc::new);
         // The first has had a request since, so that it is the youngest.
         drop(one.busy());
-        let _busy = three.busy();
-        assert!(none(&places).await);
+        let busy = three.busy();
+        // Nobody waits until the other has gone.
+        let four = timeout(Duration::ZERO, take()).await.unwrap();
         assert!(two.leave().is_cancelled() && !one.leave().is_cancelled() && !three.leave().is_cancelled());
-        drop(two);
-        let four = places.take(|| panic!("there is a place")).await;
-        drop(four);
+        drop((two, four, busy));
+        let _five = places.take(None, || panic!("there is a place")).await;
+    }
+
+    /// Heads that never end, from one address: whoever comes from another one keeps its place until its head is there.
+    #[tokio::test(start_paused = true)]
+    async fn what_one_address_opens_costs_no_other_one_its_place() {
+        let places = ConnectionSlots::new(8);
+        let operator = Arc::new(places.take(from("192.0.2.1"), || {}).await);
+        let other = places.take(from("2001:db8:1::1"), || {}).await;
+        let proxied = [places.take(None, || {}).await, places.take(None, || {}).await];
+        let mut held = Vec::new();
+        for n in 0..1_000 {
+            // The addresses of one customer.
+            let ip = if n % 2 == 0 { "198.51.100.7".to_owned() } else { format!("2001:db8:2::{n:x}") };
+            held.push(timeout(Duration::ZERO, places.take(from(&ip), || {})).await.unwrap());
+        }
+        let stays = |slot: &ConnectionSlot| !slot.leave().is_cancelled();
+        assert!(stays(&operator) && stays(&other) && proxied.iter().all(stays));
+        assert_eq!(held.iter().filter(|slot| stays(slot)).count(), 4);
+        assert!(held[996..].iter().all(stays), "the oldest go");
+        drop(operator.busy());
+        assert!(stays(&operator));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_gets_the_place_of_the_next_that_is_done() {
         let places = ConnectionSlots::new(1);
-        let one = Arc::new(places.take(|| {}).await);
+        let one = Arc::new(places.take(None, || {}).await);
         let busy = one.busy();
-        assert!(none(&places).await, "a request is not cut off");
+        assert!(timeout(Duration::from_secs(1), places.take(None, || {})).await.is_err(), "a request is not cut off");
         assert!(!one.leave().is_cancelled());
         let mut crowded = false;
-        let (_, ()) = tokio::join!(places.take(|| crowded = true), async {
+        let (two, ()) = tokio::join!(places.take(None, || crowded = true), async {
             tokio::task::yield_now().await;
             drop(busy);
             assert!(one.leave().is_cancelled());
-            drop(one);
         });
         assert!(crowded);
+        // A request that came in the meantime has no place any more, and ends the connection.
+        drop(one.busy());
+        drop((one, two));
         assert!(places.state.lock().idle.is_empty() && !places.state.lock().wanted);
+        assert_eq!(places.free.available_permits(), 1);
+    }
+
+    #[test]
+    fn addresses_of_one_customer_are_one_origin() {
+        for (a, b, same) in [
+            ("192.0.2.1", "::ffff:192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("2001:db8::1", "2001:db8::ffff:2", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+        ] {
+            assert_eq!(from(a) == from(b), same, "{a} {b}");
+        }
     }
 }

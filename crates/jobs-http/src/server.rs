@@ -1,6 +1,7 @@
 //! The listener and its connections: as many as are allowed, none of them slow, all of them ended in order.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use super::handover::Unflushed;
 use super::listener::{Accepted, ApiListener};
 use super::origin::heed_authority;
-use super::places::{Answering, ConnectionSlot, ConnectionSlots};
+use super::places::{Answering, ConnectionSlot, ConnectionSlots, Origin};
 use super::repoll::Repoll;
 use super::stream::WatchedStream;
 use super::tls::Certificates;
@@ -45,7 +46,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Longest time that answers have to leave once the server stops. Long polls are answered at once.
 pub const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Time that a connection without a request has to end once its place is needed.
+/// Time that a connection without a request has to end once another one has its place: its last answer may be on its way.
 const LEAVE: Duration = Duration::from_millis(100);
 
 /// The state that all requests of one connection share.
@@ -77,13 +78,18 @@ pub trait Served: Send + Sync + 'static {
     /// Cancelled when the listener closes; requests under way come to their end.
     fn stopping(&self) -> &CancellationToken;
 
-    /// Connections at once.
     /// Time that requests under way have to end once the listener closes.
     fn goodbye(&self) -> Duration {
         GOODBYE
     }
 
+    /// Connections at once.
     fn max_connections(&self) -> usize;
+
+    /// Whether connections from this address are those of many clients, which a proxy passes on.
+    fn is_proxy(&self, _ip: IpAddr) -> bool {
+        false
+    }
 
     /// The receiver of reports.
     fn events(&self) -> &ApiEvents;
@@ -110,11 +116,12 @@ pub async fn serve<S: Served>(listener: ApiListener, api: Arc<S>, certificates: 
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
+        let origin = accepted.ip().filter(|ip| !api.is_proxy(*ip)).map(Origin::of);
         // Further clients wait in the kernel's backlog meanwhile. Cancel-safe: a place is only a place.
         let place = tokio::select! {
             biased;
             () = api.stopping().cancelled() => break,
-            place = places.take(|| api.events().crowded(api.max_connections())) => place,
+            place = places.take(origin, || api.events().crowded(api.max_connections())) => place,
         };
         let served = connection(accepted, Arc::new(place), api.clone(), certificates.clone());
         drop(connections.spawn(Repoll::new(served)));
