@@ -8,6 +8,7 @@ use hyper::header::HeaderName;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_model::proxy::ProxySpec;
 use delaybridge_model::role::Grantee;
+use delaybridge_ops::content::escaped;
 use delaybridge_telemetry::peer::Peer;
 
 /// Longest name of a person, in bytes.
@@ -82,7 +83,8 @@ impl ProxyHeaders {
         if user.is_empty() {
             return Ok(ProxyWord::Nobody);
         }
-        if user.len() > LONGEST || user.chars().any(char::is_control) {
+        // On pages, in logs and at terminals it is what the proxy wrote, and no other name.
+        if user.len() > LONGEST || escaped(user) != user {
             return refused(format!("the header `{}` has no name of at most {LONGEST} bytes", self.user));
         }
         let groups: Vec<&str> = groups.split(',').map(str::trim).filter(|group| !group.is_empty()).collect();
@@ -160,6 +162,7 @@ mod tests {
             "`x-forwarded-groups` is there twice",
         );
         check(inside, &[("x-forwarded-user", &"x".repeat(257))], "no name of at most 256 bytes");
+        check(inside, &[("x-forwarded-user", "nna\u{202e}")], "no name of at most 256 bytes");
     }
 
     #[test]

@@ -86,6 +86,8 @@ impl Server {
     pub fn connect(url: &str) -> Result<Server, RedisError> {
         let conn = redis::Client::open(url)?.get_connection_with_timeout(LIMIT)?;
         conn.set_read_timeout(Some(LIMIT))?;
+        // A server that reads nothing more takes no payload of 10 MB either.
+        conn.set_write_timeout(Some(LIMIT))?;
         Ok(Server { url: url.to_owned(), conn })
     }
 
@@ -93,6 +95,8 @@ impl Server {
     pub fn another(&self) -> Result<redis::Connection, RedisError> {
         let conn = redis::Client::open(&*self.url)?.get_connection_with_timeout(LIMIT)?;
         conn.set_read_timeout(Some(LIMIT))?;
+        // A server that reads nothing more takes no payload of 10 MB either.
+        conn.set_write_timeout(Some(LIMIT))?;
         Ok(conn)
     }
 

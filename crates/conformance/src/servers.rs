@@ -136,6 +136,7 @@ fn ask<T: FromRedisValue>(port: u16, cmd: &redis::Cmd) -> Option<T> {
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).ok()?;
     let mut conn = client.get_connection_with_timeout(Duration::from_secs(2)).ok()?;
     conn.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    conn.set_write_timeout(Some(Duration::from_secs(2))).ok()?;
     cmd.query(&mut conn).ok()
 }
 

@@ -11,6 +11,13 @@ use delaybridge_link::{Conn, Fields};
 /// Changes that are kept, and a few more: Redis cuts where that is cheap.
 const KEPT: usize = 1_000;
 
+/// Bytes of entries that are read: the usual 1,000 have a third of that. An entry is read as a whole.
+const LARGEST: usize = 1 << 20;
+/// Fields of an entry that are kept of what is read.
+const FIELDS: usize = 16;
+/// Bytes of a field that are kept of what is read.
+const FIELD: usize = 4 << 10;
+
 /// One change, as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeRecord {
@@ -36,25 +43,46 @@ impl Ledger {
         Ok(())
     }
 
-    /// The latest changes, the latest first.
+    /// The latest changes, the latest first. Whoever may write to the stream can make entries of any size: they are read one by one
+    /// at first, and no more behind the one that is too much.
     ///
     /// # Errors
     ///
     /// Those of the connection, and a key of another type.
     pub async fn changes(&self, conn: &Conn, most: usize) -> Result<Vec<ChangeRecord>, StoreError> {
-        let mut command = redis::cmd("XREVRANGE");
-        command.arg(&self.keys.audit()[..]).arg("+").arg("-").arg("COUNT").arg(most);
-        let mut rows = Fields::of("XREVRANGE", conn.query(&command).await?)?;
-        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        let text = |bytes: &Bytes| String::from_utf8_lossy(&bytes[..bytes.len().min(FIELD)]).into_owned();
         let mut records = Vec::new();
-        while !rows.is_empty() {
-            let mut row = rows.array()?;
-            let id = row.text()?;
-            let values = row.all_bytes()?;
-            records.push(ChangeRecord {
-                at_ms: id.split('-').next().and_then(|ms| ms.parse().ok()).unwrap_or(0),
-                fields: values.as_chunks().0.iter().map(|[name, value]| (text(name), text(value))).collect(),
-            });
+        let (mut last, mut page, mut bytes) = ("+".to_owned(), 1, 0);
+        while records.len() < most && bytes < LARGEST {
+            let mut command = redis::cmd("XREVRANGE");
+            let page_of = page.min(most - records.len());
+            command.arg(&self.keys.audit()[..]).arg(&last).arg("-").arg("COUNT").arg(page_of);
+            let mut rows = Fields::of("XREVRANGE", conn.query(&command).await?)?;
+            let before = (records.len(), bytes);
+            while !rows.is_empty() {
+                let mut row = rows.array()?;
+                let id = row.text()?;
+                let values = row.all_bytes()?;
+                bytes += values.iter().map(Bytes::len).sum::<usize>();
+                records.push(ChangeRecord {
+                    at_ms: id.split('-').next().and_then(|ms| ms.parse().ok()).unwrap_or(0),
+                    fields: values
+                        .as_chunks()
+                        .0
+                        .iter()
+                        .take(FIELDS)
+                        .map(|[name, value]| (text(name), text(value)))
+                        .collect(),
+                });
+                last = format!("({id}");
+            }
+            let read = records.len() - before.0;
+            if read < page_of {
+                break;
+            }
+            // As many as fit into the rest if they are like these.
+            let each = (bytes - before.1).div_ceil(read).max(1);
+            page = (LARGEST.saturating_sub(bytes) / each).clamp(1, page.saturating_mul(16));
         }
         Ok(records)
     }

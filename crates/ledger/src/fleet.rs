@@ -39,17 +39,17 @@ impl FleetRecords<'_> {
     /// # Errors
     ///
     /// Those of the connection, and a key of another type.
-    pub async fn remove(&self, daemon: &str) -> Result<(), StoreError> {
+    pub async fn remove(&self, daemon: &[u8]) -> Result<(), StoreError> {
         self.0.query::<i64>(redis::cmd("HDEL").arg(Self::KEY).arg(daemon)).await?;
         Ok(())
     }
 
-    /// Reads every record.
+    /// Reads every record by its field. Neither has to be text: whoever may write there can write anything.
     ///
     /// # Errors
     ///
     /// Those of the connection, and a key of another type.
-    pub async fn all(&self) -> Result<BTreeMap<String, String>, StoreError> {
+    pub async fn all(&self) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, StoreError> {
         Ok(self.0.query(redis::cmd("HGETALL").arg(Self::KEY)).await?)
     }
 }

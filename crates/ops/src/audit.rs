@@ -6,14 +6,15 @@ use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::content::bounded;
 use super::error::{Attempted, Error, QueueError};
 use super::note::OperatorNote;
 use super::session::{Queue, Session, find};
 use delaybridge_ledger::ChangeRecord;
 use delaybridge_model::QueueSpec;
 
-/// Queues that are read at the same time.
-const SIDE_BY_SIDE: usize = 64;
+/// Queues that are read at the same time: an entry may be as large as a stranger makes it.
+const SIDE_BY_SIDE: usize = 8;
 /// Most changes that are answered.
 pub const MOST: usize = 1_000;
 
@@ -54,7 +55,8 @@ pub struct OperatorChange {
 impl OperatorChange {
     fn read(queue: &str, record: ChangeRecord) -> OperatorChange {
         let ChangeRecord { at_ms, mut fields } = record;
-        let mut field = |name: &str| fields.remove(name);
+        // Whoever may write there can write anything.
+        let mut field = |name: &str| fields.remove(name).map(|text| bounded(&text));
         OperatorChange {
             at_ms,
             queue: queue.to_owned(),

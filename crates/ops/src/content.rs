@@ -244,6 +244,16 @@ pub fn escaped(text: &str) -> String {
     line
 }
 
+/// Characters of a text that someone else wrote, such as the reason of a pause.
+const LONGEST: usize = 500;
+
+/// A text that someone else wrote: on one line, without anything that a terminal would obey, and not too long.
+pub fn bounded(text: &str) -> String {
+    // Each character is one at least, so that no more of them have to be looked at.
+    let end = text.char_indices().nth(LONGEST + 1).map_or(text.len(), |(end, _)| end);
+    cut(&escaped(&text[..end]), true, LONGEST)
+}
+
 fn cut(text: &str, complete: bool, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -255,6 +265,16 @@ fn cut(text: &str, complete: bool, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_of_someone_else_is_one_line_that_ends() {
+        assert_eq!(bounded("a deployment, für Ann"), "a deployment, für Ann");
+        assert_eq!(bounded("x\u{1b}]0;owned\u{7}\ny\u{202e}z"), r"x\u{1b}]0;owned\u{7}\ny\u{202e}z");
+        let long = bounded(&"ä".repeat(4 << 20));
+        assert_eq!((long.chars().count(), long.ends_with("ä...")), (LONGEST + 3, true));
+        assert_eq!(bounded(&"a".repeat(LONGEST)).len(), LONGEST);
+        assert!(bounded(&"\u{1b}".repeat(LONGEST)).len() <= LONGEST + 3);
+    }
 
     #[test]
     fn what_a_daemon_has_answered_is_shown_as_it_has_read_it() {

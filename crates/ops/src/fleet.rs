@@ -147,7 +147,7 @@ pub async fn tell(session: &Session, member: &FleetMember) -> Result<(), Error> 
     let record = serde_json::to_string(&FleetMember { at_ms, ..member.clone() })
         .map_err(|error| Error::failed(format!("{what}: {error}")))?;
     FleetRecords(&conn).put(&member.daemon, &record).await.attempt(what)?;
-    let over = |found: &(String, Option<FleetMember>)| {
+    let over = |found: &(Vec<u8>, Option<FleetMember>)| {
         found.1.as_ref().is_none_or(|member| at_ms.saturating_sub(member.at_ms) > FORGET_MS)
     };
     for (field, _) in records(&conn, what).await?.into_iter().filter(over) {
@@ -164,7 +164,7 @@ pub async fn tell(session: &Session, member: &FleetMember) -> Result<(), Error> 
 pub async fn leave(session: &Session, daemon: &str) -> Result<(), Error> {
     let what = "leave the fleet";
     let conn = home(session).await?;
-    FleetRecords(&conn).remove(daemon).await.attempt(what)
+    FleetRecords(&conn).remove(daemon.as_bytes()).await.attempt(what)
 }
 
 /// Reads every daemon, and who delivers which queue in order.
@@ -217,9 +217,9 @@ async fn home(session: &Session) -> Result<Conn, Error> {
 }
 
 /// The records; `None` for what is none. Whoever may write there can write anything, so that both size and number are bounded.
-async fn records(conn: &Conn, what: &str) -> Result<Vec<(String, Option<FleetMember>)>, Error> {
+async fn records(conn: &Conn, what: &str) -> Result<Vec<(Vec<u8>, Option<FleetMember>)>, Error> {
     let all = FleetRecords(conn).all().await.attempt(what)?;
-    let read = |text: &str| (text.len() <= LARGEST).then(|| serde_json::from_str(text).ok()).flatten();
+    let read = |text: &[u8]| (text.len() <= LARGEST).then(|| serde_json::from_slice(text).ok()).flatten();
     Ok(all.into_iter().take(MOST).map(|(field, text)| (field, read(&text))).collect())
 }
 

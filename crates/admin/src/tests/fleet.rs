@@ -26,6 +26,9 @@ async fn every_daemon_is_shown_with_its_configuration_and_what_is_no_record_is_n
         tell(&session, &member(daemon, configuration)).await.unwrap();
     }
     world.redis(&["HSET", "delaybridge:fleet", "x", "{", "y", &"z".repeat(9_000)]).await;
+    // One that is no text does not hide the others.
+    let bytes = "return redis.call('HSET', KEYS[1], string.char(255), string.char(254, 0), 'z', string.char(255))";
+    world.redis(&["EVAL", bytes, "1", "delaybridge:fleet"]).await;
     let found = world.get("/v1/fleet").await;
     let daemons = found["daemons"].as_array().unwrap();
     assert_eq!(daemons.len(), 2, "{found}");
