@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use delaybridge::app;
 use delaybridge::app::{CaughtSignals, ConfigFile, Signals};
 use delaybridge_cli as cli;
@@ -22,7 +22,8 @@ fn main() {
     // First of all, because a signal that is not caught ends the process. Other commands leave their signals as they are.
     let caught = std::env::args_os().any(|argument| argument == "run").then(CaughtSignals::catch);
     // Invalid arguments end here, with exit code 2 and a usage line.
-    let Cli { global, command } = Cli::parse();
+    let Cli { global, command } =
+        Cli::from_arg_matches(&Cli::grouped().get_matches()).unwrap_or_else(|error| error.exit());
     let result = match command {
         Command::Run(args) => {
             caught.unwrap_or_else(CaughtSignals::catch).map_err(signals).and_then(|caught| run(&global, &args, caught))

@@ -17,13 +17,13 @@ use delaybridge_settings::{Secret, secrets};
 #[command(next_help_heading = "Connection to Redis")]
 pub struct AccessArgs {
     /// The Redis, in place of that of the configuration
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub redis_url: Option<String>,
     /// The user to log in as, in place of the configuration's
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
     pub username: Option<String>,
     /// A file with the password in its first line, in place of the configuration's
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub password_file: Option<PathBuf>,
 }
 

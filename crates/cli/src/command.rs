@@ -17,7 +17,7 @@ use super::{
 ///
 /// Redis: claim -> decode -> route -> deliver -> confirmed: gone | retry | dead letter
 #[derive(Debug, Parser)]
-#[command(name = "delaybridge", version, arg_required_else_help = true, after_help = AFTER)]
+#[command(name = "delaybridge", version, arg_required_else_help = true, after_long_help = AFTER)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]

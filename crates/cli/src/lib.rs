@@ -27,6 +27,7 @@ mod fleet;
 mod forecast;
 mod fsck;
 mod global;
+mod groups;
 mod input;
 mod jobs;
 mod layout;

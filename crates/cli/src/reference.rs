@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::{Command, CommandFactory};
 
 use super::command::Cli;
+use super::groups::GROUPS;
 
 const NOTE: &str = "<!-- Written by a test from crates/cli; change it there. -->";
 
@@ -29,12 +30,16 @@ fn index(root: &Command, commands: &[Command]) -> String {
         "# Command line\n\n{NOTE}\n\n\
          Every command has a page with what its `--help` prints. The options at the end of this page belong to every \
          command.\n\n\
-         | command | |\n|---|---|\n"
+         | | command | |\n|---|---|---|\n"
     );
-    for command in commands {
-        let (name, about) = (command.get_name(), command.get_about().map(ToString::to_string).unwrap_or_default());
-        // Writing to a String cannot fail.
-        let _ = writeln!(index, "| [`{name}`](cli/{name}.md) | {} |", about.trim_end_matches('.'));
+    for (group, names) in GROUPS {
+        let of_group = names.iter().filter_map(|name| commands.iter().find(|command| command.get_name() == *name));
+        for (at, command) in of_group.enumerate() {
+            let (name, about) = (command.get_name(), command.get_about().map(ToString::to_string).unwrap_or_default());
+            let group = if at == 0 { group } else { "" };
+            // Writing to a String cannot fail.
+            let _ = writeln!(index, "| {group} | [`{name}`](cli/{name}.md) | {} |", about.trim_end_matches('.'));
+        }
     }
     // The table above replaces the list of commands.
     let root = root.clone().override_usage("delaybridge [OPTIONS] <COMMAND>").mut_subcommands(|sub| sub.hide(true));
