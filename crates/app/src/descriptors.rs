@@ -1,12 +1,9 @@
 //! File descriptors: as many as the kernel allows, of which clients of the job queue get what the daemon itself does not need.
 
-use delaybridge_model::ApiSpec;
+use delaybridge_model::{ApiSpec, Config};
+use delaybridge_ops::descriptors::Descriptors;
 use delaybridge_telemetry::events::Events;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-/// Descriptors for the daemon itself: connections to Redis and to destinations, probes, metrics, the operators' page, and files that
-/// are read again.
-const OWN: u64 = 256;
 
 /// Raises the soft limit of open files to the hard one, as every program may; returns it. Most systems start with a soft limit of
 /// 1,024, for programs that use `select`, which this one does not.
@@ -19,22 +16,20 @@ pub(super) fn raise() -> u64 {
 }
 
 /// The listeners with as many connections as there are descriptors for: without one, no probe would be answered, and the daemon would
-/// be killed for it. Reports that it lowered a bound.
-pub(super) fn share(limit: u64, listeners: &[ApiSpec], events: &Events) -> Vec<ApiSpec> {
-    let wanted = listeners.iter().map(|spec| spec.max_connections as u64).sum();
-    let room = room(limit);
-    if wanted > room {
-        events.few_descriptors(limit, wanted, room);
-    }
+/// be killed for it. Reports what the configuration may need, and that a bound was lowered.
+pub(super) fn share(limit: u64, config: &Config, events: &Events) -> Vec<ApiSpec> {
+    let needed = Descriptors::of(config);
+    let (wanted, room) = (needed.clients, room(limit, &needed));
+    events.descriptors(limit, needed.sum(), (wanted > room).then_some(room));
     let part = |spec: &ApiSpec| {
         if wanted > room { part(spec.max_connections as u64, wanted, room) } else { spec.max_connections }
     };
-    listeners.iter().map(|spec| ApiSpec { max_connections: part(spec), ..spec.clone() }).collect()
+    config.api.iter().map(|spec| ApiSpec { max_connections: part(spec), ..spec.clone() }).collect()
 }
 
-/// The descriptors for clients.
-fn room(limit: u64) -> u64 {
-    limit.saturating_sub(OWN).max(limit / 2)
+/// The descriptors for clients: what all else leaves, but at least half of all, because the rest is rarely needed at once.
+fn room(limit: u64, needed: &Descriptors) -> u64 {
+    limit.saturating_sub(needed.without_clients()).max(limit / 2)
 }
 
 /// The part of a listener that wants so many of all.
@@ -48,7 +43,9 @@ mod tests {
 
     #[test]
     fn clients_share_what_the_daemon_does_not_need() {
-        assert_eq!([room(1_024), room(524_288), room(300), room(u64::MAX)], [768, 524_032, 150, u64::MAX - OWN]);
+        let needed = Descriptors { redis: 8, sinks: 64, inputs: 0, clients: 1024, own: 328 };
+        let rooms = [1_024, 524_288, 300, u64::MAX].map(|limit| room(limit, &needed));
+        assert_eq!(rooms, [624, 523_888, 150, u64::MAX - 400]);
         assert_eq!([part(1_024, 1_024, 768), part(1_024, 2_048, 768), part(1, 10_000, 150)], [768, 384, 1]);
     }
 }

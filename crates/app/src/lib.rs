@@ -69,13 +69,13 @@ pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyh
     let (handle, wishes) = ReloadHandle::new(config.clone(), loaded.parts);
     tls::init();
     let events = Events::default();
-    let descriptors = descriptors::raise();
+    let limit = descriptors::raise();
     events.configured(&config.queue_ids());
     let server = match config.http_listen {
         Some(listen) => Some(http::serve(listen, events.metrics().clone(), events.status().clone())?),
         None => None,
     };
-    let mut app = App::start(&config, events.clone(), descriptors)?;
+    let mut app = App::start(&config, events.clone(), limit)?;
     events.loaded(&summary(&config));
     let notifier = Notifier::start(events)?;
     let reloads = Reloads {
@@ -114,7 +114,7 @@ struct App {
 }
 
 impl App {
-    fn start(config: &Arc<Config>, events: Events, descriptors: u64) -> anyhow::Result<App> {
+    fn start(config: &Arc<Config>, events: Events, limit: u64) -> anyhow::Result<App> {
         let mut owner = [0; 8];
         getrandom::fill(&mut owner).context("draw a random number for this process")?;
         let (in_flight, bytes) = (u64::from(config.limits.in_flight), config.limits.in_flight_bytes);
@@ -143,7 +143,8 @@ impl App {
         let of_jobs = named(&config.jobs_redis);
         let jobs = jobs::start(config, of_jobs, &process, &mut tasks, stuck(of_jobs));
         if let Some(jobs) = &jobs {
-            api::start(&descriptors::share(descriptors, &config.api, &events), jobs, &process, &mut tasks)?;
+            api::start(&listeners, jobs, &process, &mut tasks)?;
+        let listeners = descriptors::share(limit, config, &events);
             inputs::start(config, (of_jobs, &jobs.queue), &process, &mut tasks);
         }
         Ok(App { servers, process, groups: Arc::new(groups), sinks, _jobs: jobs, traces, tasks })

@@ -40,6 +40,12 @@ pub trait InputConnector: fmt::Debug + Send + Sync {
     /// The broker and what is consumed there, for a person.
     fn address(&self) -> String;
 
+    /// The file descriptors that its connections may need at once, as far as the settings tell.
+    fn descriptors(&self) -> u64 {
+        // A connection or two, those that replace them, and what the client library opens beside them.
+        8
+    }
+
     /// Whether messages that are delivered there come back by this input.
     fn takes_from(&self, place: &RedeliveryPlace<'_>) -> bool;
 }

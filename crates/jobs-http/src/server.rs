@@ -111,10 +111,14 @@ pub async fn serve<S: Served>(listener: ApiListener, api: Arc<S>, certificates: 
             () = api.stopping().cancelled() => break,
             accepted = listener.accept() => accepted,
         };
-        let Ok(accepted) = accepted else {
-            // Without the pause this would spin until a descriptor is free.
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
+        let accepted = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                api.events().not_accepted(&error);
+                // Without the pause this would spin until a descriptor is free.
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
         };
         let origin = accepted.ip().filter(|ip| !api.is_proxy(*ip)).map(Origin::of);
         // Further clients wait in the kernel's backlog meanwhile. Cancel-safe: a place is only a place.

@@ -8,6 +8,11 @@ use super::cluster::ClusterTarget;
 use super::endpoint::RedisEndpoint;
 use delaybridge_settings::{Secret, shown};
 
+/// File descriptors for one server that holds keys.
+const FOR_EACH_SERVER: u64 = 8;
+/// Masters of a cluster whose configuration names fewer.
+const MASTERS: u64 = 8;
+
 /// A Redis, as the configuration names it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum RedisTarget {
@@ -98,6 +103,16 @@ impl RedisTarget {
     /// Whether it is a cluster, where all keys of one command must have the same slot.
     pub fn is_cluster(&self) -> bool {
         matches!(self, RedisTarget::Cluster(_))
+    }
+
+    /// The file descriptors that the daemon's connections to it may need at once, as far as the settings tell: commands,
+    /// subscriptions and questions of operators for each server, and a subscription for each sentinel.
+    pub fn descriptors(&self) -> u64 {
+        match self {
+            RedisTarget::Fixed(_) => FOR_EACH_SERVER,
+            RedisTarget::Sentinel(target) => FOR_EACH_SERVER + 2 * target.nodes.len() as u64,
+            RedisTarget::Cluster(target) => FOR_EACH_SERVER * MASTERS.max(target.seeds.len() as u64),
+        }
     }
 
     /// Whether equal key names are the same keys, as far as the configuration shows it.

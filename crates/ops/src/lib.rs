@@ -19,6 +19,7 @@ pub mod content;
 pub mod daemon;
 pub mod dead;
 pub mod decode;
+pub mod descriptors;
 pub mod differences;
 pub mod element;
 mod error;

@@ -161,3 +161,8 @@ impl Connector for AwsSpec {
         self.origin.to_string()
     }
 }
+    fn descriptors(&self) -> u64 {
+        // One for each request, and that of the login.
+        self.max_concurrency as u64 + 1
+    }
+

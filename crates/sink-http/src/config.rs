@@ -146,6 +146,11 @@ impl Connector for HttpSpec {
 /// The path of a URL is a route's: see the queues.
 fn shown_origin(origin: &HttpOrigin) -> Option<Value> {
     Some(origin.to_string().into())
+    fn descriptors(&self) -> u64 {
+        // One for each request, and that of the probe.
+        self.max_concurrency as u64 + 1
+    }
+
 }
 
 /// The names of the headers; the values may be secrets.

@@ -166,6 +166,11 @@ impl Connector for KafkaSpec {
         self.brokers.join(", ")
     }
 
+    fn descriptors(&self) -> u64 {
+        // librdkafka has a thread for each broker, with a connection and a pipe that wakes it.
+        3 * (self.brokers.len() as u64 + FURTHER_BROKERS)
+    }
+
     fn least_timeout(&self) -> Duration {
         LEAST_TIMEOUT
     }
@@ -179,6 +184,9 @@ impl Connector for KafkaSpec {
         })
     }
 }
+
+/// Brokers of a cluster that are not named in a configuration.
+const FURTHER_BROKERS: u64 = 8;
 
 /// Shortest time-out that librdkafka can work with.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -77,4 +77,8 @@ impl Connector for RedisSpec {
     fn redis(&self) -> Option<SinkRedis<'_>> {
         Some(self.target.as_ref().map_or(SinkRedis::OfTheQueues, SinkRedis::Own))
     }
+    fn descriptors(&self) -> u64 {
+        self.target.as_ref().map(RedisTarget::descriptors).unwrap_or_default()
+    }
+
 }

@@ -95,6 +95,12 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
         true
     }
 
+    /// The file descriptors that its connections may need at once, as far as the settings tell.
+    fn descriptors(&self) -> u64 {
+        // A connection or two, those that replace them, and what the client library opens beside them.
+        8
+    }
+
     /// The shortest time-out that the client can work with.
     fn least_timeout(&self) -> Duration {
         Duration::ZERO

@@ -252,6 +252,10 @@ catalogue! {
         "Open connections to the job queue's HTTP API and to the admin API.";
     reload_successful: IntGaugeVec, "delaybridge_config_last_reload_successful", "0 or 1", [], &[],
         "1 if the last reload of the configuration was carried out, or none was asked for; 0 if it was refused and the configuration before runs on. /readyz has the reason.";
+    out_of_descriptors: IntCounterVec, "delaybridge_out_of_descriptors_total", "attempts", [], &[],
+        "Connections that could not be accepted or opened because the file descriptors of the process, or of the machine, were used up.";
+    file_age: GaugeVec, "delaybridge_file_age_seconds", "seconds", ["file"], &[],
+        "Time since a file that is read again each second, by its key in the configuration, was last seen to be what is in use. It grows while the file cannot be read, hangs or is wrong.";
     reload_success_timestamp: GaugeVec, "delaybridge_config_last_reload_success_timestamp_seconds", "seconds since the epoch", [], &[],
         "When the configuration that runs was loaded, by the clock of this machine.";
     trace_spans: IntCounterVec, "delaybridge_trace_spans_total", "spans", ["outcome"], &[],
@@ -341,7 +345,7 @@ mod tests {
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
              jobs jobs_oldest_ready_age_seconds jobs_ended_total jobs_operations_total jobs_firings_total jobs_unreadable_topics \
              input_messages_total input_resets_total input_up input_lag_messages redis_up \
-             api_requests_total api_request_duration_seconds api_connections \
+             api_requests_total api_request_duration_seconds api_connections out_of_descriptors_total file_age_seconds \
              config_last_reload_successful config_last_reload_success_timestamp_seconds trace_spans_total build_info";
         assert_eq!(names.join(" "), pinned);
     }

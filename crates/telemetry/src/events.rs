@@ -143,6 +143,7 @@ impl Events {
 
     /// Redis does not answer. Logged once for each outage; the board keeps the latest problem.
     pub fn redis_lost(&self, name: &Arc<str>, address: &str, problem: &str) {
+        self.metrics.not_connected(address, problem);
         self.metrics.redis_up(name, false);
         if self.status.redis_lost(name, problem.to_owned()) {
             warn!(
@@ -180,15 +181,42 @@ impl Events {
         warn!(redis = address, "{advice}");
     }
 
-    /// The limit of open files is too low for the connections that the listeners of the job queue may have.
-    pub fn few_descriptors(&self, limit: u64, wanted: u64, left: u64) {
-        warn!(
-            limit,
-            wanted,
-            left,
-            "fewer connections for clients of the job queue than `max_connections`: raise the limit of open files (LimitNOFILE= of systemd, \
-             ulimit -n)"
-        );
+    /// The file descriptors that the configuration may need, and the limit of open files. With `clients`, the job queue has no more
+    /// connections than this, which is less than `max_connections`.
+    pub fn descriptors(&self, limit: u64, needed: u64, clients: Option<u64>) {
+        self.metrics.count_descriptors();
+        match clients {
+            Some(clients) => warn!(
+                limit,
+                needed,
+                clients,
+                "fewer connections for clients of the job queue than `max_connections`: raise the limit of open files (LimitNOFILE= of \
+                 systemd, ulimit -n)"
+            ),
+            None if needed > limit => warn!(
+                limit,
+                needed,
+                "the configuration may need more file descriptors than there are: raise the limit of open files (LimitNOFILE= of systemd, \
+                 ulimit -n)"
+            ),
+            None => info!(limit, needed, "the limit of open files is enough for this configuration"),
+        }
+    }
+
+    /// These workers of the runtime have shown no sign of life for so long. Logged when that begins, and when it ends.
+    pub fn silent_workers(&self, silent: &[(usize, Duration)]) {
+        let before = self.status.silent_workers(silent);
+        let is_in = |all: &[(usize, Duration)], number: usize| all.iter().any(|(known, _)| *known == number);
+        for (worker, time) in silent.iter().filter(|(worker, _)| !is_in(&before, *worker)) {
+            error!(
+                worker,
+                seconds = time.as_secs(),
+                "a worker of the runtime does not answer: a call holds it, and the tasks on it wait"
+            );
+        }
+        for (worker, time) in before.iter().filter(|(worker, _)| !is_in(silent, *worker)) {
+            info!(worker, seconds = time.as_secs(), "a worker of the runtime answers again");
+        }
     }
 
     /// Logs the sums of suppressed lines about holds and sinks that are old enough; with `all`, of all.

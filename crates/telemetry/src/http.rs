@@ -113,14 +113,15 @@ pub fn serve(listen: SocketAddr, metrics: Metrics, status: Status) -> Result<Htt
     // Nothing is ever sent: the end of the thread closes the channel.
     let (finished, done) = mpsc::sync_channel(0);
     let run = move || {
-        runtime.block_on(accept(listener, router(metrics, status), stopped));
+        runtime.block_on(accept(listener, metrics, status, stopped));
         drop(finished);
     };
     thread::Builder::new().name("http".into()).spawn(run).map_err(HttpError::Thread)?;
     Ok(HttpServer { address, stop, done })
 }
 
-async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) {
+async fn accept(listener: TcpListener, metrics: Metrics, status: Status, stop: CancellationToken) {
+    let router = router(metrics.clone(), status);
     let mut connections = JoinSet::new();
     let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
     loop {
@@ -138,8 +139,11 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) 
                     }
                     oldest_first.push_back(connections.spawn(connection(stream, router.clone(), stop.clone())));
                 }
-                // Without the pause this would spin until a descriptor is free.
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(error) => {
+                    metrics.not_accepted("http.listen", &error);
+                    // Without the pause this would spin until a descriptor is free.
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
     }

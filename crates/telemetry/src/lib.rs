@@ -10,6 +10,7 @@
 
 pub mod attempts;
 pub mod catalogue;
+mod descriptors;
 pub mod events;
 mod facts;
 mod family;

@@ -108,6 +108,11 @@ impl Metrics {
         self.families().clock_skew.with_label_values(&[redis]).set(seconds);
     }
 
+    /// Sets the time since a file was last seen to be what is in use.
+    pub(super) fn file_seen(&self, key: &str, age: Duration) {
+        self.families().file_age.with_label_values(&[key]).set(age.as_secs_f64());
+    }
+
     /// Records that a configuration was loaded, or refused.
     pub(super) fn reloaded(&self, successful: bool) {
         self.families().reload_successful.with_label_values::<&str>(&[]).set(successful.into());

@@ -14,7 +14,7 @@ pub(super) struct Throttle {
 
 impl Throttle {
     /// Creates a limit of one line per `interval`.
-    pub(super) fn new(interval: Duration) -> Self {
+    pub(super) const fn new(interval: Duration) -> Self {
         Throttle { interval, state: Mutex::new((None, 0)) }
     }
 

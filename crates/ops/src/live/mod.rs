@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::acl;
+use super::descriptors::{self, Descriptors};
 use super::error::explained;
 use super::plural;
 use super::queue_state::{self, QueueState};
@@ -66,6 +67,7 @@ pub(super) async fn look(config: &Config) -> Vec<LiveFinding> {
         let conns = redis_with_queues(config, name, &redis, &mut findings).await;
         servers.push((name, redis, conns.and_then(|conns| conns.into_iter().next())));
     }
+    findings.push(server::open_files(&Descriptors::of(config), descriptors::limit()));
     findings.extend(config.http_listen.and_then(|listen| server::port(listen, "http.listen")));
     findings.extend(config.admin.as_ref().and_then(|admin| server::listener(&admin.listen)));
     for spec in &config.sinks {

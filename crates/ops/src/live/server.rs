@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
 use super::{Health, LiveFinding, finding};
+use crate::descriptors::Descriptors;
 use crate::error::explained;
 use delaybridge_link::{Conn, Storage, storage};
 use delaybridge_settings::Listen;
@@ -54,6 +55,24 @@ fn persistence(storage: &Storage) -> LiveFinding {
             Health::Warning,
             "no append-only file; whether there are snapshots is unknown, that takes the right to CONFIG GET",
         ),
+    }
+}
+
+/// Whether the limit of open files is enough for what the configuration may need.
+pub(super) fn open_files(needed: &Descriptors, limit: Option<u64>) -> LiveFinding {
+    let (what, sum) = ("open files", needed.sum());
+    match limit {
+        None => finding(what, Health::Well, format!("may need {sum}, no limit")),
+        Some(limit) if limit >= sum => {
+            finding(what, Health::Well, format!("may need {sum}; the hard limit of this process is {limit}"))
+        }
+        Some(limit) => {
+            let text = format!(
+                "may need {sum} ({needed}), and the hard limit of this process is {limit}: if the daemon has the same, raise it \
+                 (LimitNOFILE= of systemd, ulimit -Hn), or lower `max_connections` and `max_concurrency`"
+            );
+            finding(what, Health::Warning, text)
+        }
     }
 }
 
@@ -129,6 +148,19 @@ mod tests {
         {
             let found = persistence(false, snapshots);
             assert!(found.state == Health::Warning && found.detail.contains(words), "{}", found.detail);
+        }
+    }
+
+    #[test]
+    fn too_few_open_files_are_said_with_what_needs_them() {
+        let needed = Descriptors { redis: 8, sinks: 64, inputs: 0, clients: 1024, own: 416 };
+        for limit in [None, Some(1512)] {
+            assert_eq!(open_files(&needed, limit).state, Health::Well, "{limit:?}");
+        }
+        let found = open_files(&needed, Some(1511));
+        assert_eq!(found.state, Health::Warning);
+        for part in ["may need 1512 (Redis 8, sinks 64,", "job queue 1024", "is 1511", "LimitNOFILE="] {
+            assert!(found.detail.contains(part), "{part}: {}", found.detail);
         }
     }
 

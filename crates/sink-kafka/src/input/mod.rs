@@ -148,6 +148,11 @@ impl InputConnector for KafkaInputSpec {
     fn takes_from(&self, place: &RedeliveryPlace<'_>) -> bool {
         let to_topic = place.text("topic").is_some_and(|topic| self.topics.iter().any(|own| own == topic));
         place.kind == NAME && to_topic && place.address == self.cluster.address()
+    fn descriptors(&self) -> u64 {
+        // The consumer, and the producer of the dead-letter topic.
+        2 * self.cluster.descriptors()
+    }
+
     }
 }
 

@@ -96,6 +96,7 @@ impl InputEvents {
 
     /// The input cannot take messages. Logged only if that is new.
     pub fn down(&self, failure: &Failure) {
+        self.metrics.not_connected(&self.input, &failure.message);
         if self.set(InputState::Down(failure.to_string())) {
             warn!(input = &*self.input, %failure, "input down; it tries again");
         }

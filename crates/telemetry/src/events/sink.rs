@@ -74,6 +74,7 @@ impl SinkEvents {
         if self.is_retired() {
             return;
         }
+        self.metrics.all().not_connected(self.metrics.name(), &failure.message);
         self.metrics.up(false);
         self.metrics.blocked(false);
         self.set(SinkState::Down(reason(failure)), line);
@@ -171,6 +172,7 @@ impl SinkEvents {
         if self.is_retired() {
             return;
         }
+        self.metrics.all().not_connected(self.metrics.name(), &failure.message);
         self.metrics.destinations_in_trouble(all);
         let news = self.status.destination(self.metrics.name(), key, Some((name.to_owned(), reason(failure))));
         if news && let Some(left_out) = self.lines.destinations.admit(Instant::now(), 1) {

@@ -44,6 +44,11 @@ impl ApiMetrics {
         time.observe(duration.as_secs_f64());
     }
 
+    /// The metrics of the daemon.
+    pub(crate) fn all(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
     /// A connection was opened. It counts as open until the result is dropped.
     pub fn connected(&self) -> Open {
         self.0.connections.inc();

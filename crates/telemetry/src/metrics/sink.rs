@@ -106,6 +106,11 @@ impl SinkMetrics {
         &self.0.sink
     }
 
+    /// The metrics of the daemon.
+    pub(crate) fn all(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
     pub(crate) fn up(&self, up: bool) {
         self.families().sink_up.with_label_values(&[&self.0.sink]).set(up.into());
     }

@@ -17,6 +17,8 @@ fn exposed(metrics: &Metrics) -> BTreeSet<String> {
 
 /// Calls every method that counts something.
 fn use_everything(metrics: &Metrics) {
+    metrics.count_descriptors();
+    metrics.file_seen("jobs.tls", Duration::from_secs(1));
     let queue = metrics.queue(&"orders".into());
     ClaimLabel::ALL.iter().for_each(|&from| queue.claimed(from, 2));
     ReleaseReason::ALL.iter().for_each(|&reason| queue.released(reason, 1));
