@@ -11,7 +11,7 @@ use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::room::MaybeNamed;
 use delaybridge_model::QueueSpec;
-use delaybridge_ops::{Error, OperatorNote};
+use delaybridge_ops::{Error, OperatorNote, on_behalf_of};
 use delaybridge_telemetry::events::admin::Change;
 use delaybridge_telemetry::peer::Peer;
 
@@ -32,7 +32,7 @@ pub struct ChangeSubject {
 /// The caller who asks for a change.
 #[derive(Debug, Clone)]
 pub struct Asker {
-    /// The name of the token, or `local`.
+    /// The name of the token, or `local`; behind that of a person where the caller names one.
     pub name: Arc<str>,
     peer: Peer,
 }
@@ -44,13 +44,9 @@ impl Asker {
         Asker { name: call.caller.name().cloned().unwrap_or_else(|| "unknown".into()), peer: call.peer }
     }
 
-    /// The name that everybody sees, where the client names a person. It contains the name of the token in any case:
-    /// a client may not act under another's name.
-    pub fn on_behalf_of(&self, person: Option<&str>) -> String {
-        match person.filter(|person| **person != *self.name) {
-            Some(person) => format!("{person} ({})", self.name),
-            None => self.name.to_string(),
-        }
+    /// The same caller, who names a person: that name and the caller's own stand in the log, the audit and what was changed.
+    pub fn on_behalf_of(self, person: Option<&str>) -> Asker {
+        Asker { name: on_behalf_of(&self.name, person).into(), ..self }
     }
 }
 

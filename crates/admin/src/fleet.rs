@@ -44,7 +44,7 @@ impl Admin {
             ready: look.ready,
             queues: session.config.queues.len(),
             held: look.held.len(),
-            sinks_in_trouble: look.sinks.values().filter(|sink| matches!(sink.state, "down" | "blocked")).count(),
+            sinks_in_trouble: self.sinks().sinks.iter().filter(|sink| sink.has_trouble()).count(),
             in_flight: (self.in_flight)(),
             delivered_per_second: round(total.delivered_per_second),
             failed_per_second: round(total.failed_per_second),

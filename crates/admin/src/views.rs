@@ -82,7 +82,13 @@ impl Admin {
                 last_problem: seen.and_then(|seen| seen.last_problem.as_ref()).map(|(text, _)| text.clone()),
                 last_problem_seconds: seen.and_then(|seen| seen.last_problem.as_ref()).map(|(_, ago)| *ago),
                 queues: session.config.queues.iter().filter(delivers).count(),
+                max_rate: spec.max_rate,
                 destinations: look.destinations.iter().filter(of).map(trouble).collect(),
+                held_queues: look.held_by_sink.get(&*spec.name).map_or(0, |held| held.queues),
+                hold: look
+                    .held_by_sink
+                    .get(&*spec.name)
+                    .map(|held| Hold { reason: held.reason.clone(), seconds: held.seconds }),
             }
         };
         let mut sinks: Vec<_> = session.config.sinks.iter().map(of_sink).collect();

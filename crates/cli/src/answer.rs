@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use super::failed::Failed;
 use super::global::{Global, Output};
+use delaybridge_ops::Operator;
+use delaybridge_ops::content::escaped;
 
 /// Prints a result: as JSON, or as the text that `text` makes of it.
 pub(crate) fn answer<T: Serialize>(
@@ -22,4 +24,25 @@ pub(crate) fn answer<T: Serialize>(
         }
     }
     Ok(())
+}
+
+/// A result, with the reason why the daemon of the configuration added nothing to it.
+#[derive(Serialize)]
+struct WithoutDaemon<'a, T> {
+    without_daemon: &'a str,
+    #[serde(flatten)]
+    result: &'a T,
+}
+
+/// Prints what an operator answered. Where the daemon of the configuration added nothing to it, the reason comes first.
+pub(crate) fn answer_of<T: Serialize>(
+    global: &Global,
+    out: &mut dyn Write,
+    operator: &dyn Operator,
+    result: &T,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), Failed> {
+    let Some(problem) = operator.without_daemon() else { return answer(global, out, result, text) };
+    let with_reason = WithoutDaemon { without_daemon: &problem, result };
+    answer(global, out, &with_reason, |with| format!("Redis alone: {}\n{}", escaped(&problem), text(with.result)))
 }

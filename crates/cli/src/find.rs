@@ -12,7 +12,7 @@ use super::remote::DaemonArgs;
 use super::show;
 use super::table::TextTable;
 use delaybridge_ops::dead::FieldIs;
-use delaybridge_ops::peek::PeekState;
+use delaybridge_ops::element::Whereabouts;
 use delaybridge_ops::plural;
 use delaybridge_ops::search::{Hits, Search};
 
@@ -65,13 +65,7 @@ fn text(hits: &Hits) -> String {
     let mut table = TextTable::new("ID|STATE|DUE||>ATTEMPTS|PAYLOAD");
     let none = || "-".to_owned();
     for element in &hits.elements {
-        let state = match element.state {
-            PeekState::Scheduled => "scheduled",
-            PeekState::Retry => "retry",
-            PeekState::InFlight => "in-flight",
-            PeekState::Ready => "ready",
-            PeekState::Dead => "dead",
-        };
+        let state = Whereabouts::of(element.state, element.due_ms, hits.now_ms).words();
         table.row([
             element.id.as_ref().map_or_else(none, ToString::to_string),
             state.to_owned(),

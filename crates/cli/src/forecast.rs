@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::answer::answer;
+use super::answer::answer_of;
 use super::failed::Failed;
 use super::global::{Global, Output};
 use super::remote::DaemonArgs;
@@ -19,7 +19,8 @@ use delaybridge_ops::plural;
 /// Tell what will fall due in a queue, and how late it will be.
 ///
 /// Counts what is scheduled, and simulates its delivery at a rate, exact to about a second also for a burst within a step. The rate
-/// is --rate, or with --daemon the highest that this daemon has delivered the queue with in the last day while it could not keep up.
+/// is --rate, or the highest that the daemon has delivered the queue with in the last day while it could not keep up: the daemon that
+/// the configuration names (http.admin), or that of --daemon.
 /// Without a rate only numbers of elements are shown. What will be added meanwhile is not known, and a pause is taken to end now.
 /// Without QUEUE every queue that holds anything is shown in a line.
 #[derive(Debug, Args)]
@@ -61,10 +62,13 @@ pub(super) async fn run(global: &Global, args: &ForecastArgs, out: &mut dyn Writ
     let ask = ForecastAsk::new(args.until, args.step, args.rate)?;
     let operator = args.daemon.operator(global)?;
     match &args.queue {
-        Some(queue) => answer(global, out, &operator.forecast(queue, &ask).await?, one)?,
+        Some(queue) => {
+            let found = operator.forecast(queue, &ask).await?;
+            answer_of(global, out, &*operator, &found, one)?;
+        }
         None => {
             let found = forecasts(&*operator, &ask).await?;
-            answer(global, out, &found, all)?;
+            answer_of(global, out, &*operator, &found, all)?;
             let failed: Vec<_> =
                 found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();
             if !failed.is_empty() {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::answer::answer;
+use super::answer::{answer, answer_of};
 use super::choice::{Choice, Choices};
 use super::failed::Failed;
 use super::global::{Global, Output};
@@ -87,7 +87,8 @@ const START_JSON: usize = 64 << 10;
 pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let operator = args.daemon.operator(global)?;
     if let Some(id) = &args.id {
-        answer(global, out, &operator.find(&args.queue, id).await?, element::found)?;
+        let found = operator.find(&args.queue, id).await?;
+        answer_of(global, out, &*operator, &found, element::found)?;
         return Ok(0);
     }
     let start = if global.output == Output::Json { START_JSON } else { START_TEXT };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::answer::answer;
+use super::answer::answer_of;
 use super::failed::Failed;
 use super::global::{Global, Output};
 use super::jobs::topics;
@@ -15,7 +15,7 @@ use super::show;
 use super::table::TextTable;
 use super::top::every;
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::overview::{DestinationTrouble, QueueRow, SinkRow};
+use delaybridge_ops::overview::{QueueRow, SinkRow};
 use delaybridge_ops::queues::Queues;
 use delaybridge_ops::{Operator, plural};
 
@@ -26,8 +26,8 @@ use delaybridge_ops::{Operator, plural};
 /// element is due that is scheduled, waits for a retry, or is in flight. DAEMONS are those that deliver from the queue and are
 /// connected. HOLD is for how long the daemon has held the queue.
 ///
-/// Only a daemon knows what it holds, and how old what it has in flight is: with --daemon both are shown, with the reasons and the
-/// sinks that are not up, and the inputs. Without it HOLD is `?`.
+/// Only a daemon knows what it holds, how old what it has in flight is, its sinks and its inputs: the one that the configuration names
+/// (http.admin) is asked, or that of --daemon. Where none answers for these queues, the first line says why, and HOLD is `?`.
 ///
 /// SCHEDULED -> DUE -> IN FLIGHT -> gone | RETRY | DEAD; READY: by a Redisson client
 ///
@@ -74,7 +74,7 @@ pub(super) async fn run(global: &Global, args: &QueuesArgs, out: &mut dyn Write)
 
 async fn once(global: &Global, operator: &dyn Operator, out: &mut dyn Write) -> Result<u8, Failed> {
     let found = operator.queues().await?;
-    answer(global, out, &found, text)?;
+    answer_of(global, out, operator, &found, text)?;
     let failed: Vec<_> =
         found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();
     if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) }
@@ -105,12 +105,11 @@ fn text(found: &Queues) -> String {
         table.row([error.queue.clone(), "?".to_owned()]);
     }
     let obstacles: String = found.queues.iter().map(obstacles).collect();
-    let sinks: String = found.sinks.iter().flatten().filter(|sink| sink.state != "up").map(in_trouble).collect();
-    let troubled: String = found.sinks.iter().flatten().map(troubled).collect();
+    let sinks: String = found.sinks.iter().flatten().map(troubles).collect();
     let machine = if found.sinks.is_some() { "the daemon's machine" } else { "this machine" };
     let clocks: String = found.clocks.iter().map(|clock| format!("clock of {machine}: {}\n", clock.line())).collect();
     let inputs: String = found.inputs.iter().map(|input| format!("input {}\n", escaped(&input.line()))).collect();
-    let notes = obstacles + &inputs + &sinks + &troubled + &clocks;
+    let notes = obstacles + &inputs + &sinks + &clocks;
     let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
     match &found.topics {
         None => table.render() + &notes,
@@ -131,19 +130,15 @@ fn obstacles(row: &QueueRow) -> String {
     held.chain(paused).chain(input).collect()
 }
 
-fn in_trouble(sink: &SinkRow) -> String {
-    let reason = sink.reason.as_deref().map(|reason| format!(": {}", escaped(reason))).unwrap_or_default();
-    format!("sink {}: {} for {}{reason}\n", sink.sink, sink.state, lasted(sink.seconds))
-}
-
-/// A line for each destination of a sink whose elements wait, while others are delivered.
-fn troubled(sink: &SinkRow) -> String {
-    let line = |found: &DestinationTrouble| {
-        let count = if found.count == 1 { String::new() } else { format!(" ({} of them)", found.count) };
-        let (place, reason) = (escaped(&found.destination), escaped(&found.reason));
-        format!("sink {}, {place}{count}: in trouble for {}: {reason}\n", sink.sink, lasted(found.seconds))
-    };
-    sink.destinations.iter().map(line).collect()
+/// A line for each trouble of a sink and of its destinations.
+fn troubles(sink: &SinkRow) -> String {
+    let (name, word) = (&sink.sink, sink.word());
+    let lines: String =
+        sink.troubles().iter().map(|trouble| format!("sink {name}: {word}: {}\n", escaped(trouble))).collect();
+    match lines.is_empty() && sink.state != "up" {
+        true => format!("sink {name}: {word} for {}\n", lasted(sink.seconds)),
+        false => lines,
+    }
 }
 
 fn lasted(seconds: u64) -> String {
@@ -154,7 +149,7 @@ fn lasted(seconds: u64) -> String {
 mod tests {
     use super::*;
     use delaybridge_ops::QueueError;
-    use delaybridge_ops::overview::{ClockSkew, Here, Hold, InputRow, TopicInput};
+    use delaybridge_ops::overview::{ClockSkew, DestinationTrouble, Here, Hold, InputRow, TopicInput};
     use delaybridge_ops::queue_state::QueueState;
 
     fn cells(found: &Queues) -> (Vec<Vec<String>>, Vec<String>) {
@@ -243,8 +238,8 @@ mod tests {
             r"a: on hold for 4m: sink events: no\ntopic",
             r"b: input down for 1m: no\nbroker; 9 received, 6 scheduled, 2 known already, 1 refused, 4 wait at the broker",
             r"input in, to topic mails: input down for 1m: no\nbroker; 9 received, 6 scheduled, 2 known already, 1 refused, 4 wait at the broker",
-            "sink events: down for 3s: no broker",
-            "sink partly, list due:${payload.shop} (3 of them): in trouble for 1m: NOPERM",
+            "sink events: down: no broker (for 3s)",
+            "sink partly: partly up: list due:${payload.shop} (3 of them): NOPERM (for 1m)",
             "clock of the daemon's machine: 1h ahead of that of Redis `default`, by which elements are due; check the time \
              synchronization of both",
         ];

@@ -9,7 +9,7 @@ use super::global::Global;
 use super::load::load_queues;
 use super::person::actor;
 use delaybridge_ops::remote::Daemon;
-use delaybridge_ops::{Operator, OverRedis};
+use delaybridge_ops::{NamedDaemon, Operator, OverRedis};
 
 /// A running daemon.
 #[derive(Debug, Args)]
@@ -17,17 +17,21 @@ pub struct DaemonArgs {
     /// Ask this daemon's admin API instead of Redis: http://HOST:PORT, or unix:PATH; no configuration is read
     #[arg(long = "daemon", value_name = "URL", env = "DELAYBRIDGE_DAEMON")]
     pub url: Option<String>,
-    /// File with the token for it
-    #[arg(long, value_name = "FILE", env = "DELAYBRIDGE_TOKEN_FILE", requires = "url")]
+    /// File with the token for it, or for the daemon that the configuration names (http.admin)
+    #[arg(long, value_name = "FILE", env = "DELAYBRIDGE_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
 }
 
 impl DaemonArgs {
-    /// The daemon, if one was named, else the Redis of the configuration.
+    /// The daemon, if one was named, else the Redis of the configuration; what only reads asks the daemon that it names as well.
     pub(super) fn operator(&self, global: &Global) -> Result<Box<dyn Operator>, Failed> {
         Ok(match &self.url {
             Some(url) => Box::new(Daemon::at(url, self.token_file.as_deref())?),
-            None => Box::new(OverRedis::new(load_queues(global)?, actor())),
+            None => {
+                let config = load_queues(global)?;
+                let daemon = NamedDaemon::of(&config, self.token_file.as_deref())?;
+                Box::new(OverRedis::new(config, actor(), daemon))
+            }
         })
     }
 }

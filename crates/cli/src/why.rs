@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::answer::answer;
+use super::answer::answer_of;
 use super::element::ElementArgs;
 use super::errors::explain;
 use super::failed::Failed;
@@ -12,14 +12,15 @@ use super::global::Global;
 use super::show;
 use super::table::TextTable;
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::element::{ElementWhy, Whereabouts};
+use delaybridge_ops::element::ElementWhy;
 
 /// Explain where an element is, what it waits for, and what would deliver it now.
 ///
 /// Shows the place of the element and since when it is there, every failed attempt that is known with its cause, everything in its
 /// way (its due time, a pause, a hold, a sink that is down, elements before it), when it is tried next, and the commands that bring
-/// its delivery nearer. Nothing is changed, and no payload is shown. With --daemon the answer has also what only that daemon knows:
-/// holds, the state of its sinks, and its attempts. The server searches the whole queue; in a queue of millions this takes a while.
+/// its delivery nearer. Nothing is changed, and no payload is shown. Holds, the state of sinks and attempts are known to daemons alone:
+/// the one that the configuration names (http.admin) is asked, or that of --daemon. Where it does not answer, or has another Redis, the
+/// first line says so. The server searches the whole queue; in a queue of millions this takes a while.
 ///
 /// An element that is not in the queue is explained too: by what is still known of it, or that nothing is.
 #[derive(Debug, Args)]
@@ -40,8 +41,9 @@ Exit codes: 0 explained, also if it is gone, 1 failed, 2 wrong arguments or conf
 
 pub(super) async fn run(global: &Global, args: &WhyArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let ElementArgs { queue, id, daemon } = &args.element;
-    let found = daemon.operator(global)?.why(queue, id).await?;
-    answer(global, out, &found, text)?;
+    let operator = daemon.operator(global)?;
+    let found = operator.why(queue, id).await?;
+    answer_of(global, out, &*operator, &found, text)?;
     Ok(0)
 }
 
@@ -49,29 +51,13 @@ fn text(found: &ElementWhy) -> String {
     let mut text = format!("{}\n", escaped(&found.summary));
     let time = |ms: i64| format!("{} ({})", show::absolute(ms), show::relative(ms, found.now_ms));
     let mut facts = TextTable::new("|");
-    let state = match found.state {
-        Whereabouts::Scheduled => "scheduled",
-        Whereabouts::Due => "due",
-        Whereabouts::Retry => "waits for a retry",
-        Whereabouts::InFlight => "in flight",
-        Whereabouts::Ready => "on the ready list",
-        Whereabouts::Dead => "dead",
-        Whereabouts::Gone => "gone",
-    };
     let mut fact = |name: &str, value: String| facts.row([name.to_owned(), value]);
-    fact("state", state.to_owned());
+    fact("state", found.state.words().to_owned());
     if let Some(since) = found.since_ms {
         fact("since", time(since));
     }
-    if found.state != Whereabouts::Gone {
-        let next = match (found.next_attempt_ms, found.state) {
-            (Some(end), Whereabouts::InFlight) => format!("now; at the latest when the lease has ended, {}", time(end)),
-            (Some(next), _) if next <= found.now_ms => "as soon as it is claimed".to_owned(),
-            (Some(next), _) => time(next),
-            (None, Whereabouts::Dead) => "never by itself".to_owned(),
-            (None, _) => "as soon as it is claimed".to_owned(),
-        };
-        fact("next attempt", next);
+    if let Some(next) = found.next_words() {
+        fact("next attempt", escaped(&next));
         fact("attempts", format!("{} of {}", found.attempts, found.max_attempts));
     }
     text.push_str(&format!("\n{}", body(&facts)));

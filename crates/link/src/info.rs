@@ -77,6 +77,11 @@ impl History {
         History(xxh3_64(format!("{run} {replication}").as_bytes()))
     }
 
+    /// A hash that is the same in every process that is connected to this server.
+    pub fn hash(self) -> u64 {
+        self.0
+    }
+
     /// A history for one connection only, if the server reports none.
     pub fn of_connection(node: usize, epoch: u64) -> History {
         History(xxh3_64(format!("connection {node} {epoch}").as_bytes()))

@@ -282,7 +282,7 @@ queues:
         for rule in [
             "+select",
             "&redisson_delay_queue_channel:{q?a}",
-            "(%R~b %R~q?a %R~redisson_delay_queue:{b} +llen +type)",
+            "(%R~b %R~redisson_delay_queue:{b} +llen +type)",
             "(%W~out +rpush)",
             "(%W~delaybridge:dead:{q?a} +type +xadd +xlen)",
             "(%R~delaybridge:dead:{b} +type +xlen)",

@@ -47,7 +47,7 @@ pub struct FleetMember {
     pub queues: usize,
     /// Queues that it holds.
     pub held: usize,
-    /// Sinks that are down or full for it.
+    /// Sinks of it that are down or blocked, or have destinations in trouble.
     pub sinks_in_trouble: usize,
     /// Elements that it has in flight.
     pub in_flight: u64,

@@ -8,10 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Attempted, Error};
+use super::overview::with_in_flight;
 use super::pause::paused_of;
+use super::queue_state::backlog;
 use super::session::Queue;
 use delaybridge_core::forecast::{DueSpan, Outcome, Schedule, Wave};
-use delaybridge_ledger::Stats;
 use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_source::{StoreError, millis};
 
@@ -158,16 +159,19 @@ pub struct Rate {
     from: RateFrom,
     /// Whether a daemon answers, that could have measured it.
     by_daemon: bool,
+    /// Time since the oldest element was due that this daemon has in flight, in ms; 0 if none is.
+    in_flight_oldest_ms: u64,
 }
 
 impl Rate {
     /// The rate where only Redis is asked.
     pub fn unknown() -> Rate {
-        Rate { per_second: None, from: RateFrom::None, by_daemon: false }
+        Rate { per_second: None, from: RateFrom::None, by_daemon: false, in_flight_oldest_ms: 0 }
     }
 
-    /// The rate that a daemon has measured, if it has; `max_rate` of the queue and of its sinks is its bound.
-    pub fn measured(config: &Config, spec: &QueueSpec, measured: Option<f64>) -> Rate {
+    /// The rate that a daemon has measured, if it has; `max_rate` of the queue and of its sinks is its bound. With the age of what
+    /// that daemon has in flight, which nobody else knows.
+    pub fn measured(config: &Config, spec: &QueueSpec, measured: Option<f64>, in_flight_oldest_ms: u64) -> Rate {
         let of_sink = |to: &delaybridge_model::RouteSpec| {
             config.sinks.iter().find(|sink| sink.name == to.sink).and_then(|sink| sink.max_rate)
         };
@@ -179,7 +183,7 @@ impl Rate {
             (Some(rate), Some(bound)) if bound < rate => (Some(bound), RateFrom::MaxRate),
             (Some(rate), _) => (Some(rate), RateFrom::Measured),
         };
-        Rate { per_second, from, by_daemon: true }
+        Rate { per_second, from, by_daemon: true, in_flight_oldest_ms }
     }
 
     fn or_given(self, given: Option<f64>) -> Rate {
@@ -210,7 +214,7 @@ pub async fn forecast(queue: &Queue, ask: &ForecastAsk, rate: Rate) -> Result<Fo
         rate: rate.per_second.map(|rate| (rate * 100.0).round() / 100.0),
         rate_from: rate.from,
         backlog,
-        oldest_overdue_ms: stats.oldest_overdue_ms(),
+        oldest_overdue_ms: with_in_flight(stats.oldest_overdue_ms(), rate.in_flight_oldest_ms),
         scheduled: count(stats.source.scheduled - stats.source.due),
         due: steps.iter().map(|step| step.count).sum(),
         last_due_ms: stats.source.ahead.last_ms,
@@ -239,12 +243,6 @@ pub async fn forecast(queue: &Queue, ask: &ForecastAsk, rate: Rate) -> Result<Fo
         found.summary.push_str(&format!(" It is {}.", pause.line(stats.now_ms)));
     }
     Ok(found)
-}
-
-/// Elements that are due already, wherever they are.
-fn backlog(spec: &QueueSpec, stats: &Stats) -> u64 {
-    let ready = if spec.source.consumes_ready() { stats.source.ready } else { 0 };
-    [stats.source.due, ready, stats.in_flight, stats.retry].map(count).iter().sum()
 }
 
 fn count(n: i64) -> u64 {

@@ -31,6 +31,7 @@ pub mod horizon;
 mod import;
 pub mod jobs;
 mod live;
+mod named_daemon;
 mod note;
 pub mod operator;
 mod over_redis;
@@ -53,7 +54,8 @@ pub mod trouble;
 
 pub use self::error::{Error, ErrorKind, QueueError};
 pub use self::import::import;
-pub use self::note::OperatorNote;
+pub use self::named_daemon::NamedDaemon;
+pub use self::note::{OperatorNote, on_behalf_of};
 pub use self::operator::Operator;
 pub use self::over_redis::OverRedis;
 pub use self::session::{Queue, Session, check_id, find};

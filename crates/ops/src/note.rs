@@ -52,6 +52,19 @@ impl OperatorNote {
     }
 }
 
+/// The name that everybody sees where a caller names a person: `ann (uid 0@vm)`. The name is a claim, and the other one is known: a
+/// caller may not act under another's name. A blank name stays as it is, and is refused.
+pub fn on_behalf_of(known: &str, person: Option<&str>) -> String {
+    // A caller of the command line has the host behind the name.
+    let is_known =
+        |person: &str| known.strip_prefix(person).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'));
+    match person {
+        Some(person) if person.trim().is_empty() => person.to_owned(),
+        Some(person) if !is_known(person) => format!("{person} ({known})"),
+        _ => known.to_owned(),
+    }
+}
+
 /// The text on one line, and not too long.
 fn line(text: &str) -> String {
     text.chars().take(LONGEST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
@@ -81,6 +94,20 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_person_is_named_with_the_caller_who_is_known() {
+        for (known, person, expected) in [
+            ("uid 0@vm", Some("ann"), "ann (uid 0@vm)"),
+            ("ann@vm", Some("ann"), "ann@vm"),
+            ("ann2@vm", Some("ann"), "ann (ann2@vm)"),
+            ("local", Some("local"), "local"),
+            ("local", None, "local"),
+            ("local", Some(" "), " "),
+        ] {
+            assert_eq!(on_behalf_of(known, person), expected);
+        }
+    }
 
     #[test]
     fn a_note_is_bounded_and_has_one_line_a_text() {

@@ -44,6 +44,11 @@ pub trait Operator: Send + Sync {
     /// The name of the server that is asked, for a person.
     fn address(&self) -> String;
 
+    /// Why the daemon that the configuration names added nothing to the last answer; none where it did, and where none is named.
+    fn without_daemon(&self) -> Option<String> {
+        None
+    }
+
     /// Connects, where one connection serves many calls, so that a failure is reported first.
     fn connect(&self) -> Asked<'_, ()>;
 

@@ -14,11 +14,15 @@ use super::error::Error;
 use super::fleet::{self, Fleet};
 use super::forecast::{Forecast, ForecastAsk, Rate, forecast};
 use super::jobs::{FoundJobs, Jobs};
+use super::named_daemon::NamedDaemon;
+use super::note::on_behalf_of;
 use super::operator::{Asked, Operator, Peeked, Watcher};
 use super::overview::{Overview, QueuePage, SinkList, all_queues};
 use super::pause::{self, PauseChanges, PauseReason, PauseTarget, check_target};
 use super::peek::{Peek, PeekState, peek};
+use super::queue_state::place;
 use super::queues::{Queues, queues};
+use super::remote::Daemon;
 use super::search::{Hits, Search, search};
 use super::session::{Queue, Session, check_id, find};
 use delaybridge_jobs::{JobState, Topic};
@@ -29,13 +33,15 @@ pub struct OverRedis {
     config: Config,
     /// The person who asks.
     by: String,
+    /// The daemon that is asked beside Redis by what only reads.
+    daemon: NamedDaemon,
     session: OnceCell<Session>,
 }
 
 impl OverRedis {
-    /// An operator with this configuration, for this person.
-    pub fn new(config: Config, by: String) -> OverRedis {
-        OverRedis { config, by, session: OnceCell::new() }
+    /// An operator with this configuration, for this person, and with this daemon.
+    pub fn new(config: Config, by: String, daemon: NamedDaemon) -> OverRedis {
+        OverRedis { config, by, daemon, session: OnceCell::new() }
     }
 
     async fn session(&self) -> Result<&Session, Error> {
@@ -56,6 +62,14 @@ impl OverRedis {
         self.queue(queue).await
     }
 
+    /// The answer of the daemon about a queue, if it serves this very one.
+    async fn beside<'a, T, F>(&'a self, queue: &Queue, ask: impl FnOnce(&'a Daemon) -> F) -> Option<T>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        self.daemon.ask(queue.id(), &place(queue), ask).await
+    }
+
     /// The job queue and the topic, if the name is that of a topic and of no queue.
     async fn topic(&self, name: &str) -> Result<Option<(Jobs, Topic)>, Error> {
         let (Some(settings), Ok(topic)) = (&self.config.jobs, name.parse::<Topic>()) else { return Ok(None) };
@@ -68,15 +82,14 @@ impl OverRedis {
     }
 }
 
-/// Notes a pause or its end for every queue that it changed.
-async fn tell_of(session: &Session, what: &str, changes: &PauseChanges) {
+/// Notes a pause or its end by this person for every queue that it changed.
+async fn tell_of(session: &Session, by: &str, what: &str, changes: &PauseChanges) {
     for change in &changes.queues {
         let Ok(spec) = find(&session.config, &change.queue) else { continue };
         if let Ok(queue) = session.queue(spec).await {
             let which = change.sink.as_deref().map_or_else(|| "queue".to_owned(), |sink| format!("sink {sink}"));
             let one = PauseChanges { queues: vec![change.clone()], errors: Vec::new() };
-            let words = one.words(queue.by.as_deref().unwrap_or_default());
-            let _ = queue.tell(what, &which, Ok(()), |()| words).await;
+            let _ = queue.by(by).tell(what, &which, Ok(()), |()| one.words()).await;
         }
     }
 }
@@ -114,16 +127,30 @@ impl Operator for OverRedis {
         "Redis".to_owned()
     }
 
+    fn without_daemon(&self) -> Option<String> {
+        self.daemon.problem()
+    }
+
     fn connect(&self) -> Asked<'_, ()> {
         Box::pin(async { self.session().await.map(drop) })
     }
 
     fn queues(&self) -> Asked<'_, Queues> {
-        Box::pin(async { Ok(queues(self.session().await?).await) })
+        Box::pin(async {
+            let Queues { queues, topics, errors, clocks, .. } = queues(self.session().await?).await;
+            let mut page = Overview { queues, clocks, ..Overview::default() };
+            let sinks = self.daemon.add(&mut page).await.map(|list| list.sinks);
+            let Overview { queues, clocks, inputs, .. } = page;
+            Ok(Queues { queues, topics, sinks, errors, clocks, inputs })
+        })
     }
 
     fn overview<'a>(&'a self, _: &'a QueuePage) -> Asked<'a, (Overview, Option<SinkList>)> {
-        Box::pin(async move { Ok((all_queues(self.session().await?).await?, None)) })
+        Box::pin(async move {
+            let mut page = all_queues(self.session().await?).await?;
+            let sinks = self.daemon.add(&mut page).await;
+            Ok((page, sinks))
+        })
     }
 
     fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked> {
@@ -140,7 +167,10 @@ impl Operator for OverRedis {
             if let Some((_, topic)) = self.topic(queue).await? {
                 return Err(refused(&topic, "one job is shown by `delaybridge jobs show`"));
             }
-            element::find(&self.queue_with(queue, id).await?, id).await
+            let queue = self.queue_with(queue, id).await?;
+            let found = element::find(&queue, id).await?;
+            let held = self.beside(&queue, |daemon| daemon.hold(queue.id())).await.flatten();
+            Ok(FoundElement { held, ..found })
         })
     }
 
@@ -149,7 +179,15 @@ impl Operator for OverRedis {
             if let Some((_, topic)) = self.topic(queue).await? {
                 return Err(refused(&topic, "one job is shown by `delaybridge jobs show`"));
             }
-            element::why(&self.queue_with(queue, id).await?, id, None).await
+            let queue = self.queue_with(queue, id).await?;
+            let answered = self
+                .daemon
+                .ask_with_token(queue.id(), &place(&queue), |daemon| Operator::why(daemon, queue.id(), id))
+                .await;
+            match answered {
+                Some(found) => Ok(found),
+                None => element::why(&queue, id, None).await,
+            }
         })
     }
 
@@ -162,7 +200,11 @@ impl Operator for OverRedis {
             if let Some((_, topic)) = self.topic(queue).await? {
                 return Err(refused(&topic, "a topic has no forecast; name the queue that delivers it"));
             }
-            forecast(&self.queue(queue).await?, ask, Rate::unknown()).await
+            let queue = self.queue(queue).await?;
+            match self.beside(&queue, |daemon| Operator::forecast(daemon, queue.id(), ask)).await {
+                Some(found) => Ok(found),
+                None => forecast(&queue, ask, Rate::unknown()).await,
+            }
         })
     }
 
@@ -179,7 +221,16 @@ impl Operator for OverRedis {
 
     fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {
         Box::pin(async move {
-            let queue = self.queue_with(queue, id).await?;
+            let mut queue = self.queue_with(queue, id).await?;
+            let by;
+            let action = match action {
+                Action::Kill { by: person, why } => {
+                    by = on_behalf_of(&self.by, Some(person));
+                    queue = queue.by(&by);
+                    Action::Kill { by: &by, why }
+                }
+                other => other,
+            };
             let acted = element::act(&queue, id, action).await;
             queue.tell(action.verb(), id, acted, |acted| acted.elements[0].words()).await
         })
@@ -189,8 +240,9 @@ impl Operator for OverRedis {
         Box::pin(async move {
             check_target(&self.config, target)?;
             let session = self.session().await?;
-            let changes = pause::pause(session, target, reason).await?;
-            tell_of(session, "pause", &changes).await;
+            let by = on_behalf_of(&self.by, Some(reason.by));
+            let changes = pause::pause(session, target, &PauseReason { by: &by, ..*reason }).await?;
+            tell_of(session, &by, "pause", &changes).await;
             Ok(changes)
         })
     }
@@ -200,7 +252,7 @@ impl Operator for OverRedis {
             check_target(&self.config, target)?;
             let session = self.session().await?;
             let changes = pause::resume(session, target).await?;
-            tell_of(session, "resume", &changes).await;
+            tell_of(session, &self.by, "resume", &changes).await;
             Ok(changes)
         })
     }

@@ -203,7 +203,7 @@ pub struct SinkList {
 }
 
 /// One sink as the daemon sees it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Sink")]
 pub struct SinkRow {
     /// The sink's name in the configuration.
@@ -223,9 +223,19 @@ pub struct SinkRow {
     pub last_problem_seconds: Option<u64>,
     /// Queues that deliver to the sink.
     pub queues: usize,
+    /// Elements per second that a daemon lets out to the sink at most; none without such a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rate: Option<f64>,
     /// Destinations of the sink that are in trouble; the others are served.
     #[serde(default)]
     pub destinations: Vec<DestinationTrouble>,
+    /// Queues that the daemon holds because of the sink.
+    #[serde(default)]
+    pub held_queues: usize,
+    /// The reason of the one that is held for longest, and since how many seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub hold: Option<Hold>,
 }
 
 /// Destinations of a sink that are in trouble, and have one name.
@@ -389,8 +399,7 @@ impl Overview {
 impl QueueRow {
     /// Adds what a daemon knows: also how long the oldest element is due that it has in flight, which nobody else knows.
     pub fn add(&mut self, here: Here) {
-        let in_flight = Some(here.in_flight_oldest_due_age_ms).filter(|age| *age > 0);
-        self.state.oldest_overdue_ms = self.state.oldest_overdue_ms.max(in_flight);
+        self.state.oldest_overdue_ms = with_in_flight(self.state.oldest_overdue_ms, here.in_flight_oldest_due_age_ms);
         self.here = Some(here);
     }
 
@@ -401,6 +410,11 @@ impl QueueRow {
             here: answer.get("here").and_then(|here| Here::deserialize(here).ok()),
         })
     }
+}
+
+/// The time since the oldest element was due: of those in Redis, and of those that a daemon has in flight, where 0 is none.
+pub(super) fn with_in_flight(in_redis: Option<u64>, in_flight_ms: u64) -> Option<u64> {
+    in_redis.max(Some(in_flight_ms).filter(|age| *age > 0))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::content::bounded;
 use super::error::{Attempted, Error, QueueError, explained, may_have_run};
 use super::plural;
 use super::session::{Queue, Session, find};
@@ -71,14 +72,14 @@ pub struct PauseChange {
 }
 
 impl PauseChanges {
-    /// The changes in words, for the audit of an actor: the reason and the end of a pause, or what was ended. The words are kept
-    /// beside each of the queues, so that they tell of a former pause only if it was that of all.
-    pub fn words(&self, actor: &str) -> String {
+    /// The changes in words, for the audit, which names the person: the reason and the end of a pause, or what was ended. The words
+    /// are kept beside each of the queues, so that they tell of a former pause only if it was that of all.
+    pub fn words(&self) -> String {
         let Some(change) = self.queues.first() else { return "no queue was changed".to_owned() };
         let former = |change: &PauseChange| change.before.as_ref().map(|pause| (pause.by.clone(), pause.why.clone()));
         let differ = self.queues.iter().any(|other| former(other) != former(change));
         match (&change.pause, &change.before) {
-            (Some(pause), _) => pause.told(actor),
+            (Some(pause), _) => pause.told(),
             (None, _) if differ => "resumed".to_owned(),
             (None, Some(before)) => format!("resumed; it was paused by {}: {}", before.by, before.why),
             (None, None) => "was not paused".to_owned(),
@@ -303,7 +304,8 @@ pub(super) async fn paused_of(queue: &Queue, what: &str) -> Result<Vec<PauseStat
 impl PauseState {
     fn of(sink: Option<String>, pause: Pause) -> Self {
         let Pause { by, why, since_ms, until_ms } = pause;
-        PauseState { sink, by, why, since_ms, until_ms }
+        // Whoever may write there can write anything.
+        PauseState { sink, by: bounded(&by), why: bounded(&why), since_ms, until_ms }
     }
 
     /// `paused 5m ago by ann: a deployment; until 2026-11-23T10:00:00Z`.
@@ -324,12 +326,9 @@ impl PauseState {
         format!("{since} ago by {}: {}; {}", self.by, self.why, self.end())
     }
 
-    /// `paused: a deployment; until it is resumed`, with the person where that is not the actor.
-    fn told(&self, actor: &str) -> String {
-        // An actor of the command line has the host behind the name.
-        let same = actor.strip_prefix(&*self.by).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'));
-        let by = if same { String::new() } else { format!(" by {}", self.by) };
-        format!("paused{by}: {}; {}", self.why, self.end())
+    /// `paused: a deployment; until it is resumed`.
+    fn told(&self) -> String {
+        format!("paused: {}; {}", self.why, self.end())
     }
 
     fn end(&self) -> String {
@@ -380,10 +379,17 @@ mod tests {
             until_ms: Some(1_795_251_632_252),
         };
         assert_eq!(pause.line(300_000), "paused 5m ago by ann: a deployment; until 2026-11-21T09:00:32Z");
-        assert_eq!(pause.told("ann@shell"), "paused: a deployment; until 2026-11-21T09:00:32Z");
-        assert_eq!(pause.told("ann2@shell"), "paused by ann: a deployment; until 2026-11-21T09:00:32Z");
+        assert_eq!(pause.told(), "paused: a deployment; until 2026-11-21T09:00:32Z");
         (pause.sink, pause.until_ms) = (Some("kafka".to_owned()), None);
         assert_eq!(pause.line(300_000), "sink kafka paused 5m ago by ann: a deployment; until it is resumed");
+    }
+
+    #[test]
+    fn a_reason_that_a_stranger_wrote_is_one_line_that_ends() {
+        let stranger =
+            Pause { by: "e\u{1b}[2J".to_owned(), why: "\u{1b}]0;x".repeat(9_000), since_ms: 0, until_ms: None };
+        let pause = PauseState::of(None, stranger);
+        assert!(!pause.line(0).chars().any(char::is_control) && pause.line(0).len() < 1_000, "{}", pause.line(0));
     }
 
     /// A token for one of the queues does not read the reason of another one.
@@ -398,7 +404,7 @@ mod tests {
                 before: before.clone(),
                 announced: true,
             };
-            PauseChanges { queues: before.iter().enumerate().map(change).collect(), errors: Vec::new() }.words("bob")
+            PauseChanges { queues: before.iter().enumerate().map(change).collect(), errors: Vec::new() }.words()
         };
         assert_eq!(told(&[Some(pause("a")), Some(pause("a"))]), "resumed; it was paused by ann: a");
         assert_eq!(told(&[Some(pause("a")), Some(pause("b"))]), "resumed");

@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use delaybridge_core::clock::utc;
+
 /// A length of time, its two largest units; below a second in milliseconds.
 pub fn duration(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
@@ -11,6 +13,16 @@ pub fn duration(ms: u64) -> String {
     match UNITS.get(first + 1) {
         Some((below, below_name)) if ms % unit >= *below => format!("{text} {}{below_name}", ms % unit / below),
         _ => text,
+    }
+}
+
+/// A time of day, `19:51:39 UTC`, with the date where that is not today's.
+pub fn clock(ms: i64, now_ms: i64) -> String {
+    let (text, today) = (utc(ms), utc(now_ms));
+    match text.trim_end_matches('Z').split_once('T') {
+        Some((date, time)) if today.starts_with(date) => format!("{time} UTC"),
+        Some((date, time)) => format!("{date} {time} UTC"),
+        None => text,
     }
 }
 
@@ -57,6 +69,13 @@ pub fn similar<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_of_another_day_has_its_date() {
+        let now_ms = 1_795_251_632_252;
+        assert_eq!(clock(now_ms - 90_000, now_ms), "08:59:02 UTC");
+        assert_eq!(clock(now_ms - 86_400_000, now_ms), "2026-11-20 09:00:32 UTC");
+    }
 
     #[test]
     fn a_slip_of_the_pen_finds_the_name() {

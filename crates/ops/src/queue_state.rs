@@ -30,8 +30,12 @@ pub struct QueueState {
     pub retry: i64,
     /// Dead letters.
     pub dead: i64,
-    /// Elements on the ready list.
+    /// Elements on the ready list; 0 where the queue does not take them.
     pub ready: i64,
+    /// Elements that are due and not delivered: unclaimed, in flight, waiting for a retry, and those on the ready list where the
+    /// daemon takes these.
+    #[serde(default)]
+    pub backlog: u64,
     /// Entries of Redisson's list.
     pub listed: u64,
     /// Entries of that list that claims left behind.
@@ -62,6 +66,10 @@ pub struct QueueState {
     pub daemons: Option<u64>,
     /// The pauses of the queue and of its sinks.
     pub paused: Vec<PauseState>,
+    /// The place of the queue, to compare with another answer: a hash of the run of its Redis server, the database, the kind and
+    /// the name. Empty where the server does not say which run it is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
 }
 
 /// Reads one queue.
@@ -74,8 +82,25 @@ pub(super) async fn state(queue: &Queue) -> Result<QueueState, StoreError> {
         conditions: conditions(&queue.spec),
         daemons: queue.ledger.daemons(&queue.conn).await.ok(),
         paused: paused(queue).await?,
+        place: place(queue),
+        backlog: backlog(&queue.spec, &stats),
         ..QueueState::of(queue.id(), &stats)
     })
+}
+
+/// The place of a queue, as far as its connection knows.
+pub(super) fn place(queue: &Queue) -> String {
+    let Some(history) = queue.conn.info().history else { return String::new() };
+    let database = queue.conn.address().rsplit_once('/').map_or("0", |(_, database)| database);
+    let source = &queue.spec.source;
+    format!("{:016x}/{database} {} {}", history.hash(), source.kind().key.name, source.name())
+}
+
+/// Elements that are due already, wherever they are.
+pub(super) fn backlog(spec: &QueueSpec, stats: &Stats) -> u64 {
+    let ready = if spec.source.consumes_ready() { stats.source.ready } else { 0 };
+    let all = [stats.source.due, ready, stats.in_flight, stats.retry];
+    all.into_iter().map(|n| u64::try_from(n).unwrap_or(0)).sum()
 }
 
 /// The sinks of the destinations, each once.
@@ -122,6 +147,7 @@ impl QueueState {
             retry: s.retry,
             dead: s.dead,
             ready: s.source.ready,
+            backlog: 0,
             listed: s.source.leftovers.of,
             ghosts: s.source.leftovers.count,
             oldest_ghost_age_ms: (s.source.leftovers.count > 0).then_some(millis(s.source.leftovers.oldest)),
@@ -135,6 +161,7 @@ impl QueueState {
             conditions: BTreeMap::new(),
             daemons: None,
             paused: Vec::new(),
+            place: String::new(),
         }
     }
 }

@@ -101,6 +101,11 @@ impl Queue {
         Queue { ledger: ledger(&spec), spec, conn, by: None }
     }
 
+    /// The same queue for this person.
+    pub(super) fn by(self, person: &str) -> Queue {
+        Queue { by: Some(person.into()), ..self }
+    }
+
     /// The queue's id in the configuration.
     pub fn id(&self) -> &str {
         &self.spec.id

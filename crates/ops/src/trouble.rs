@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::overview::{InputRow, QueueRow, SinkList, SinkRow};
-use super::plural::{duration, number};
+use super::overview::{DestinationTrouble, InputRow, QueueRow, SinkList, SinkRow};
+use super::plural::{count, duration, number};
 use super::queue_order::{QueueFilter, QueueOrder};
 
 /// Lateness from which a queue counts as overdue.
@@ -14,7 +14,7 @@ const LATE_MS: u64 = 10_000;
 pub enum QueueTrouble {
     /// A daemon claims nothing from it.
     Held,
-    /// A sink of it is down or full.
+    /// A sink of it is down or blocked.
     Sink,
     /// The input takes no messages, or holds some.
     Input,
@@ -37,7 +37,7 @@ pub enum QueueTrouble {
 pub struct Standing {
     /// Whether a daemon holds it.
     pub held: bool,
-    /// Whether a sink of it is down or full.
+    /// Whether a sink of it is down or blocked.
     pub sink: bool,
     /// Whether its input takes no messages, or holds some.
     pub input: bool,
@@ -101,10 +101,9 @@ impl QueueRow {
             return None;
         }
         let limit = self.state.max_rate.map(|rate| format!("; its max_rate lets {rate}/s out at each daemon"));
-        let waiting: i64 = [self.state.due, self.state.in_flight, self.state.retry].iter().sum();
         Some(format!(
             "{} due and not delivered, the oldest for {}{}",
-            number(waiting),
+            number(self.state.backlog),
             duration(overdue_ms),
             limit.unwrap_or_default()
         ))
@@ -118,16 +117,42 @@ impl QueueRow {
 }
 
 impl SinkList {
-    /// Whether one of these sinks is down or full.
+    /// Whether one of these sinks is down or blocked.
     pub fn trouble(&self, names: &[String]) -> bool {
         self.sinks.iter().any(|sink| sink.is_in_trouble() && names.contains(&sink.sink))
     }
 }
 
 impl SinkRow {
-    /// Whether it is down or full.
+    /// Whether it is down or blocked.
     pub fn is_in_trouble(&self) -> bool {
         matches!(self.state.as_str(), "down" | "blocked")
+    }
+
+    /// Whether it, or a destination of it, needs a person: the trouble of its destinations is its trouble.
+    pub fn has_trouble(&self) -> bool {
+        self.is_in_trouble() || self.hold.is_some() || !self.destinations.is_empty()
+    }
+
+    /// The state in a word: `partly up` where it answers, and something of it does not.
+    pub fn word(&self) -> &str {
+        if self.state == "up" && self.has_trouble() { "partly up" } else { &self.state }
+    }
+
+    /// The present troubles in words, each with its age, the worst first.
+    pub fn troubles(&self) -> Vec<String> {
+        let lasts = |seconds: u64| duration(seconds.saturating_mul(1_000));
+        let own = self.reason.iter().map(|reason| format!("{reason} (for {})", lasts(self.seconds)));
+        let hold = self.hold.iter().map(|hold| {
+            let queues = count(self.held_queues, "queue");
+            format!("{} (holds {queues}, for {})", hold.reason, lasts(hold.seconds))
+        });
+        let destinations = self.destinations.iter().map(|found| {
+            let several = if found.count == 1 { String::new() } else { format!(" ({} of them)", found.count) };
+            let DestinationTrouble { destination, reason, seconds, .. } = found;
+            format!("{destination}{several}: {reason} (for {})", lasts(*seconds))
+        });
+        own.chain(hold).chain(destinations).collect()
     }
 }
 
@@ -261,10 +286,33 @@ mod tests {
     }
 
     #[test]
+    fn the_trouble_of_a_destination_is_that_of_its_sink() {
+        let up = SinkRow { sink: "shop".to_owned(), state: "up".to_owned(), ..SinkRow::default() };
+        assert_eq!((up.word(), up.has_trouble(), up.troubles()), ("up", false, Vec::new()));
+        let hold = Some(Hold { reason: "NOT_FOUND: no exchange `orders`".to_owned(), seconds: 240 });
+        let destination = DestinationTrouble {
+            destination: "exchange ${payload.shop}".to_owned(),
+            count: 3,
+            reason: "NOT_FOUND".to_owned(),
+            seconds: 60,
+        };
+        let partly = SinkRow { held_queues: 1, hold, destinations: vec![destination], ..up };
+        assert_eq!((partly.word(), partly.is_in_trouble(), partly.has_trouble()), ("partly up", false, true));
+        let expected = [
+            "NOT_FOUND: no exchange `orders` (holds 1 queue, for 4m)",
+            "exchange ${payload.shop} (3 of them): NOT_FOUND (for 1m)",
+        ];
+        assert_eq!(partly.troubles(), expected);
+        let down = SinkRow { state: "down".to_owned(), reason: Some("no broker".to_owned()), seconds: 3, ..partly };
+        assert_eq!((down.word(), &down.troubles()[0][..]), ("down", "no broker (for 3s)"));
+    }
+
+    #[test]
     fn a_queue_says_how_far_it_is_behind() {
         let state = QueueState {
             due: 3_586,
             retry: 1,
+            backlog: 3_587,
             oldest_overdue_ms: Some(43_000),
             max_rate: Some(5.0),
             absurd_due: 50,

@@ -209,7 +209,7 @@ catalogue! {
     sink_up: IntGaugeVec, "delaybridge_sink_up", "0 or 1", ["sink"], &[],
         "1 while the sink takes elements or answers to probes, 0 while it does not. Absent until it has answered or failed once.";
     sink_blocked: IntGaugeVec, "delaybridge_sink_blocked", "0 or 1", ["sink"], &[],
-        "1 while the sink reports that it is full.";
+        "1 while the sink is blocked: it says that it takes no more for now.";
     destinations_in_trouble: IntGaugeVec, "delaybridge_sink_destinations_in_trouble", "destinations", ["sink"], &[],
         "Destinations of the sink (topics, partitions, routing keys, lists, paths) whose elements wait because they do not work. Others are delivered to.";
     ack_duration: HistogramVec, "delaybridge_sink_ack_duration_seconds", "seconds", ["sink"], ACKS,

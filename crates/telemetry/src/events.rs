@@ -359,7 +359,7 @@ impl Events {
 fn reason(failure: &Failure) -> Reason {
     // Whether the attempt may have arrived is about that attempt: in an outage the answers of both kinds alternate.
     let class = if failure.class == Class::Ambiguous { Class::Transient } else { failure.class };
-    Reason { code: format!("{} {}", class.as_str(), failure.code), text: failure.to_string() }
+    Reason { code: format!("{} {}", class.as_str(), failure.code), text: failure.to_string(), sink: None }
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub(super) use self::holds::LeftOut;
 pub use self::inputs::InputLook;
 pub(crate) use self::inputs::InputState;
 use self::inputs::Inputs;
-pub use self::look::{Away, Look, SinkLook};
+pub use self::look::{Away, HeldQueues, Look, SinkLook};
 pub use self::reload::Refusal;
 use self::reload::Reload;
 use super::facts::{Paused, Stalled};
@@ -48,7 +48,7 @@ pub enum SinkState {
     Unknown,
     /// Accepts deliveries, or has answered a probe.
     Up,
-    /// Full: nothing is claimed for it; no alarm.
+    /// It says that it takes no more for now: nothing is claimed for it; no alarm.
     Blocked(Reason),
     /// Down: the breaker is open, or it does not answer to a probe.
     Down(Reason),

@@ -7,6 +7,7 @@ mod fleet;
 mod forecast;
 mod keyboard;
 mod login_proxy;
+mod numbers;
 mod page;
 mod socket;
 mod why;

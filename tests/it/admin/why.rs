@@ -57,10 +57,11 @@ async fn an_element_is_explained_from_its_schedule_to_its_end() {
     let found = why(daemon.config(), "bad", over);
     let seen = &found["attempts_seen"][0];
     assert_eq!((&seen["code"], &seen["sink"]), (&"WRONGTYPE".into(), &"out".into()), "{found}");
-    assert!(!kinds(&why(daemon.config(), "bad", &[])).contains(&"destination".to_owned()), "Redis alone does not know");
+    let found = why(daemon.config(), "bad", &[]);
+    assert!(kinds(&found).contains(&"destination".to_owned()), "the daemon of the configuration is asked: {found}");
     let text = cli(daemon.config(), &["why", "set", "bad", "--daemon", &url]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    for part in ["It waits for attempt", "its destination", "delaybridge check --live", "WRONGTYPE", "cure: "] {
+    for part in ["attempts used", "its destination", "delaybridge check --live", "WRONGTYPE", "cure: "] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
     let _: () = client.zadd("set", r#"{"id":"good","to":"good"}"#, 1_000).await.expect("a member");
@@ -71,6 +72,93 @@ async fn an_element_is_explained_from_its_schedule_to_its_end() {
     .await;
     let wrong = cli(daemon.config(), &["why", "sett", "good"]);
     assert_eq!(wrong.status.code(), Some(2));
+    daemon.stop().await;
+}
+
+/// Redis alone says that nothing is in the way of what waits for a sink that is down.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_reads_asks_the_daemon_of_its_configuration() {
+    let (redis, other) = (RedisServer::start().await, RedisServer::start().await);
+    let mut sink = RedisServer::start().await;
+    let queues = |source: &str| {
+        format!(
+            "redis: {{ url: \"{source}\" }}\nsinks: {{ out: {{ redis: {{ url: \"{}\", list: done }} }} }}\nqueues:\n  \
+             set: {{ source: {{ zset: {{ key: set, score: ms, id: '${{payload.id}}' }} }}, codec: json, to: [{{ sink: out }}] }}\n",
+            sink.url()
+        )
+    };
+    let (here, elsewhere) = (queues(&redis.url()), queues(&other.url()));
+    let (mut daemon, port) = Daemon::start_for_operators(&here).await;
+    ["sink", "not connected", "Connection refused"].iter().for_each(|words| drop(daemon.expect_log(words)));
+    sink.stop().await;
+    let mut clients = [redis.client().await, other.client().await];
+    for client in &mut clients {
+        let (seconds, _): (i64, i64) = redis::cmd("TIME").query_async(client).await.expect("the time");
+        let _: () = client.zadd("set", r#"{"id":"late"}"#, (seconds - 300) * 1_000).await.expect("a member");
+    }
+    let words = |output: std::process::Output| {
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{out}{err}");
+        out.into_owned()
+    };
+    let text = |config: &ConfigFile, over: &[&str]| words(cli(config, &[&["why", "set", "late"][..], over].concat()));
+    let url = format!("http://127.0.0.1:{port}");
+    eventually("the sink to be in the way", PATIENCE, async || {
+        let found = text(daemon.config(), &["--daemon", &url]);
+        if found.contains("sink out, down since") { Ok(()) } else { Err(found) }
+    })
+    .await;
+    let found = text(daemon.config(), &[]);
+    assert!(found.contains("sink out, down since") && !found.contains("Nothing is in the way"), "{found}");
+    let found = words(cli(daemon.config(), &["queues"]));
+    assert!(found.contains("sink out: down") && !found.contains("  ?  "), "{found}");
+    let found = words(cli(daemon.config(), &["queues", "--output", "json"]));
+    assert!(found.contains(r#""here""#) && !found.contains("without_daemon"), "{found}");
+
+    // The same listener, and another Redis: its daemon knows nothing of this one.
+    let strange = |http: &str, yaml: &str| ConfigFile::new(&format!("http: {{ admin: {{ {http} }} }}\n{yaml}"));
+    let config = strange(&format!("listen: \"127.0.0.1:{port}\""), &elsewhere);
+    let found = text(&config, &[]);
+    let first = found.lines().next().unwrap_or_default();
+    assert!(first.starts_with("Redis alone: ") && first.contains("another Redis"), "{found}");
+    assert!(!found.contains("sink out, down since"), "{found}");
+    let found: Value = serde_json::from_str(&words(cli(&config, &["queues", "--output", "json"]))).expect("JSON");
+    assert!(found["without_daemon"].as_str().is_some_and(|why| why.contains("another Redis")), "{found}");
+    assert_eq!(found["queues"][0]["due"], 1, "{found}");
+    // Nobody listens there.
+    let config = strange("listen: \"127.0.0.1:1\"", &here);
+    let found = text(&config, &[]);
+    assert!(found.starts_with("Redis alone: ask the daemon at 127.0.0.1:1: "), "{found}");
+    assert!(words(cli(&config, &["queues"])).starts_with("Redis alone: "));
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_wants_a_token_is_the_first_line_until_it_has_one() {
+    let redis = RedisServer::start().await;
+    let tokens = ConfigFile::new("");
+    let file = tokens.write("tokens", "ann 0123456789abcdef viewer\n");
+    let port = crate::harness::ports::free_port();
+    let yaml = format!(
+        "redis: {{ url: \"{}\" }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n  \
+         set: {{ source: {{ zset: {{ key: set, score: ms, id: '${{payload.id}}' }} }}, codec: json, to: [{{ sink: out }}] }}\n",
+        redis.url()
+    );
+    let keys = format!("listen: \"127.0.0.1:{port}\", tokens_file: \"{}\"", file.display());
+    let mut daemon = Daemon::start_for_operators_with(&keys, &yaml).await;
+    let mut client = redis.client().await;
+    let _: () = client.zadd("set", r#"{"id":"later"}"#, 9_999_999_999_999_i64).await.expect("a member");
+    let text = |over: &[&str]| {
+        let output = cli(daemon.config(), &[&["why", "set", "later"][..], over].concat());
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{out}{err}");
+        out.into_owned()
+    };
+    let found = text(&[]);
+    let first = found.lines().next().unwrap_or_default();
+    assert!(first.starts_with("Redis alone: ") && first.contains("--token-file"), "{found}");
+    let found = text(&["--token-file", &file.display().to_string()]);
+    assert!(found.starts_with("It is scheduled") && !found.contains("Only Redis was asked"), "{found}");
     daemon.stop().await;
 }
 

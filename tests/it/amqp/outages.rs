@@ -88,7 +88,7 @@ async fn an_alarm_of_memory_or_disk_stops_claims_and_counts_nothing() {
     let rabbit = start();
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, DECLARE, "max_in_flight: 200")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("sink full");
+    daemon.expect_log("sink blocked");
     let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
     offer(&server, &mut oracle, "before", 200, Duration::from_secs(1)).await;
     arrived.all("arrived", &oracle).await;

@@ -89,7 +89,7 @@ async fn a_broker_that_is_frozen_and_killed_loses_nothing() {
     let (server, artemis) = (RedisServer::start().await, start(&["orders"]));
     let mut daemon = Daemon::start(&yaml(&server, &artemis, "orders", "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("sink full");
+    daemon.expect_log("sink blocked");
     let mut oracle = Oracle::new();
     offer(&server, &mut oracle, "frozen", 2_000, Duration::from_secs(6)).await;
     pass(Duration::from_secs(1)).await;
@@ -111,7 +111,7 @@ async fn a_full_address_keeps_elements_in_redis_and_makes_no_dead_letters() {
     let (server, artemis) = (RedisServer::start().await, start(&["full.block"]));
     let mut daemon = Daemon::start(&yaml(&server, &artemis, "full.block", "max_in_flight: 200")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("sink full");
+    daemon.expect_log("sink blocked");
     let mut oracle = Oracle::new();
     offer(&server, &mut oracle, "full", 600, Duration::from_millis(500)).await;
     let refused = "delaybridge_sink_errors_total{sink=\"out\",class=\"backpressure\",code=\"amqp1_no_credit\"}";

@@ -69,7 +69,9 @@ async fn an_element_goes_through_every_state_and_is_found_in_each() {
     assert_eq!(element(ask(&config, &line("kill", " --why again")).json())["unchanged"], true);
     let seen = element(ask(&config, &format!("peek texts --id {id} --output json")).json());
     assert_eq!((&seen["state"], &seen["reason"]), (&json!("dead"), &json!("killed")));
-    assert_eq!((&seen["message"], &seen["payload"]), (&json!("killed by ann: twice"), &json!("hello")));
+    let message = seen["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("killed by ann (") && message.ends_with("): twice"), "{seen}");
+    assert_eq!(seen["payload"], "hello");
 
     let back = element(ask(&config, &line("reschedule", " --at 2100-01-01T00:00:00Z")).json());
     assert_eq!(

@@ -110,7 +110,7 @@ async fn a_full_redis_as_the_sink_stops_claims_and_counts_nothing() {
     ))
     .await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("sink full");
+    daemon.expect_log("sink blocked");
     let mut oracle = Oracle::new();
     let now = redis_now_ms(&mut redis).await;
     let delayed = large(&queue, 3_000, now - 1_000, 8_000);

@@ -46,7 +46,7 @@ async fn each_key_arrives_in_order_through_failures_and_a_kill() {
     let mut second = Daemon::start(&yaml).await;
     for daemon in [&mut first, &mut second] {
         tolerate_stalls(daemon);
-        daemon.expect_log("sink full").expect_log("leases expired");
+        daemon.expect_log("sink blocked").expect_log("leases expired");
     }
     let arrived = || first_confirmed(&receiver).iter().map(Vec::len).sum::<usize>();
     let answered = |status: u16| receiver.received().iter().filter(|received| received.status == status).count();

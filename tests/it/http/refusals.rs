@@ -77,7 +77,7 @@ async fn a_receiver_that_asks_for_a_pause_gets_it() {
     receiver.answer("/orders", 429, Some(("retry-after", "5")));
     let mut daemon = Daemon::start(&yaml(&server, &receiver, ", max_concurrency: 4", "")).await;
     tolerate_stalls(&mut daemon);
-    daemon.expect_log("sink full");
+    daemon.expect_log("sink blocked");
     let mut oracle = Oracle::new();
     offer(&server, &mut oracle, "busy", 400, Duration::from_millis(500)).await;
     eventually("the first refusal", PATIENCE, async || match receiver.received().len() {

@@ -249,7 +249,7 @@ async fn killed_daemons_a_killed_broker_and_a_redis_that_is_away_lose_no_message
         let mut daemon = Daemon::spawn(&yaml);
         tolerate_stalls(&mut daemon);
         daemon.expect_log("input down").expect_log("input waits").expect_log("queue on hold").expect_log("topic");
-        daemon.expect_log("sink full").expect_log("destination in trouble");
+        daemon.expect_log("sink blocked").expect_log("destination in trouble");
         daemon
     };
     let mut daemon = start_daemon().await;

@@ -226,7 +226,7 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
     let mut daemon = Daemon::spawn(&yaml);
     for told in [
         "sink down",
-        "sink full",
+        "sink blocked",
         "queue on hold",
         "dead letter",
         "entries of Redisson's list",

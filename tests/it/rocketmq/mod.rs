@@ -25,7 +25,7 @@ fn start() -> RocketMq {
 /// Expects the lines of a busy machine: the broker refuses what has waited for 200 ms.
 fn tolerate_busy(daemon: &mut Daemon) {
     tolerate_stalls(daemon);
-    daemon.expect_log("sink full");
+    daemon.expect_log("sink blocked");
 }
 
 /// A queue `q` to the topic.

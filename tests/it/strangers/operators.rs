@@ -49,7 +49,7 @@ async fn what_waits_for_a_retry_is_overdue_on_the_page() {
         receiver.pki.ca.display()
     ))
     .await;
-    daemon.expect_log("sink full");
+    daemon.expect_log("sink blocked");
     let mut client = redis.client().await;
     let now = redis_now_ms(&mut client).await;
     RedissonQueue::new("q").offer(&mut client, now - 60_000, "x").await;

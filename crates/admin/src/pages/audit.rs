@@ -21,7 +21,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let view = View::of("/audit", &call.caller, admin.access.has_tokens());
     let queue = call.query.text("queue").unwrap_or_default();
     let body = html! {
-        h1 { "Audit" }
+        h1 { "Changes by operators" }
         p.muted {
             "The changes of operators, the latest first: by the command line over Redis, by the API and by this page. The last 1,000 of each "
             "queue are kept in Redis."
@@ -43,7 +43,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             }
         }
     };
-    Ok(page(StatusCode::OK, &view, "Audit", &body))
+    Ok(page(StatusCode::OK, &view, "Changes by operators", &body))
 }
 
 fn line(change: &OperatorChange) -> Markup {

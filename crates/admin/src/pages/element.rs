@@ -6,7 +6,6 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::elements::word;
 use super::layout::{View, encoded, page, see_other};
 use super::list_place::{LIST, ListPlace};
 use super::pausing::field_time;
@@ -20,7 +19,7 @@ use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
-use delaybridge_ops::element::{Detail, When};
+use delaybridge_ops::element::{Detail, ElementWhy, When, Whereabouts};
 use delaybridge_ops::peek::PeekState;
 
 /// Sends the browser to the element of this id.
@@ -48,7 +47,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         h1.mono { (asked) }
         (explanation(&why))
         @if let Some(element) = element.as_ref().filter(|_| view.may(AccessRole::Reader, name)) {
-            (facts(element, why.now_ms))
+            (facts(element, &why))
             (deeds(element, asked, &view, name))
             h2 { "Payload " span.muted { (number(element.size)) " bytes, " (element.layout) } }
             @if let Some(problem) = &element.problem { p.problem { (problem) } }
@@ -93,17 +92,13 @@ pub async fn remove(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Re
     Ok(see_other(&format!("../../../{}", encoded(&acted.queue))))
 }
 
-fn facts(element: &Detail, now_ms: i64) -> Markup {
-    let time = |label: &str, ms: Option<i64>| html! { @if let Some(ms) = ms { div.tile { dt { (label) } dd { (distance(ms, now_ms)) } } } };
-    let state = match element.state {
-        PeekState::Dead => "dead",
-        state => word(state),
-    };
+fn facts(element: &Detail, why: &ElementWhy) -> Markup {
+    let time = |label: &str, ms: Option<i64>| html! { @if let Some(ms) = ms { div.tile { dt { (label) } dd { (distance(ms, why.now_ms)) } } } };
     html! {
         dl.tiles {
-            div.tile { dt { "State" } dd { (state) } }
+            div.tile { dt { "State" } dd { (why.state.words()) } }
             (time("Due", element.due_ms))
-            (time("Next attempt", element.next_attempt_ms))
+            @if let (Whereabouts::Retry, Some(next)) = (why.state, why.next_words()) { div.tile { dt { "Next attempt" } dd { (next) } } }
             (time("Lease ends", element.lease_ends_ms))
             (time("Died", element.died_ms))
             div.tile { dt { "Attempts" } dd { (element.attempts) } }

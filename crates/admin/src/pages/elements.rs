@@ -49,13 +49,14 @@ fn range(first: usize, count: usize) -> String {
     }
 }
 
-/// The state in words.
+/// The states of the elements of a list, in words.
 pub fn word(state: PeekState) -> &'static str {
     match state {
-        PeekState::Scheduled => "scheduled",
-        PeekState::Retry => "waits for a retry",
+        // Both are in one sorted set.
+        PeekState::Scheduled => "scheduled and due",
+        PeekState::Retry => "waiting for a retry",
         PeekState::InFlight => "in flight",
-        PeekState::Ready => "ready",
+        PeekState::Ready => "on the ready list",
         PeekState::Dead => "dead",
     }
 }
@@ -70,7 +71,11 @@ pub fn one(element: &PeekedElement, now_ms: i64, place: &ListPlace) -> Markup {
                     None => span.muted { "no id" },
                 }
                 @if let Some(due) = element.due_ms { span { "due " (when(due, now_ms)) } }
-                @if let Some(next) = element.next_attempt_ms { span { "next attempt " (when(next, now_ms)) } }
+                @match element.next_attempt_ms {
+                    Some(next) if next > now_ms => span { "next attempt " (when(next, now_ms)) },
+                    Some(_) => span { "next attempt as soon as it is claimed" },
+                    None => {},
+                }
                 @if let Some(end) = element.lease_ends_ms { span { "lease ends " (when(end, now_ms)) } }
                 @if element.attempts > 0 { span { (element.attempts) " attempts" } }
                 @if !element.code.is_empty() { span.badge.bad { (element.code) } }

@@ -119,7 +119,7 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                         a href={ (up) "topics" } { "Topics" }
                         a href={ (up) "events" } { "Events" }
                         a href={ (up) "fleet" } { "Daemons" }
-                        a href={ (up) "audit" } { "Audit" }
+                        a href={ (up) "audit" } { "Changes" }
                         a href={ (up) "config" } { "Configuration" }
                         a href={ (up) "v1/openapi.json" } { "API" }
                     }

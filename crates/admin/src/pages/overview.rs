@@ -21,8 +21,8 @@ use delaybridge_ops::plural::{count as count_of, duration};
 use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 use delaybridge_telemetry::status::Look;
 
-/// Destinations of a sink in trouble that are named on the first page.
-const DESTINATIONS: usize = 3;
+/// Troubles of a sink that are named on the first page.
+const TROUBLES: usize = 3;
 
 /// The first page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -34,7 +34,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     view.watch(&call.query);
     view.lists = true;
     let topics = topics::section(&admin).await;
-    sinks.sinks.sort_by_key(|sink| !sink.is_in_trouble() && sink.destinations.is_empty());
+    sinks.sinks.sort_by_key(|sink| !sink.has_trouble());
     let body = html! {
         (state(&look, &found))
         (sums(&found, &which))
@@ -265,38 +265,38 @@ fn of_sinks(sinks: &SinkList) -> Markup {
 }
 
 fn one_sink(sink: &SinkRow) -> Markup {
-    let class = match sink.state.as_str() {
+    let class = match sink.word() {
         "up" => "good",
         "down" => "bad",
-        "blocked" => "warn",
+        "blocked" | "partly up" => "warn",
         _ => "info",
     };
+    let troubles = sink.troubles();
     html! {
         tr {
             th scope="row" { a href={ "sinks/" (encoded(&sink.sink)) } { (sink.sink) } }
             td data-label="Kind" { (sink.kind) }
             td data-label="State" {
-                span class={ "badge " (class) } { (sink.state) }
+                span class={ "badge " (class) } { (sink.word()) }
                 " " span.muted { "for " (duration(sink.seconds.saturating_mul(1_000))) }
             }
             (count("Queues", i64::try_from(sink.queues).unwrap_or(i64::MAX), "n"))
             td.why data-label="Last problem" {
-                @match (&sink.reason, &sink.last_problem) {
-                    (Some(reason), _) => (reason),
-                    (None, Some(last)) => {
-                        (last)
-                        @if let Some(ago) = sink.last_problem_seconds { " " span.muted { (duration(ago.saturating_mul(1_000))) " ago" } }
-                    }
-                    (None, None) => span.zero { "none since the start" },
+                @for (at, trouble) in troubles.iter().take(TROUBLES).enumerate() {
+                    @if at > 0 { br; }
+                    (trouble)
                 }
-                @for found in sink.destinations.iter().take(DESTINATIONS) {
-                    br;
-                    (found.destination) ": " (found.reason) " "
-                    span.muted { (found.count) " in trouble for " (duration(found.seconds.saturating_mul(1_000))) }
-                }
-                @if let Some(more @ 1..) = sink.destinations.len().checked_sub(DESTINATIONS) {
+                @if let Some(more @ 1..) = troubles.len().checked_sub(TROUBLES) {
                     br;
                     a href={ "sinks/" (encoded(&sink.sink)) } { (count_of(more, "further destination")) " in trouble" }
+                }
+                @if troubles.is_empty() {
+                    @if let Some(last) = &sink.last_problem {
+                        (last)
+                        @if let Some(ago) = sink.last_problem_seconds { " " span.muted { (duration(ago.saturating_mul(1_000))) " ago" } }
+                    } @else {
+                        span.zero { "none since the start" }
+                    }
                 }
             }
         }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::ahead::ahead;
 use super::bars::schedule;
+use super::elements::word;
 use super::layout::{View, encoded, page, see_other};
 use super::list_place::{LIST, ListPlace};
 use super::past::of_queue;
@@ -28,6 +29,7 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::forecast::{ForecastAsk, charts};
 use delaybridge_ops::overview::{QueueRow, SinkList};
+use delaybridge_ops::peek::PeekState;
 use delaybridge_ops::plural::{self, duration};
 
 /// One queue.
@@ -132,8 +134,12 @@ fn pauses(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
 fn elements(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
     let queue = encoded(&row.state.queue);
     let s = &row.state;
-    let states =
-        [("scheduled", s.scheduled + s.due), ("in_flight", s.in_flight), ("retry", s.retry), ("ready", s.ready)];
+    let states = [
+        (PeekState::Scheduled, s.scheduled + s.due),
+        (PeekState::InFlight, s.in_flight),
+        (PeekState::Retry, s.retry),
+        (PeekState::Ready, s.ready),
+    ];
     // Who has no name yet is asked to log in.
     let reads = view.may(AccessRole::Reader, &s.queue) || view.name.is_none();
     html! {
@@ -142,8 +148,8 @@ fn elements(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
             ul.links {
                 @for (state, count) in states {
                     li {
-                        @if reads { a href={ (queue) "/elements?state=" (state) (place.behind('&')) } { (state.replace('_', " ")) } }
-                        @else { (state.replace('_', " ")) }
+                        @if reads { a href={ (queue) "/elements?state=" (state.as_str()) (place.behind('&')) } { (word(state)) } }
+                        @else { (word(state)) }
                         " " span.muted { (number(count)) }
                     }
                 }
@@ -161,9 +167,8 @@ fn elements(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
                 (search_form(&format!("{queue}/search"), "", place))
             }
             @if view.tokens && view.name.is_none() { p.muted { "Payloads are shown after a login." } }
-            @if let (Some(next), now) = (s.next_due_ms, s.now_ms) {
-                p { "The first " (if next > now { "falls due " } else { "was due " }) (when(next, now)) "." }
-            }
+            @if let Some(overdue) = s.oldest_overdue_ms { p { "The oldest has been due for " (duration(overdue)) "." } }
+            @if let Some(next) = s.next_due_ms.filter(|next| *next > s.now_ms) { p { "The next falls due " (when(next, s.now_ms)) "." } }
         }
     }
 }
@@ -180,7 +185,7 @@ fn served(found: &QueueShape, sinks: &SinkList) -> Markup {
             }
             ul.links {
                 @for sink in &sinks.sinks {
-                    li { span class={ "badge " (if sink.state == "up" { "good" } else if sink.state == "down" { "bad" } else { "warn" }) } { (sink.state) } " " a href={ "../sinks/" (encoded(&sink.sink)) } { (sink.sink) } " " span.muted { (sink.kind) } }
+                    li { span class={ "badge " (if !sink.has_trouble() { "good" } else if sink.state == "down" { "bad" } else { "warn" }) } { (sink.word()) } " " a href={ "../sinks/" (encoded(&sink.sink)) } { (sink.sink) } " " span.muted { (sink.kind) } }
                 }
             }
         }

@@ -74,7 +74,7 @@ pub fn obstacles(row: &QueueRow, sinks: &SinkList) -> Vec<(&'static str, &'stati
     for sink in sinks.sinks.iter().filter(|sink| row.state.sinks.contains(&sink.sink)) {
         let (class, word) = match sink.state.as_str() {
             "down" => ("bad", "sink down"),
-            "blocked" => ("warn", "sink full"),
+            "blocked" => ("warn", "sink blocked"),
             "unknown" => ("info", "sink unknown"),
             _ => continue,
         };

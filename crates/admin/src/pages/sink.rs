@@ -67,16 +67,14 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 
 /// Everything that keeps elements from it.
 fn state(sink: &SinkRow, pauses: Option<&SinkPauses>) -> Markup {
+    let troubles = sink.troubles();
     html! {
         ul.notes {
-            li class=(if sink.state == "up" { "good" } else if sink.is_in_trouble() { "bad" } else { "info" }) {
-                strong { (sink.state) } " for " (duration(sink.seconds.saturating_mul(1_000)))
-                @if let Some(reason) = &sink.reason { ": " (reason) }
+            li class=(if !sink.has_trouble() { "good" } else if sink.is_in_trouble() { "bad" } else { "warn" }) {
+                strong { (sink.word()) } " for " (duration(sink.seconds.saturating_mul(1_000)))
             }
-            @for found in sink.destinations.iter().take(SHOWN) {
-                li.warn { strong { (found.destination) } " " (found.reason) " (for " (duration(found.seconds.saturating_mul(1_000))) ")" }
-            }
-            @if let Some(more @ 1..) = sink.destinations.len().checked_sub(SHOWN) {
+            @for trouble in troubles.iter().take(SHOWN) { li.warn { (trouble) } }
+            @if let Some(more @ 1..) = troubles.len().checked_sub(SHOWN) {
                 li.warn { (count(more, "further destination")) " in trouble" }
             }
             @if let Some((pauses, (_, pause))) = pauses.and_then(|pauses| Some((pauses, pauses.paused.first()?))) {

@@ -3,9 +3,92 @@
 use serde_json::json;
 
 use super::World;
-use delaybridge_ops::OverRedis;
+use delaybridge_ops::element::{Action, When};
 use delaybridge_ops::operator::Operator;
-use delaybridge_ops::pause::PauseTarget;
+use delaybridge_ops::pause::{PauseEnd, PauseReason, PauseTarget};
+use delaybridge_ops::{NamedDaemon, OverRedis};
+
+/// A person at the command line.
+fn over_redis(world: &World) -> OverRedis {
+    OverRedis::new(world.config.clone(), "bob@shell".to_owned(), NamedDaemon::default())
+}
+
+#[tokio::test]
+async fn a_person_has_one_name_on_the_page_and_in_the_audit() {
+    let world = World::start(true).await;
+    let names = async || {
+        let page = world.get("/v1/queues/orders").await["paused"][0]["by"].clone();
+        (page, world.get("/v1/audit?queue=orders&limit=1").await["changes"][0]["by"].clone())
+    };
+    let reason = |by| PauseReason { by, why: "a deployment", end: PauseEnd::Never };
+    for (by, expected) in [("ann", "ann (bob@shell)"), ("bob", "bob@shell")] {
+        over_redis(&world).pause(PauseTarget::Queue("orders"), &reason(by)).await.unwrap();
+        assert_eq!(names().await, (json!(expected), json!(expected)));
+    }
+    for (body, expected) in
+        [(r#"{"why":"x","by":"eve"}"#, "eve (ann)"), (r#"{"why":"x","by":"ann"}"#, "ann"), (r#"{"why":"x"}"#, "ann")]
+    {
+        assert_eq!(world.ask("POST", "/v1/queues/orders/pause", body).await.status, 200);
+        assert_eq!(names().await, (json!(expected), json!(expected)), "{body}");
+    }
+    world.redis(&["ZADD", "due", "9999999999999", r#"{"id":"a"}"#]).await;
+    over_redis(&world).act("orders", "a", Action::Kill { by: "ann", why: "x" }).await.unwrap();
+    assert_eq!(names().await.1, json!("ann (bob@shell)"));
+    let letters = world.get("/v1/queues/orders/dead").await;
+    assert_eq!(letters["dead_letters"][0]["message"], "killed by ann (bob@shell): x", "{letters}");
+}
+
+/// Whoever may write to the keys of a queue can write there what obeys no bound.
+#[tokio::test]
+async fn what_a_stranger_wrote_is_shown_cut_and_escaped() {
+    let world = World::start(true).await;
+    over_redis(&world)
+        .pause(PauseTarget::Queue("orders"), &PauseReason { by: "ann", why: "a", end: PauseEnd::Never })
+        .await
+        .unwrap();
+    let large = "for n = 1, 5 do redis.call('XADD', KEYS[1], '*', 'what', string.rep(' ', 4194304), 'by', string.char(27) .. ']0;x') end";
+    world.redis(&["EVAL", large, "1", "delaybridge:audit:{due}"]).await;
+    let answer = world.ask("GET", "/v1/audit", "").await;
+    let text = answer.text();
+    assert!(text.len() < 10_000, "{} bytes", text.len());
+    let first = &answer.json()["changes"][0];
+    assert_eq!((&first["queue"], &first["by"]), (&json!("orders"), &json!(r"\u{1b}]0;x")), "{first}");
+    assert_eq!(first["what"].as_str().unwrap().len(), 503, "{first}");
+    let page = world.ask("GET", "/audit", "").await.text();
+    assert!(page.len() < 20_000 && !page.contains('\u{1b}'), "{} bytes", page.len());
+}
+
+/// As many changes as there are, although they are read in pages.
+#[tokio::test]
+async fn every_change_is_read_once() {
+    let world = World::start(true).await;
+    let some = "for n = 1, 700 do redis.call('XADD', KEYS[1], '5-' .. n, 'what', 'pause', 'which', n) end";
+    world.redis(&["EVAL", some, "1", "delaybridge:audit:{due}"]).await;
+    for (limit, last) in [(1_000, 1), (300, 401), (1, 700)] {
+        let found = world.get(&format!("/v1/audit?limit={limit}&queue=orders")).await;
+        let changes = found["changes"].as_array().unwrap();
+        let which: Vec<i64> = changes.iter().map(|one| one["which"].as_str().unwrap().parse().unwrap()).collect();
+        assert_eq!(which, (last..=700).rev().collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn another_due_time_is_kept_with_the_one_before() {
+    let world = World::start(true).await;
+    world.redis(&["ZADD", "due", "9000000000000", r#"{"id":"a"}"#]).await;
+    world.ask("POST", "/v1/queues/orders/elements/a/reschedule", r#"{"at_ms":9100000000000}"#).await;
+    over_redis(&world).act("orders", "a", Action::Reschedule(When::At(9_200_000_000_000))).await.unwrap();
+    let found = world.get("/v1/audit?queue=orders").await;
+    let results = [0, 1].map(|at: usize| found["changes"][at]["result"].as_str().unwrap().to_owned());
+    let [first, second, third] = ["2255-03-14T16:00:00Z", "2258-05-15T01:46:40Z", "2261-07-15T11:33:20Z"];
+    assert_eq!(
+        results,
+        [
+            format!("scheduled -> scheduled, due at {third}, before at {second}"),
+            format!("scheduled -> scheduled, due at {second}, before at {first}")
+        ]
+    );
+}
 
 #[tokio::test]
 async fn who_did_what_is_kept_whichever_way_it_was_done() {
@@ -16,7 +99,7 @@ async fn who_did_what_is_kept_whichever_way_it_was_done() {
     world.ask("DELETE", "/v1/queues/orders/elements/a", "").await;
     assert_eq!(world.ask("DELETE", "/v1/queues/orders/elements/a", "").await.status, 404);
     world.ask("POST", "/v1/sinks/out/pause", r#"{"why":"x"}"#).await;
-    OverRedis::new(world.config.clone(), "bob@shell".to_owned()).resume(PauseTarget::Queue("orders")).await.unwrap();
+    over_redis(&world).resume(PauseTarget::Queue("orders")).await.unwrap();
     let found = world.get("/v1/audit?queue=orders").await;
     let changes = found["changes"].as_array().unwrap();
     let line = |at: usize| {

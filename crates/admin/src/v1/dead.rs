@@ -119,7 +119,7 @@ fn lines_of(body: Bytes) -> Result<Vec<Bytes>, Problem> {
     }
 }
 
-/// Gives dead letters another life.
+/// Redrives dead letters.
 pub async fn redrive(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let (which, pace) = wish(&mut call).await?;
     let queue = admin.queue(&call).await?;
@@ -164,7 +164,7 @@ fn flag(fields: &mut JsonFields, name: &'static str) -> Result<bool, Problem> {
 }
 
 impl Admin {
-    /// Gives dead letters another life.
+    /// Redrives dead letters.
     ///
     /// # Errors
     /// Redis does not answer; the message says how many were redriven before.

@@ -184,7 +184,7 @@ pub enum ElementChange {
 impl ElementChange {
     fn name(&self) -> &'static str {
         match self {
-            ElementChange::Reschedule(When::Now) => "run_now",
+            ElementChange::Reschedule(When::Now) => "run-now",
             ElementChange::Reschedule(_) => "reschedule",
             ElementChange::Cancel => "cancel",
             ElementChange::Kill { .. } => "kill",
@@ -220,13 +220,14 @@ impl Admin {
     ) -> Result<ActOutcome, Problem> {
         let queue = self.queue(call).await?;
         self.known_id(&queue, id)?;
-        let asker = Asker::of(call);
+        let person = match &deed {
+            ElementChange::Kill { by, .. } => by.as_deref(),
+            ElementChange::Reschedule(_) | ElementChange::Cancel => None,
+        };
+        let asker = Asker::of(call).on_behalf_of(person);
+        let by = asker.name.clone();
         let subject = ChangeSubject { what: deed.name(), of: queue.id().to_owned(), which: id.to_owned() };
         let id = id.to_owned();
-        let by = match &deed {
-            ElementChange::Kill { by, .. } => asker.on_behalf_of(by.as_deref()),
-            ElementChange::Reschedule(_) | ElementChange::Cancel => String::new(),
-        };
         let work = async move {
             let action = match &deed {
                 ElementChange::Reschedule(when) => Action::Reschedule(*when),

@@ -45,7 +45,9 @@ impl Admin {
     /// # Errors
     /// Redis cannot be asked.
     pub async fn forecast(&self, queue: &Queue, ask: &ForecastAsk) -> Result<Forecast, Problem> {
-        let rate = Rate::measured(&self.session().config, &queue.spec, self.recent.busy_rate(queue.id()));
+        let lately = self.recent.lately().get(queue.id()).copied().unwrap_or_default();
+        let in_flight_ms = (lately.oldest_in_flight * 1_000.0) as u64;
+        let rate = Rate::measured(&self.session().config, &queue.spec, self.recent.busy_rate(queue.id()), in_flight_ms);
         make(queue, ask, rate).await.map_err(|error| problem(&error))
     }
 }

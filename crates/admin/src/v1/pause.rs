@@ -116,14 +116,14 @@ impl Admin {
     ) -> Result<PauseChanges, Problem> {
         let session = self.known(&what)?;
         let PauseRequest { by, why, end } = wish;
-        let by = asker.on_behalf_of(by.as_deref());
+        let asker = asker.on_behalf_of(by.as_deref());
+        let by = asker.name.clone();
         let why = why.unwrap_or_else(|| "no reason given".to_owned());
         let subject = subject("pause", &what);
         let work = async move {
             whole(pause::pause(&session, what.target(), &PauseReason { by: &by, why: &why, end }).await?, "pause")
         };
-        let name = asker.name.clone();
-        self.change(subject, asker, work, move |changes: &PauseChanges| changes.words(&name)).await
+        self.change(subject, asker, work, PauseChanges::words).await
     }
 
     /// Ends a pause.
@@ -134,8 +134,7 @@ impl Admin {
         let session = self.known(&what)?;
         let subject = subject("resume", &what);
         let work = async move { whole(pause::resume(&session, what.target()).await?, "resume") };
-        let name = asker.name.clone();
-        self.change(subject, asker, work, move |changes: &PauseChanges| changes.words(&name)).await
+        self.change(subject, asker, work, PauseChanges::words).await
     }
 
     /// The session, if there is such a queue or sink.

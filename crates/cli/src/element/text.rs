@@ -3,8 +3,7 @@
 use crate::errors::explain;
 use crate::show;
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::element::{Detail, FoundElement};
-use delaybridge_ops::peek::PeekState;
+use delaybridge_ops::element::{Detail, FoundElement, Whereabouts};
 use delaybridge_ops::plural::duration;
 
 /// Everything that is known of it.
@@ -41,14 +40,8 @@ impl FactLines {
 
     fn facts(&mut self, element: &Detail) {
         self.line("id", &element.id.as_ref().map(ToString::to_string).unwrap_or_default());
-        let state = match element.state {
-            PeekState::Scheduled => "scheduled",
-            PeekState::Retry => "waits for a retry",
-            PeekState::InFlight => "in flight",
-            PeekState::Ready => "on the ready list",
-            PeekState::Dead => "dead",
-        };
-        self.line("state", state);
+        let state = Whereabouts::of(element.state, element.due_ms, self.now_ms);
+        self.line("state", state.words());
         if let Some(holder) = &element.held_by {
             self.line("in flight with", &format!("daemon {} (claim {})", holder.daemon, holder.claim));
         }

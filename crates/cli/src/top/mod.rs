@@ -20,8 +20,9 @@ use delaybridge_ops::pause::{PauseEnd, PauseReason, PauseTarget};
 
 /// Watch every queue live in the terminal.
 ///
-/// Over the admin API of a daemon (--daemon) it also shows lateness, rates, holds and sinks; over Redis, what is in Redis. The keys
-/// are at the foot of the screen: sort, filter, open a queue, pause it and resume it.
+/// Lateness, rates, holds and sinks are those of the daemon that the configuration names (http.admin), or of --daemon; where none
+/// answers for these queues, the first line says why, and shown is what is in Redis. The keys are at the foot of the screen: sort,
+/// filter, open a queue, pause it and resume it.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct TopArgs {
@@ -78,12 +79,18 @@ pub(super) async fn run(global: &Global, args: &TopArgs) -> Result<u8, Failed> {
     // Before the screen is taken over, so that an error stays readable.
     let mut screen = Screen::new(operator.address());
     let first = operator.overview(&screen.wanted()).await?;
-    screen.saw(Ok(first));
+    screen.saw(Ok(first), operator.without_daemon());
     let mut terminal =
         ratatui::try_init().map_err(|error| Failed::runtime(format!("take over the terminal: {error}")))?;
     let result = watch(&*operator, &mut screen, &mut terminal, args.every).await;
     ratatui::restore();
     result.map(|()| 0).map_err(|error| Failed::runtime(format!("draw on the terminal: {error}")))
+}
+
+/// Looks once more.
+async fn look(operator: &dyn Operator, screen: &mut Screen) {
+    let found = operator.overview(&screen.wanted()).await.map_err(|error| error.message);
+    screen.saw(found, operator.without_daemon());
 }
 
 async fn watch(
@@ -113,7 +120,7 @@ async fn watch(
             biased;
             event = keys.recv() => event,
             _ = looks.tick() => {
-                screen.saw(operator.overview(&screen.wanted()).await.map_err(|error| error.message));
+                look(operator, screen).await;
                 continue;
             }
         };
@@ -128,7 +135,7 @@ async fn watch(
             Some(action) => screen.tell(act(operator, &action).await),
             None => continue,
         }
-        screen.saw(operator.overview(&screen.wanted()).await.map_err(|error| error.message));
+        look(operator, screen).await;
         looks.reset();
     }
 }

@@ -58,6 +58,8 @@ pub(super) struct Screen {
     pub(super) told: String,
     /// Why the last look failed: what is shown is old.
     pub(super) lost: Option<String>,
+    /// Why the daemon of the configuration added nothing to it.
+    pub(super) without_daemon: Option<String>,
 }
 
 impl Screen {
@@ -74,6 +76,7 @@ impl Screen {
             mode: ScreenMode::List,
             told: String::new(),
             lost: None,
+            without_daemon: None,
         }
     }
 
@@ -97,8 +100,9 @@ impl Screen {
         }
     }
 
-    /// A look came back.
-    pub(super) fn saw(&mut self, look: Result<(Overview, Option<SinkList>), String>) {
+    /// A look came back, without the daemon of the configuration for this reason.
+    pub(super) fn saw(&mut self, look: Result<(Overview, Option<SinkList>), String>, without_daemon: Option<String>) {
+        self.without_daemon = without_daemon;
         match look {
             Ok((found, sinks)) => (self.found, self.sinks, self.lost) = (found, sinks, None),
             Err(problem) => self.lost = Some(problem),

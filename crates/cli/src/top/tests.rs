@@ -47,7 +47,7 @@ fn screen() -> Screen {
     };
     let mut screen = Screen::new("127.0.0.1:9465".to_owned());
     let queues = vec![held, paused, row("invoices", 0, 0)];
-    screen.saw(Ok((Overview { queues, ..Overview::default() }, Some(SinkList { sinks: vec![down] }))));
+    screen.saw(Ok((Overview { queues, ..Overview::default() }, Some(SinkList { sinks: vec![down] }))), None);
     screen
 }
 
@@ -149,12 +149,12 @@ fn of_many_queues_the_page_that_is_shown_is_asked_for() {
         let next = next.map(str::to_owned);
         Ok((Overview { queues: vec![row(queue, 0, 0)], next, total: Some(401), ..Overview::default() }, None))
     };
-    screen.saw(page("q200", Some("q200")));
+    screen.saw(page("q200", Some("q200")), None);
     assert!(lines(&screen, 140)[0].contains("1 of 401 queues"), "{}", lines(&screen, 140)[0]);
     assert!(lines(&screen, 140)[23].contains("n: next page") && !lines(&screen, 140)[23].contains("b: first page"));
     assert_eq!(press(&mut screen, "n"), Some(KeyAction::Refresh));
     assert_eq!(screen.wanted().after.as_deref(), Some("q200"));
-    screen.saw(page("q400", None));
+    screen.saw(page("q400", None), None);
     assert_eq!(screen.current().unwrap().state.queue, "q400");
     assert!(lines(&screen, 140)[23].contains("b: first page") && !lines(&screen, 140)[23].contains("n: next page"));
     // Another order, filter or name begins with its first page.
@@ -232,14 +232,14 @@ fn a_pause_is_asked_for_twice() {
 fn what_is_old_says_so_and_the_cursor_stays_with_its_queue() {
     let mut screen = screen();
     press(&mut screen, "j");
-    screen.saw(Err("no answer within 30 s".to_owned()));
+    screen.saw(Err("no answer within 30 s".to_owned()), None);
     assert!(lines(&screen, 100)[0].contains("old: no answer within 30 s"));
-    screen.saw(Ok((Overview { queues: vec![row("a", 0, 0), row("mails", 0, 0)], ..Overview::default() }, None)));
+    screen.saw(Ok((Overview { queues: vec![row("a", 0, 0), row("mails", 0, 0)], ..Overview::default() }, None)), None);
     assert_eq!(screen.current().unwrap().state.queue, "mails");
-    screen.saw(Ok((Overview { queues: vec![row("a", 0, 0)], ..Overview::default() }, None)));
+    screen.saw(Ok((Overview { queues: vec![row("a", 0, 0)], ..Overview::default() }, None)), None);
     assert_eq!(screen.current().unwrap().state.queue, "a");
     let error = QueueError { queue: "a".to_owned(), message: "Redis is away".to_owned() };
-    screen.saw(Ok((Overview { errors: vec![error], ..Overview::default() }, None)));
+    screen.saw(Ok((Overview { errors: vec![error], ..Overview::default() }, None)), None);
     assert!(lines(&screen, 100)[1].starts_with("scheduled -  due -  in flight -  retry -  dead -  not read 1"));
 }
 

@@ -66,6 +66,9 @@ fn title(screen: &Screen, width: u16) -> Vec<Line<'static>> {
     for clock in &screen.found.clocks {
         first.push(Span::styled(format!("  clock of the machine {}", escaped(&clock.line())), WARN));
     }
+    if let Some(problem) = &screen.without_daemon {
+        first.push(Span::styled(format!("  Redis alone: {}", escaped(problem)), WARN));
+    }
     if let Some(problem) = &screen.lost {
         first.push(Span::styled(format!("  old: {}", escaped(problem)), BAD));
     }
@@ -289,20 +292,20 @@ fn queue(frame: &mut Frame<'_>, area: Rect, screen: &Screen, row: &QueueRow) {
 fn sinks_of(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let Some(sinks) = &screen.sinks else { return };
     let line = |sink: &delaybridge_ops::overview::SinkRow| {
-        let style = match sink.state.as_str() {
+        let style = match sink.word() {
             "up" => GOOD,
             "down" => BAD,
             _ => WARN,
         };
-        let why = sink.reason.as_deref().map(escaped).unwrap_or_default();
-        let last = sink.last_problem.as_deref().filter(|_| sink.reason.is_none()).map(|last| {
+        let troubles = sink.troubles();
+        let last = sink.last_problem.as_deref().filter(|_| troubles.is_empty()).map(|last| {
             let ago = duration(sink.last_problem_seconds.unwrap_or(0).saturating_mul(1_000));
             Span::styled(format!("last problem {ago} ago: {}", escaped(last)), QUIET)
         });
         Line::from(vec![
             Span::raw(format!("{:<20} ", sink.sink)),
-            Span::styled(format!("{:<8}", sink.state), style),
-            Span::raw(why),
+            Span::styled(format!("{:<10}", sink.word()), style),
+            Span::raw(escaped(&troubles.join("; "))),
             last.unwrap_or_default(),
         ])
     };
@@ -315,7 +318,7 @@ fn sinks_of(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let head = Line::styled(format!("{:<20} STATE", "SINK"), QUIET);
     // Those with a problem first: there may be more than there is room for.
     let mut sorted: Vec<_> = sinks.sinks.iter().collect();
-    sorted.sort_by_key(|sink| sink.state == "up");
+    sorted.sort_by_key(|sink| !sink.has_trouble());
     let inputs = inputs.into_iter().take(3).map(input);
     let lines: Vec<Line<'_>> = inputs.chain([head]).chain(sorted.into_iter().map(line)).collect();
     frame.render_widget(Paragraph::new(lines), area);

@@ -99,6 +99,9 @@ pub struct ActedElement {
     /// The time at which it is due, or tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
+    /// The time at which it was due, or would have been tried again, where it got another time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was_due_ms: Option<i64>,
     /// Whether it was so already, and nothing was changed.
     pub unchanged: bool,
     /// The new id, where ids are hashes over the due time.
@@ -111,7 +114,8 @@ impl ActedElement {
     pub fn words(&self) -> String {
         let unchanged = if self.unchanged { ", as it was" } else { "" };
         let due = self.due_ms.map(|due_ms| format!(", due at {}", utc(due_ms))).unwrap_or_default();
-        format!("{} -> {}{due}{unchanged}", self.was.as_str(), self.state.as_str())
+        let before = self.was_due_ms.map(|due_ms| format!(", before at {}", utc(due_ms))).unwrap_or_default();
+        format!("{} -> {}{due}{before}{unchanged}", self.was.as_str(), self.state.as_str())
     }
 }
 
@@ -159,7 +163,7 @@ pub fn time_of(when: When, now_ms: i64) -> Result<i64, Error> {
 impl Action<'_> {
     pub(crate) fn verb(self) -> &'static str {
         match self {
-            Action::Reschedule(When::Now) => "run",
+            Action::Reschedule(When::Now) => "run-now",
             Action::Reschedule(_) => "reschedule",
             Action::Cancel => "cancel",
             Action::Kill { .. } => "kill",
@@ -243,6 +247,7 @@ async fn alive(
     let (ledger, scheduled) = (&queue.ledger, located.place == Place::Scheduled);
     let id = ledger.open(element).0;
     let was = if scheduled { PeekState::Scheduled } else { PeekState::Retry };
+    let mut was_due_ms = None;
     let (acted, state, due_ms) = match action {
         Action::Reschedule(when) => {
             let at_ms = time_of(when, now_ms).map_err(ActFailure::Refused)?;
@@ -257,6 +262,7 @@ async fn alive(
             } else {
                 let body = if scheduled { new_body(queue, element, at_ms).map_err(ActFailure::Refused)? } else { None };
                 let acted = ledger.reschedule(&queue.conn, located, at_ms, body.as_ref()).await?;
+                was_due_ms = own_ms;
                 (acted, state, Some(ledger.due_at(located.place, at_ms)))
             }
         }
@@ -277,7 +283,7 @@ async fn alive(
     };
     let new_id = due_ms.filter(|_| scheduled && !unchanged).map(|due_ms| renamed(queue, located, due_ms));
     let new_id = new_id.filter(|new| *new != id);
-    Ok(Try::Done(ActedElement { id, was, state, due_ms, unchanged, new_id }))
+    Ok(Try::Done(ActedElement { id, was, state, due_ms, was_due_ms, unchanged, new_id }))
 }
 
 /// The id that the element has with its new score.
@@ -298,12 +304,21 @@ fn new_body(queue: &Queue, element: &Element, at_ms: i64) -> Result<Option<NewBo
     Ok(new.map(|is| NewBody { was: bytes.clone(), is }))
 }
 
-/// A dead letter: it gets another life at that time, or goes for good.
+/// A dead letter: it is redriven, due at that time, or goes for good.
 async fn dead(queue: &Queue, letter: &DeadLetter, action: Action<'_>, now_ms: i64) -> Result<Try, ActFailure> {
     let id = letter.identity().unwrap_or_else(|| delaybridge_core::message::MessageId([0; 8]).into());
     let place = letter.stream_id.clone();
+    let was_due_ms = None;
     let done = |state, due_ms, unchanged| {
-        Ok(Try::Done(ActedElement { id: id.clone(), was: PeekState::Dead, state, due_ms, unchanged, new_id: None }))
+        Ok(Try::Done(ActedElement {
+            id: id.clone(),
+            was: PeekState::Dead,
+            state,
+            due_ms,
+            was_due_ms,
+            unchanged,
+            new_id: None,
+        }))
     };
     match action {
         Action::Reschedule(when) => {
@@ -349,4 +364,27 @@ fn in_flight(located: &Located, action: Action<'_>, now_ms: i64, what: &str) -> 
     Error::conflict(format!(
         "{what}: it is in flight{held}: it may be delivered right now, and {end}; try again if it comes back for a retry"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use delaybridge_core::message::MessageId;
+
+    #[test]
+    fn another_due_time_is_told_with_the_one_before() {
+        let mut acted = ActedElement {
+            id: MessageId(*b"RANDOM8B").into(),
+            was: PeekState::Scheduled,
+            state: NewState::Scheduled,
+            due_ms: Some(1_795_255_200_000),
+            was_due_ms: Some(1_795_251_632_252),
+            unchanged: false,
+            new_id: None,
+        };
+        let words = "scheduled -> scheduled, due at 2026-11-21T10:00:00Z, before at 2026-11-21T09:00:32Z";
+        assert_eq!(acted.words(), words);
+        (acted.was_due_ms, acted.unchanged) = (None, true);
+        assert_eq!(acted.words(), "scheduled -> scheduled, due at 2026-11-21T10:00:00Z, as it was");
+    }
 }

@@ -13,19 +13,20 @@ const TOGETHER_MS: i64 = 3_000;
 pub(super) fn summary(found: &Forecast, by_daemon: bool, delivers: bool) -> String {
     let until = at(found.until_ms, found.now_ms);
     let Some(rate) = found.rate else {
-        let due = match found.due {
-            0 => format!("Nothing falls due until {until}."),
-            1 => format!("1 element falls due until {until}."),
-            due => format!("{} elements fall due until {until}.", number(due)),
+        let now = if found.backlog > 0 { format!("{}. ", are_due(found.backlog)) } else { String::new() };
+        let due = match (found.due, found.backlog) {
+            (0, 0) => format!("Nothing falls due until {until}."),
+            (0, _) => format!("Nothing else falls due until {until}."),
+            (1, _) => format!("1 element falls due until {until}."),
+            (due, _) => format!("{} elements fall due until {until}.", number(due)),
         };
-        let why = match (delivers, by_daemon) {
-            (false, _) => "this queue is not in mode deliver",
-            (true, true) => {
-                "this daemon was not behind with the queue within the last day, so that it has measured no rate"
-            }
-            (true, false) => "Redis alone knows no rate; give one, or ask a daemon",
+        let why = match (delivers, by_daemon, found.backlog) {
+            (false, ..) => "this queue is not in mode deliver",
+            (true, false, _) => "Redis alone knows no rate; give one, or ask a daemon",
+            (true, true, 0) => "the rate is measured only while the queue has a backlog",
+            (true, true, _) => "this daemon has delivered none of the backlog within the last day",
         };
-        return format!("{due} How late is not known: {why}.");
+        return format!("{now}{due} No estimate of lateness: {why}.");
     };
     let from = match found.rate_from {
         RateFrom::Measured => ", as this daemon measured",
@@ -44,7 +45,8 @@ pub(super) fn summary(found: &Forecast, by_daemon: bool, delivers: bool) -> Stri
     };
     let Some(wave) = found.worst.filter(|wave| wave.lateness_ms >= IN_TIME_MS) else {
         return match found.due {
-            0 => format!("{backlog}Nothing falls due until {until}."),
+            0 if found.backlog > 0 => format!("{backlog}Nothing else falls due until {until}."),
+            0 => format!("Nothing falls due until {until}."),
             due => format!("{backlog}{} until {until} will be in time, {rate}.", fall_due(due)),
         };
     };
@@ -159,19 +161,23 @@ mod tests {
         let unknown = Forecast { rate: None, rate_from: RateFrom::None, ..some() };
         let text = summary(&unknown, false, true);
         assert!(
-            text.starts_with("13,000 elements fall due until 17:00 UTC on 2026-11-26. How late is not known: Redis")
+            text.starts_with("13,000 elements fall due until 17:00 UTC on 2026-11-26. No estimate of lateness: Redis")
         );
-        assert!(summary(&unknown, true, true).contains("this daemon was not behind"));
+        assert!(summary(&unknown, true, true).contains("only while the queue has a backlog"));
+        let behind = summary(&Forecast { backlog: 60, due: 0, ..unknown.clone() }, true, true);
+        let expected = "60 are due now. Nothing else falls due until 17:00 UTC on 2026-11-26. No estimate of lateness: this daemon has \
+                        delivered none of the backlog within the last day.";
+        assert_eq!(behind, expected, "it is behind, and says nothing else");
         assert!(summary(&unknown, true, false).contains("not in mode deliver"));
         check(Forecast { due: 0, ..some() }, "Nothing falls due until 17:00 UTC on 2026-11-26.");
         check(
             Forecast { due: 0, backlog: 7, ..some() },
-            "7 are due now. Nothing falls due until 17:00 UTC on 2026-11-26.",
+            "7 are due now. Nothing else falls due until 17:00 UTC on 2026-11-26.",
         );
         let backlog = Forecast { due: 0, backlog: 3_586, rate_from: RateFrom::MaxRate, ..some() };
         check(
             Forecast { through_ms: Some(NOW + 65_000), ..backlog },
-            "3,586 are due now, and will be through by 17:01:05 UTC, at 55/s, its max_rate. Nothing falls due until 17:00 UTC on \
+            "3,586 are due now, and will be through by 17:01:05 UTC, at 55/s, its max_rate. Nothing else falls due until 17:00 UTC on \
              2026-11-26.",
         );
     }

@@ -89,7 +89,7 @@ fn a_queue_is_never_faster_than_its_max_rate_measured_or_not() {
         (", max_rate: 50/s", "max_rate: 20/s", None, (Some(20.0), RateFrom::MaxRate)),
     ] {
         let config = config(max_rate, of_sink);
-        let rate = Rate::measured(&config, &config.queues[0], measured);
+        let rate = Rate::measured(&config, &config.queues[0], measured, 0);
         assert_eq!((rate.per_second, rate.from), expected, "{max_rate} {of_sink} {measured:?}");
     }
 }

@@ -58,14 +58,18 @@ impl Daemon {
         }
     }
 
-    /// Reads why the daemon claims nothing from a queue, if it does not.
-    async fn hold(&self, queue: &str) -> Result<Option<Hold>, Error> {
+    /// Reads one queue.
+    pub(super) async fn row(&self, queue: &str) -> Result<QueueRow, Error> {
         let answer: Value = self.get(&format!("/v1/queues/{}", part(queue))).await?;
-        let row = QueueRow::read(&answer).ok_or_else(|| self.strange())?;
-        Ok(row.here.and_then(|here| here.held))
+        QueueRow::read(&answer).ok_or_else(|| self.strange())
     }
 
-    async fn queues_and_sinks(&self) -> Result<(Overview, SinkList), Error> {
+    /// Reads why the daemon claims nothing from a queue, if it does not.
+    pub(super) async fn hold(&self, queue: &str) -> Result<Option<Hold>, Error> {
+        Ok(self.row(queue).await?.here.and_then(|here| here.held))
+    }
+
+    pub(super) async fn queues_and_sinks(&self) -> Result<(Overview, SinkList), Error> {
         let (queues, sinks) = tokio::join!(self.all_queues(), self.get("/v1/sinks"));
         Ok((queues?, sinks?))
     }

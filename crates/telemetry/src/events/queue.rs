@@ -124,7 +124,7 @@ impl QueueEvents {
         self.0.metrics.held(true);
         let before = self.0.status.reason(self.id());
         let code = format!("{cause} {about}");
-        if !self.0.status.held(self.id(), Some(Reason { code, text })) {
+        if !self.0.status.held(self.id(), Some(Reason { code, text, sink: sink.map(str::to_owned) })) {
             return;
         }
         let cause = if before.is_some() { format!("{cause}, before it another reason") } else { cause };
@@ -147,7 +147,8 @@ impl QueueEvents {
         self.0.metrics.held(true);
         self.0.metrics.slot_migrates();
         let text = "the cluster moves the queue's slot to another node".to_owned();
-        if self.0.status.held(self.id(), Some(Reason { code: "slot_migrating".to_owned(), text })) {
+        let code = "slot_migrating".to_owned();
+        if self.0.status.held(self.id(), Some(Reason { code, text, sink: None })) {
             info!(queue = &**self.id(), "slot_migrating: nothing is claimed while the cluster moves the queue's slot");
         }
     }

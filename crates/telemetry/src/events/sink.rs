@@ -99,7 +99,7 @@ impl SinkEvents {
             SinkState::Up => info!(sink, left_out, "sink up"),
             SinkState::Blocked(reason) => {
                 let [_, code, problem] = parts(reason);
-                warn!(sink, code, problem, left_out, "sink full; claiming stops for it");
+                warn!(sink, code, problem, left_out, "sink blocked: it takes no more for now; claiming stops for it");
             }
             SinkState::Down(reason) => {
                 let [class, code, problem] = parts(reason);
@@ -134,7 +134,7 @@ impl SinkEvents {
         }
     }
 
-    /// The sink is full.
+    /// The sink says that it takes no more for now.
     pub fn blocked(&self, failure: &Failure) {
         if self.is_retired() {
             return;
@@ -212,7 +212,7 @@ impl SinkEvents {
         }
     }
 
-    /// The sink accepts elements, or has answered a probe. Logged if it was down or full.
+    /// The sink accepts elements, or has answered a probe. Logged if it was down or blocked.
     pub fn up(&self) {
         if self.is_retired() {
             return;

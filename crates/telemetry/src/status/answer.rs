@@ -15,6 +15,8 @@ pub struct Reason {
     pub code: String,
     /// The text for operators.
     pub text: String,
+    /// The sink that it concerns, of a hold.
+    pub sink: Option<String>,
 }
 
 impl PartialEq for Reason {

@@ -25,6 +25,8 @@ pub struct Look {
     pub clocks: Vec<(Arc<str>, f64)>,
     /// The queues on hold, each with the reason and the age in seconds.
     pub held: BTreeMap<Arc<str>, (String, u64)>,
+    /// The queues that are on hold because of a sink, by that sink.
+    pub held_by_sink: BTreeMap<String, HeldQueues>,
     /// The queues that are paused, or have a paused sink.
     pub paused: BTreeSet<Arc<str>>,
     /// The sinks, by name.
@@ -33,6 +35,17 @@ pub struct Look {
     pub inputs: BTreeMap<Arc<str>, InputLook>,
     /// The first destinations in trouble.
     pub destinations: Vec<Trouble>,
+}
+
+/// The queues that are on hold because of one sink.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeldQueues {
+    /// Their number.
+    pub queues: usize,
+    /// The reason of the one that is held for longest.
+    pub reason: String,
+    /// Its age in seconds.
+    pub seconds: u64,
 }
 
 /// The reason why a Redis is unreachable, and since how many seconds.
@@ -66,6 +79,16 @@ impl Status {
         });
         let held =
             board.held.iter().map(|(queue, (reason, since))| (queue.clone(), (reason.text.clone(), age(*since))));
+        let mut held_by_sink: BTreeMap<String, HeldQueues> = BTreeMap::new();
+        for (reason, since) in board.held.values() {
+            let Some(sink) = &reason.sink else { continue };
+            let found = held_by_sink.entry(sink.clone()).or_default();
+            found.queues += 1;
+            if found.queues == 1 || age(*since) > found.seconds {
+                let own = reason.text.strip_prefix(&format!("sink {sink}: ")).unwrap_or(&reason.text);
+                (found.reason, found.seconds) = (own.to_owned(), age(*since));
+            }
+        }
         let sinks = board.sinks.iter().map(|(sink, (state, since))| {
             let (state, reason) = match state {
                 SinkState::Unknown => ("unknown", None),
@@ -85,6 +108,7 @@ impl Status {
             redis: redis.collect(),
             clocks: board.clocks.iter().map(|(redis, ahead)| (redis.clone(), *ahead)).collect(),
             held: held.collect(),
+            held_by_sink,
             paused: board.paused.keys().cloned().collect(),
             sinks: sinks.collect(),
             inputs: board.inputs.looks().collect(),
@@ -96,6 +120,7 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Reason;
     use crate::status::tests::{reason, running};
 
     #[test]
@@ -116,5 +141,13 @@ mod tests {
         let status = running();
         status.held(&"orders".into(), Some(reason("WRONGTYPE")));
         assert_eq!(status.look().held["orders"].0, "WRONGTYPE");
+        assert_eq!(status.look().held_by_sink, BTreeMap::new());
+        for queue in ["orders", "mails"] {
+            let text = "sink shop: NOT_FOUND: no exchange `orders`".to_owned();
+            let reason = Reason { code: "shop 404".to_owned(), text, sink: Some("shop".to_owned()) };
+            status.held(&queue.into(), Some(reason));
+        }
+        let expected = HeldQueues { queues: 2, reason: "NOT_FOUND: no exchange `orders`".to_owned(), seconds: 0 };
+        assert_eq!(status.look().held_by_sink["shop"], expected);
     }
 }

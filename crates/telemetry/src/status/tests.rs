@@ -6,7 +6,7 @@ use super::*;
 use crate::labels::Stage;
 
 pub(super) fn reason(text: &str) -> Reason {
-    Reason { code: text.to_owned(), text: text.to_owned() }
+    Reason { code: text.to_owned(), text: text.to_owned(), sink: None }
 }
 
 pub(super) fn running() -> Status {

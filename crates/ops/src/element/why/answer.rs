@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::overview::{Hold, SinkRow};
+use crate::peek::PeekState;
+use crate::plural::duration;
+use delaybridge_core::clock::utc;
 
 /// The explanation of an element. Its payload is not in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +62,63 @@ pub enum Whereabouts {
     Gone,
 }
 
+impl Whereabouts {
+    /// The place of an element in this state with this due time.
+    pub fn of(state: PeekState, due_ms: Option<i64>, now_ms: i64) -> Whereabouts {
+        match state {
+            PeekState::Scheduled if due_ms.is_some_and(|due| due > now_ms) => Whereabouts::Scheduled,
+            PeekState::Scheduled => Whereabouts::Due,
+            PeekState::Retry => Whereabouts::Retry,
+            PeekState::InFlight => Whereabouts::InFlight,
+            PeekState::Ready => Whereabouts::Ready,
+            PeekState::Dead => Whereabouts::Dead,
+        }
+    }
+
+    /// The words for a person.
+    pub fn words(self) -> &'static str {
+        match self {
+            Whereabouts::Scheduled => "scheduled",
+            Whereabouts::Due => "due",
+            Whereabouts::Retry => "waits for a retry",
+            Whereabouts::InFlight => "in flight",
+            Whereabouts::Ready => "on the ready list",
+            Whereabouts::Dead => "dead",
+            Whereabouts::Gone => "gone",
+        }
+    }
+}
+
+impl ElementWhy {
+    /// The time of the next attempt in words, or what it waits for once its own time has come; `None` for an element that is gone.
+    pub fn next_words(&self) -> Option<String> {
+        let time = |ms: i64| format!("{} (in {})", utc(ms), duration(ms.abs_diff(self.now_ms)));
+        let waits_for = self.waits_for.iter().find(|found| found.kind.is_in_the_way());
+        let waits_for = waits_for.map(|found| format!("waiting for {}", found.subject()));
+        Some(match (self.state, self.next_attempt_ms) {
+            (Whereabouts::Gone, _) => return None,
+            (Whereabouts::Dead, _) => "never by itself".to_owned(),
+            (Whereabouts::InFlight, Some(end)) if end > self.now_ms => {
+                format!("now; at the latest when the lease has ended, {}", time(end))
+            }
+            (Whereabouts::InFlight, _) => "when a daemon has taken it over".to_owned(),
+            (_, Some(next)) if next > self.now_ms => time(next),
+            _ => waits_for.unwrap_or_else(|| "as soon as it is claimed".to_owned()),
+        })
+    }
+}
+
+impl Obstacle {
+    /// The thing that is waited for, without the reason why it is in the way.
+    fn subject(&self) -> &str {
+        match self.kind {
+            // `sink events, down since 09:00:02 UTC: no broker`.
+            ObstacleKind::Sink => self.detail.split_once(": ").map_or(&*self.detail, |(subject, _)| subject),
+            kind => kind.words(),
+        }
+    }
+}
+
 /// One thing that an element waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Obstacle {
@@ -106,6 +166,25 @@ pub enum ObstacleKind {
 }
 
 impl ObstacleKind {
+    /// Whether it keeps back an element whose own time has come, for a reason that is not other elements.
+    pub(super) fn is_in_the_way(self) -> bool {
+        match self {
+            ObstacleKind::NoDaemon
+            | ObstacleKind::Mode
+            | ObstacleKind::Pause
+            | ObstacleKind::Hold
+            | ObstacleKind::Sink
+            | ObstacleKind::Destination => true,
+            ObstacleKind::Redrive
+            | ObstacleKind::DueTime
+            | ObstacleKind::BackOff
+            | ObstacleKind::Claim
+            | ObstacleKind::Before
+            | ObstacleKind::Order
+            | ObstacleKind::MaxRate => false,
+        }
+    }
+
     /// The word for a person.
     pub fn words(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use crate::audit::OperatorChange;
 use crate::element::Detail;
 use crate::overview::{DestinationTrouble, SinkRow};
 use crate::peek::PeekState;
-use crate::plural::{count, duration, number};
+use crate::plural::{clock, count, duration, number};
 use delaybridge_core::clock::utc;
 
 /// Failed attempts may have times so far apart and be the same: a daemon notes the answer, the header the verdict.
@@ -45,14 +45,7 @@ pub(super) fn explain(facts: &WhyFacts<'_>) -> ElementWhy {
 impl WhyFacts<'_> {
     fn whereabouts(&self) -> Whereabouts {
         let Some(detail) = self.detail else { return Whereabouts::Gone };
-        match detail.state {
-            PeekState::Scheduled if detail.due_ms.is_some_and(|due| due > self.now_ms) => Whereabouts::Scheduled,
-            PeekState::Scheduled => Whereabouts::Due,
-            PeekState::Retry => Whereabouts::Retry,
-            PeekState::InFlight => Whereabouts::InFlight,
-            PeekState::Ready => Whereabouts::Ready,
-            PeekState::Dead => Whereabouts::Dead,
-        }
+        Whereabouts::of(detail.state, detail.due_ms, self.now_ms)
     }
 
     fn since(&self, state: Whereabouts) -> Option<i64> {
@@ -84,19 +77,20 @@ impl WhyFacts<'_> {
         let none = Detail::default();
         let detail = self.detail.unwrap_or(&none);
         let due_ms = detail.due_ms.unwrap_or(self.now_ms);
+        let own = [ObstacleKind::DueTime, ObstacleKind::BackOff, ObstacleKind::Claim];
+        let first = waits_for.iter().find(|obstacle| !own.contains(&obstacle.kind));
         let place = match state {
             Whereabouts::Scheduled => {
                 format!("It is scheduled, and falls due in {} ({}).", self.gap(due_ms), utc(due_ms))
             }
             Whereabouts::Due => format!("It is due for {}, and no daemon has claimed it.", self.gap(due_ms)),
-            Whereabouts::Retry => self.retry(detail),
+            Whereabouts::Retry => return self.retry(detail, first),
             Whereabouts::InFlight => self.in_flight(detail),
             Whereabouts::Ready => "It is on the ready list, where a client of the source has moved it.".to_owned(),
             Whereabouts::Dead => return self.dead(detail),
             Whereabouts::Gone => return self.gone(),
         };
-        let own = [ObstacleKind::DueTime, ObstacleKind::BackOff, ObstacleKind::Claim];
-        match waits_for.iter().find(|obstacle| !own.contains(&obstacle.kind)) {
+        match first {
             Some(first) if state == Whereabouts::InFlight => {
                 format!("{place} Whatever comes back would wait: {}.", first.detail)
             }
@@ -106,18 +100,25 @@ impl WhyFacts<'_> {
         }
     }
 
-    fn retry(&self, detail: &Detail) -> String {
-        let (attempt, of) = (detail.attempts.saturating_add(1), self.rules.max_attempts);
+    /// An element that waits for another attempt, and the first thing in its way.
+    fn retry(&self, detail: &Detail, way: Option<&Obstacle>) -> String {
+        let used = format!("{} of {} attempts used", detail.attempts, self.rules.max_attempts);
         let cause = match detail.code.as_str() {
             "" => String::new(),
             code => format!(" after {code}"),
         };
-        let at_ms = detail.next_attempt_ms.unwrap_or(self.now_ms);
-        let when = match at_ms > self.now_ms {
-            true => format!("in {}", self.gap(at_ms)),
-            false => format!("as soon as it is claimed; its time was {} ago", self.gap(at_ms)),
+        let ahead = detail.next_attempt_ms.filter(|at_ms| *at_ms > self.now_ms);
+        let place = match (ahead, way) {
+            (None, Some(way)) if way.kind == ObstacleKind::Sink => {
+                return format!("It waits for {}. It is tried again as soon as the sink answers; {used}.", way.detail);
+            }
+            (Some(at_ms), _) => format!("It is tried again in {}{cause}; {used}.", self.gap(at_ms)),
+            (None, _) => format!("It is tried again as soon as it is claimed{cause}; {used}."),
         };
-        format!("It waits for attempt {attempt} of {of}{cause}: it is tried again {when}.")
+        match way {
+            Some(way) => format!("{place} In the way: {}.", way.detail),
+            None => place,
+        }
     }
 
     fn in_flight(&self, detail: &Detail) -> String {
@@ -208,14 +209,23 @@ impl WhyFacts<'_> {
             add(ObstacleKind::Pause, format!("{what}{}", pause.line(self.now_ms)), pause.until_ms);
         }
         if let Some(daemon) = self.daemon {
-            at_daemon(daemon, detail, &mut add);
+            at_daemon(daemon, detail, self.now_ms, &mut add);
         }
         let waits = !matches!(state, Whereabouts::Scheduled | Whereabouts::InFlight);
-        if waits && self.before > 0 {
-            add(ObstacleKind::Before, self.before(), None);
-        }
         if let Some(rate) = self.rules.max_rate.filter(|_| waits && self.before > 0) {
-            add(ObstacleKind::MaxRate, format!("`max_rate` lets {rate} elements a second out of the queue"), None);
+            let detail = format!("`max_rate` of the queue lets {rate} elements a second out at each daemon");
+            add(ObstacleKind::MaxRate, detail, None);
+        }
+        if waits && self.before > 0 {
+            let sinks = self.daemon.iter().flat_map(|daemon| &daemon.sinks);
+            for sink in sinks.filter(|sink| detail.outstanding.contains(&sink.sink)) {
+                if let Some(rate) = sink.max_rate {
+                    let sink = &sink.sink;
+                    let detail = format!("`max_rate` of sink {sink} lets {rate} elements a second out at each daemon");
+                    add(ObstacleKind::MaxRate, detail, None);
+                }
+            }
+            add(ObstacleKind::Before, self.before(), None);
         }
         if let Some(order) = self.rules.order.filter(|_| waits) {
             // Before the other reasons of the queue: it is this element, and no other, that has to move.
@@ -313,8 +323,12 @@ impl WhyFacts<'_> {
 }
 
 /// Obstacles that a daemon knows, for an element that is to go to these sinks.
-fn at_daemon(daemon: &AtDaemon, detail: &Detail, add: &mut impl FnMut(ObstacleKind, String, Option<i64>)) {
+fn at_daemon(daemon: &AtDaemon, detail: &Detail, now_ms: i64, add: &mut impl FnMut(ObstacleKind, String, Option<i64>)) {
     let lasts = |seconds: u64| duration(seconds.saturating_mul(1_000));
+    let since = |seconds: u64| {
+        let ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        clock(now_ms.saturating_sub(ms), now_ms)
+    };
     if let Some(hold) = &daemon.held {
         add(
             ObstacleKind::Hold,
@@ -325,7 +339,7 @@ fn at_daemon(daemon: &AtDaemon, detail: &Detail, add: &mut impl FnMut(ObstacleKi
     for sink in daemon.sinks.iter().filter(|sink| detail.outstanding.contains(&sink.sink)) {
         if matches!(sink.state.as_str(), "down" | "blocked") {
             let why = sink.reason.as_deref().unwrap_or("no reason given");
-            let detail = format!("sink {} is {} for {}: {why}", sink.sink, sink.state, lasts(sink.seconds));
+            let detail = format!("sink {}, {} since {}: {why}", sink.sink, sink.state, since(sink.seconds));
             add(ObstacleKind::Sink, detail, None);
         }
         let (own, others) = destinations(sink, &detail.routes);

@@ -17,7 +17,7 @@ pub(super) fn remedies(facts: &WhyFacts<'_>, state: Whereabouts, waits_for: &[Ob
         match obstacle.kind {
             ObstacleKind::Redrive => {
                 let letter = facts.detail.and_then(|detail| detail.stream_id.as_deref()).map_or(id.clone(), word);
-                add(format!("delaybridge dead redrive {queue} {letter}"), "gives it another life, due now");
+                add(format!("delaybridge dead redrive {queue} {letter}"), "redrives it: it is due now");
             }
             ObstacleKind::NoDaemon => add("delaybridge run".to_owned(), "starts a daemon that serves the queue"),
             ObstacleKind::Mode => {

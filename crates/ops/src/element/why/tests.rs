@@ -150,7 +150,7 @@ fn an_element_that_nothing_is_in_the_way_of_waits_for_its_time_alone() {
         (
             retried(3_000),
             Whereabouts::Retry,
-            &["attempt 4 of 10 after timeout", "tried again in 3s"],
+            &["tried again in 3s after timeout; 3 of 10 attempts used."],
             &[ObstacleKind::BackOff],
             run_now,
         ),
@@ -214,7 +214,7 @@ fn what_is_in_the_way_is_named_with_the_command_against_it() {
     let held = "this daemon holds the queue for 4m: no topic";
     check(Row { daemon: Some(daemon), ..due.clone() }, ObstacleKind::Hold, held, live);
     let daemon = AtDaemon { sinks: vec![sink("down")], ..AtDaemon::default() };
-    let down = "sink events is down for 1m 30s: no broker";
+    let down = "sink events, down since 08:59:02 UTC: no broker";
     check(Row { daemon: Some(daemon), ..due.clone() }, ObstacleKind::Sink, down, live);
     let destination =
         DestinationTrouble { destination: "t".to_owned(), reason: "no leader".to_owned(), ..Default::default() };
@@ -227,6 +227,44 @@ fn what_is_in_the_way_is_named_with_the_command_against_it() {
     check(Row { before: 1_000, daemon: Some(daemon), ..due.clone() }, ObstacleKind::Before, before, &[]);
     let rules = WhyRules { order: Some("key"), ..due.rules.clone() };
     check(Row { rules, ..due }, ObstacleKind::Order, "elements with its key are delivered one after the other", &[]);
+}
+
+/// A time of the next attempt that is over says nothing: the sink has to come back.
+#[test]
+fn the_next_attempt_is_that_of_the_sink_once_its_time_has_come() {
+    let down = Some(AtDaemon { sinks: vec![sink("down")], ..AtDaemon::default() });
+    let next = |detail, daemon| {
+        let found = explained(&Row { daemon, ..row(detail) });
+        (found.next_words().unwrap_or_default(), found.summary)
+    };
+    let (words, summary) = next(retried(-136_000), down.clone());
+    assert_eq!(words, "waiting for sink events, down since 08:59:02 UTC");
+    let expected = "It waits for sink events, down since 08:59:02 UTC: no broker. It is tried again as soon as the sink answers; 3 of 10 \
+                    attempts used.";
+    assert_eq!(summary, expected);
+    let (words, summary) = next(retried(3_000), down.clone());
+    assert_eq!(words, "2026-11-21T09:00:35Z (in 3s)");
+    assert!(summary.contains("in 3s after timeout") && summary.contains("In the way: sink events, down"), "{summary}");
+    assert_eq!(next(retried(-2_000), Some(AtDaemon::default())).0, "as soon as it is claimed");
+    assert_eq!(next(scheduled(-5_000), down).0, "waiting for sink events, down since 08:59:02 UTC");
+    assert_eq!(next(dead(), None).0, "never by itself");
+    assert_eq!(explained(&Row { detail: None, ..row(dead()) }).next_words(), None);
+}
+
+#[test]
+fn a_rate_limit_is_named_before_those_that_wait_for_it() {
+    let rules = WhyRules { max_rate: Some(5.0), ..row(Detail::default()).rules };
+    let sinks = vec![SinkRow { max_rate: Some(50.0), ..sink("up") }];
+    let daemon = Some(AtDaemon { sinks, ..AtDaemon::default() });
+    let found = explained(&Row { rules, before: 60, daemon, ..row(scheduled(-5_000)) });
+    let details: Vec<_> = found.waits_for.iter().map(|one| &one.detail[..]).collect();
+    let expected = [
+        "`max_rate` of the queue lets 5 elements a second out at each daemon",
+        "`max_rate` of sink events lets 50 elements a second out at each daemon",
+        "60 elements are due before it",
+    ];
+    assert_eq!(details, expected);
+    assert!(found.summary.contains(expected[0]), "{}", found.summary);
 }
 
 #[test]
