@@ -6,7 +6,9 @@
 //! table of routes.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::HeaderMap;
 use hyper::header::COOKIE;
@@ -15,12 +17,13 @@ use super::failures::Failures;
 use super::proxy::{ProxyHeaders, ProxyWord};
 use super::sessions::Sessions;
 use delaybridge_jobs_http::answer::bearer;
-use delaybridge_jobs_http::file::Reread;
+use delaybridge_jobs_http::file::{News, Reread};
 use delaybridge_jobs_http::named::{NamedTokens, hash};
 use delaybridge_jobs_http::origin::{is_called_by_address, is_local};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::room::MaybeNamed;
 use delaybridge_jobs_http::text::clip;
+use delaybridge_jobs_http::too_old;
 use delaybridge_model::AdminSpec;
 use delaybridge_model::role::{AccessRole, Grantee};
 use delaybridge_telemetry::events::admin::AdminEvents;
@@ -94,7 +97,8 @@ impl MaybeNamed for AdminCaller {
 /// The tokens and what hangs on them, and the proxy.
 pub struct AdminAccess {
     proxy: Option<ProxyHeaders>,
-    tokens: Option<Reread<NamedTokens, String>>,
+    tokens: Option<Reread<NamedTokens>>,
+    max_age: Duration,
     sessions: Sessions,
     failures: Failures,
 }
@@ -104,19 +108,38 @@ impl AdminAccess {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn new(spec: &AdminSpec) -> Result<AdminAccess, String> {
-        let tokens = spec.tokens_file.clone().map(|file| Reread::new(file, NamedTokens::read)).transpose()?;
+    pub fn new(spec: &AdminSpec, events: &ApiEvents) -> Result<AdminAccess, String> {
+        let open = |path: &PathBuf| {
+            let (path, events) = (path.clone(), events.clone());
+            let tell = move |news: Option<News<'_, NamedTokens>>, age| {
+                match news {
+                    None => {}
+                    Some(News::Changed(tokens)) => events.tokens_read(tokens.count()),
+                    Some(News::Failed(problem)) => events.tokens_refused(problem),
+                }
+                events.file_seen("http.admin.tokens_file", age);
+            };
+            Reread::new(vec![path.clone()], move |contents| NamedTokens::of(&path, &contents[0]), tell)
+        };
+        let tokens = spec.tokens_file.as_ref().map(open).transpose()?;
         let proxy = spec.proxy.as_ref().map(ProxyHeaders::new).transpose()?;
-        Ok(AdminAccess { proxy, tokens, sessions: Sessions::default(), failures: Failures::default() })
+        let max_age = spec.tokens_max_age;
+        Ok(AdminAccess { proxy, tokens, max_age, sessions: Sessions::default(), failures: Failures::default() })
     }
 
     /// The tokens that are valid now; `None` without a file.
-    pub fn tokens(&self, events: &ApiEvents) -> Option<Arc<NamedTokens>> {
-        let news = |read: Result<&NamedTokens, &String>| match read {
-            Ok(tokens) => events.tokens_read(tokens.count()),
-            Err(problem) => events.tokens_refused(problem),
-        };
-        self.tokens.as_ref().map(|file| file.get(news))
+    ///
+    /// # Errors
+    /// They are too old: the file could not be read for long, and a token that was removed from it must end.
+    fn tokens(&self) -> Result<Option<Arc<NamedTokens>>, Problem> {
+        let Some(file) = &self.tokens else { return Ok(None) };
+        let age = file.age();
+        if age > self.max_age { Err(too_old("http.admin.tokens_file", age)) } else { Ok(Some(file.get())) }
+    }
+
+    /// The number of tokens, if there is a file of them.
+    pub fn count(&self) -> Option<usize> {
+        self.tokens.as_ref().map(|file| file.get().count())
     }
 
     /// Whether there is a file of tokens.
@@ -142,10 +165,15 @@ impl AdminAccess {
             ProxyWord::Nobody => true,
             ProxyWord::None => false,
         };
-        let Some(tokens) = self.tokens(&events.api) else {
-            // Whoever comes through the proxy is not on this machine, although the proxy is.
-            let local = !is_proxy && is_local(headers, peer);
-            return Ok(AdminCaller::of(local.then(|| Grantee::admin(LOCAL))));
+        let tokens = match self.tokens() {
+            Ok(Some(tokens)) => tokens,
+            Ok(None) => {
+                // Whoever comes through the proxy is not on this machine, although the proxy is.
+                let local = !is_proxy && is_local(headers, peer);
+                return Ok(AdminCaller::of(local.then(|| Grantee::admin(LOCAL))));
+            }
+            Err(too_old) if bearer(headers).or(cookie(headers)).is_some() => return Err(too_old),
+            Err(_) => return Ok(AdminCaller::default()),
         };
         if let Some(token) = bearer(headers) {
             return self.owner(&tokens, token, peer, events).map(|grant| AdminCaller::of(Some(grant)));
@@ -176,7 +204,7 @@ impl AdminAccess {
     /// # Errors
     /// As for [`caller`](Access::caller); or there are no tokens.
     pub fn log_in(&self, token: &str, peer: Peer, events: &AdminEvents) -> Result<String, Problem> {
-        let Some(tokens) = self.tokens(&events.api) else {
+        let Some(tokens) = self.tokens()? else {
             return Err(Problem::new(
                 ProblemKind::Conflict,
                 "log in: there is no `http.admin.tokens_file`, so no login is needed",
@@ -269,12 +297,14 @@ mod tests {
 
     use super::*;
     use delaybridge_model::role::{AccessGrant, NamePattern};
+    use delaybridge_telemetry::events::Events;
 
     fn spec() -> AdminSpec {
         AdminSpec {
             base_path: None,
             listen: delaybridge_settings::Listen::Tcp(([127, 0, 0, 1], 0).into()),
             tokens_file: None,
+            tokens_max_age: Duration::from_secs(3600),
             proxy: None,
             grafana: None,
         }
@@ -290,7 +320,7 @@ mod tests {
 
     #[test]
     fn numbers_are_for_those_who_call_by_address_and_the_rest_is_by_role_and_queue() {
-        let access = AdminAccess::new(&spec()).unwrap();
+        let access = AdminAccess::new(&spec(), &Events::default().admin().api).unwrap();
         let grant = grantee;
         let check = |host: &'static str, grant: Option<Grantee>, need: Need, of: Option<&str>, good: bool| {
             let words = format!("{host} {grant:?} {need:?} {of:?}");

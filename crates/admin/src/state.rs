@@ -96,7 +96,7 @@ impl Admin {
         Ok(Admin {
             reload,
             session: Mutex::new((config, Arc::new(session))),
-            access: AdminAccess::new(spec)?,
+            access: AdminAccess::new(spec, &events.admin().api)?,
             memory: BodyMemory::new(MAX_BODY, ROOM),
             looks: Turns::new(LOOKS, LOOKS_OF_A_CALLER),
             searches: Turns::new(SEARCHES, 1),
@@ -125,7 +125,7 @@ impl Admin {
 
     /// Number of tokens, if there is a file of them.
     pub fn tokens(&self) -> Option<usize> {
-        self.access.tokens(&self.events.api).map(|tokens| tokens.count())
+        self.access.count()
     }
 
     /// The connections, with the configuration that runs now. Another one has the same Redis: that takes a restart.

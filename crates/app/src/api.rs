@@ -38,7 +38,12 @@ fn one(
 ) -> anyhow::Result<()> {
     let parts = (jobs.queue.clone(), jobs.dispenser.clone());
     let api = HttpApi::new(spec, parts, bounds, process.events.api(), jobs.end.clone())?;
-    let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
+    let certificates = spec
+        .tls
+        .clone()
+        .map(|files| Certificates::read(files, process.events.api()))
+        .transpose()
+        .map_err(|problem| anyhow!(problem))?;
     let listener = ApiListener::bind(&spec.listen.into())
         .with_context(|| format!("listen for the job queue on {}; choose another {}", spec.listen, spec.key))?;
     api.events().listening(&listener.address, certificates.is_some(), api.tokens(), false);

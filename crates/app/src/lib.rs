@@ -20,6 +20,7 @@ mod systemd;
 mod tasks;
 mod traces;
 mod watch;
+mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -71,6 +72,7 @@ pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyh
     let events = Events::default();
     let limit = descriptors::raise();
     events.configured(&config.queue_ids());
+    workers::watch(events.clone()).context("start a thread")?;
     let server = match config.http_listen {
         Some(listen) => Some(http::serve(listen, events.metrics().clone(), events.status().clone())?),
         None => None,

@@ -4,15 +4,22 @@ use std::path::Path;
 use std::time::Duration;
 
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_settings::files;
 
 /// Time for one question.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
 /// The text of a small file beside the process.
-pub(crate) fn read_file(path: impl AsRef<Path>) -> Result<String, String> {
-    let path = path.as_ref();
-    let text = std::fs::read_to_string(path);
-    text.map_err(|error| format!("read {}: {error}: check that it exists and may be read", path.display()))
+pub(crate) async fn read_file(path: impl AsRef<Path>) -> Result<String, String> {
+    let path = path.as_ref().to_owned();
+    // On a blocking thread: it may be on a slow file system.
+    let read = tokio::task::spawn_blocking(move || text_of(&path)).await;
+    read.unwrap_or_else(|error| Err(format!("read a file: {error}")))
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
+    let content = files::read(path).map_err(|error| format!("read {}: {error}", path.display()))?;
+    String::from_utf8(content).map_err(|_| format!("read {}: it is not UTF-8 text", path.display()))
 }
 
 /// The failure of a question whose cause a person has to fix.

@@ -64,7 +64,7 @@ impl StsClient {
     ///
     /// Why there are none.
     pub(crate) async fn with_token(&self, file: &Path, role: &AwsRole) -> Result<AwsCredentials, Failure> {
-        let token = read_file(file).map_err(|why| refused(&format!("assume the role {}: {why}", role.arn)))?;
+        let token = read_file(file).await.map_err(|why| refused(&format!("assume the role {}: {why}", role.arn)))?;
         let form = form("AssumeRoleWithWebIdentity", role, Some(("WebIdentityToken", token.trim())));
         self.ask("AssumeRoleWithWebIdentity", &role.arn, form, None).await
     }

@@ -120,7 +120,7 @@ queues:
 
     #[test]
     fn the_text_has_a_line_for_each_server_and_no_secret() {
-        let config = load_str(TWO_SERVERS, "c.yaml", &|_| Some("geheim".to_owned())).unwrap().config;
+        let config = load_str(TWO_SERVERS, "c.yaml", &|_| Some("geheim".into())).unwrap().config;
         let text = text(&least(&config, AclPurpose::Run, AclVersion::Six, None));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "# h:6379/3: the queues, sink same");

@@ -12,7 +12,7 @@ pub(crate) const DEFAULT_CONFIG: &str = "/etc/delaybridge/delaybridge.yaml";
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct Global {
-    /// The configuration
+    /// The configuration; - is standard input
     #[arg(
         long,
         global = true,

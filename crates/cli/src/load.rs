@@ -1,5 +1,6 @@
 //! The configuration as commands read it: whole, for the daemon, or only for the queues.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use delaybridge_config::Loaded;
@@ -74,8 +75,8 @@ pub(crate) fn load_queues(global: &Global) -> Result<Config, Failed> {
     Ok(global.redis.read(&global.config)?.config)
 }
 
-pub(crate) fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+pub(crate) fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
 /// Reads the configuration, finds the queue and connects.

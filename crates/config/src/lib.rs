@@ -5,6 +5,7 @@
 //! tables. Nothing here connects anywhere; files that the configuration names are opened, to see that they are there.
 
 mod describe;
+mod input;
 pub mod input_kinds;
 mod parts;
 mod reference;
@@ -14,6 +15,7 @@ mod tables;
 mod validate;
 mod words;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,9 +25,10 @@ pub use schema::schema;
 
 use delaybridge_model::{Config, Parts};
 use delaybridge_settings::problem::{ConfigErrors, Position, Problem};
-pub use delaybridge_settings::reader::{Needs, hash_of_file};
+pub use delaybridge_settings::reader::Needs;
 use delaybridge_settings::{node, problem, reader};
 use delaybridge_sink::SinkSpec;
+pub use input::{STANDARD_INPUT, take_standard_input};
 
 /// A configuration that can be run.
 #[derive(Debug, Clone)]
@@ -38,11 +41,11 @@ pub struct Loaded {
     pub parts: Parts,
 }
 
-/// Reads and checks the file at `path`; `env` looks up environment variables.
+/// Reads and checks the file at `path`, or what comes by standard input for [`STANDARD_INPUT`]; `env` looks up environment variables.
 ///
 /// # Errors
 /// Everything that is wrong with the file, at once.
-pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
+pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Loaded, ConfigErrors> {
     load_for(path, env, Needs::Everything)
 }
 
@@ -50,9 +53,9 @@ pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded,
 ///
 /// # Errors
 /// As for [`load`].
-pub fn load_for(path: &Path, env: &dyn Fn(&str) -> Option<String>, needs: Needs) -> Result<Loaded, ConfigErrors> {
+pub fn load_for(path: &Path, env: &dyn Fn(&str) -> Option<OsString>, needs: Needs) -> Result<Loaded, ConfigErrors> {
     let file = path.display().to_string();
-    match std::fs::read(path).map(String::from_utf8) {
+    match input::read(path).map(String::from_utf8) {
         Ok(Ok(text)) => load_str_for(&text, &file, env, needs),
         Ok(Err(error)) => {
             let (good, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
@@ -79,7 +82,7 @@ pub fn load_for(path: &Path, env: &dyn Fn(&str) -> Option<String>, needs: Needs)
 ///
 /// # Errors
 /// Everything that is wrong with the file, at once.
-pub fn load_with_clients(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
+pub fn load_with_clients(path: &Path, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Loaded, ConfigErrors> {
     let loaded = load(path, env)?;
     let refused = |spec: &Arc<SinkSpec>| {
         let failure = spec.validate().err()?;
@@ -108,14 +111,14 @@ fn unreadable(file: &str, at: Option<Position>, message: String, help: &str) -> 
 ///
 /// # Errors
 /// Everything that is wrong with the text, at once.
-pub fn load_str(text: &str, file_name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
+pub fn load_str(text: &str, file_name: &str, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Loaded, ConfigErrors> {
     load_str_for(text, file_name, env, Needs::Everything)
 }
 
 fn load_str_for(
     text: &str,
     file_name: &str,
-    env: &dyn Fn(&str) -> Option<String>,
+    env: &dyn Fn(&str) -> Option<OsString>,
     needs: Needs,
 ) -> Result<Loaded, ConfigErrors> {
     let base = Path::new(file_name).parent().map(PathBuf::from).unwrap_or_default();

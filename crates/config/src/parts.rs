@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 use redisson_codecs::Codec;
 
+use super::STANDARD_INPUT;
 use super::tables::top;
 use delaybridge_model::{Config, Parts, QueueSpec};
+use delaybridge_settings::files::content_hash;
 use delaybridge_settings::node::{Node, Value};
 use delaybridge_settings::problem::Position;
-use delaybridge_settings::reader::{Files, content_hash};
+use delaybridge_settings::reader::Files;
 use delaybridge_sink::{SinkRedis, SinkSpec};
 
 /// The parts of a configuration that was read from `tree` in the file `file` with this text, with the files that it names.
@@ -49,7 +51,9 @@ pub(super) fn of(tree: &Node, (file, text): (&str, &str), files: &Files, config:
         }
     }
     let mut files: BTreeMap<_, _> = files.values().cloned().collect();
-    files.insert(file.into(), content_hash(text.as_bytes()));
+    if file != STANDARD_INPUT {
+        files.insert(file.into(), content_hash(text.as_bytes()));
+    }
     Parts {
         queues: config.queues.iter().map(queue_hash).collect(),
         sinks: config.sinks.iter().map(sink_hash).collect(),

@@ -43,6 +43,7 @@ tables! {
         LMSTFY = api::LMSTFY;
         COMPAT = api::COMPAT;
         TOKENS_FILE = api::TOKENS_FILE;
+        TOKENS_MAX_AGE = api::TOKENS_MAX_AGE;
         TLS = api::TLS;
         MAX_BODY = api::MAX_BODY;
         MAX_CONNECTIONS = api::MAX_CONNECTIONS;

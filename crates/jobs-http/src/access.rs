@@ -12,8 +12,10 @@ use std::sync::Arc;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
+use super::file::Content;
 use super::room::MaybeNamed;
 use delaybridge_jobs::TokenLimits;
+use delaybridge_settings::files;
 use delaybridge_settings::keys::tables;
 use delaybridge_settings::problem::{ConfigErrors, Report, Spot};
 use delaybridge_settings::reader::{Context, Needs, Section};
@@ -162,16 +164,22 @@ impl Tokens {
         self.0.len()
     }
 
-    /// Reads the file.
+    /// Reads the file. Blocks.
+    ///
+    /// # Errors
+    /// Those of [`of`](Tokens::of).
+    pub fn read(path: &Path) -> Result<Tokens, ConfigErrors> {
+        Tokens::of(path, &files::read(path))
+    }
+
+    /// The tokens in the content of the file.
     ///
     /// # Errors
     /// Everything that is wrong with it, with file, line and path.
-    pub fn read(path: &Path) -> Result<Tokens, ConfigErrors> {
-        let file = path.display().to_string();
-        let read = std::fs::read(path).map(String::from_utf8);
-        let report = Report::new(&file);
-        match read {
-            Ok(Ok(text)) => Tokens::parse(&text, report, path),
+    pub fn of(path: &Path, content: &Content) -> Result<Tokens, ConfigErrors> {
+        let report = Report::new(&path.display().to_string());
+        match content.as_ref().map(|content| std::str::from_utf8(content)) {
+            Ok(Ok(text)) => Tokens::parse(text, report, path),
             Ok(Err(_)) => refuse(report, "read the tokens: the file is not UTF-8 text"),
             Err(error) => refuse(report, &format!("read the tokens: {error}")),
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::access::Tokens;
 use delaybridge_model::{ApiSpec, Face, RequestRate};
-use delaybridge_settings::keys::{Key, Kind, count, count_or, key, tables};
+use delaybridge_settings::keys::{Key, Kind, count, count_or, duration, key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::{self, show_duration, show_size};
 use delaybridge_settings::words::{Words as _, words};
@@ -27,6 +27,13 @@ pub const TOKENS_FILE: Key = key(
     Kind::File,
     "File with tokens and their rights on topics. Changes apply within a second. If omitted, only clients on the same machine are served.",
 );
+/// The key `tokens_max_age`.
+pub const TOKENS_MAX_AGE: Key = key(
+    "tokens_max_age",
+    duration(10_000),
+    "Longest time for which tokens are valid that the file cannot confirm, because it cannot be read or is wrong: a token that was removed must end. Then every request with a token is answered with 503.",
+)
+.default("1h");
 /// The key `max_body`.
 pub const MAX_BODY: Key = key(
     "max_body",
@@ -114,6 +121,7 @@ pub fn shown(listeners: &[ApiSpec]) -> Map<String, Value> {
     }
     if let Some(file) = &first.tokens_file {
         shown.insert("tokens_file".to_owned(), path(file));
+        shown.insert("tokens_max_age".to_owned(), json!(show_duration(first.tokens_max_age)));
     }
     for spec in listeners {
         let address = json!(spec.listen.to_string());
@@ -142,7 +150,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     });
     let tls = tls.and_then(|(certificate, key)| Some([certificate?, key?]));
     if let Some(files) = &tls
-        && let Err(problem) = super::tls::Certificates::read(files.clone())
+        && let Err(problem) = super::tls::check(files)
     {
         report.problem(&section.spot(&TLS), problem, "certificate and key are PEM files that belong together");
     }
@@ -154,6 +162,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
             report.problem(&section.spot(&TOKENS_FILE), problem.to_string(), "");
         }
     }
+    let tokens_max_age = section.duration(&TOKENS_MAX_AGE);
     let max_body = usize::try_from(section.size(&MAX_BODY)).unwrap_or(usize::MAX);
     let max_connections = section.count(&MAX_CONNECTIONS).and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
     let (max_topics_per_token, max_rate) =
@@ -179,6 +188,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
             faces,
             tls,
             tokens_file,
+            tokens_max_age,
             max_body,
             max_connections,
             max_topics_per_token,
@@ -198,6 +208,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
         let all = [
             &TLS,
             &TOKENS_FILE,
+            &TOKENS_MAX_AGE,
             &MAX_BODY,
             &MAX_CONNECTIONS,
             &MAX_TOPICS_PER_TOKEN,
@@ -217,7 +228,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
 fn shutdown_delay(section: &Section<'_>) -> Duration {
     let of_variable = || (section.cx.env)(DELAY_VARIABLE).filter(|text| !text.is_empty());
     match of_variable().filter(|_| !section.has(&SHUTDOWN_DELAY)) {
-        Some(text) => units::duration(&text).unwrap_or_else(|bad| {
+        Some(text) => units::duration(&text.to_string_lossy()).unwrap_or_else(|bad| {
             let message = format!("the variable `{DELAY_VARIABLE}`: {}", bad.message);
             section.cx.report.problem(&section.spot(&SHUTDOWN_DELAY), message, bad.help);
             Duration::ZERO

@@ -65,7 +65,7 @@ impl HttpApi {
 
     /// Number of tokens, if there is a file of them.
     pub fn tokens(&self) -> Option<usize> {
-        self.api.access.tokens(&self.api.events).map(|tokens| tokens.count())
+        self.api.access.count()
     }
 }
 
@@ -152,27 +152,28 @@ async fn caller(api: &Api, dialect: ApiDialect, call: &Call) -> Result<Caller, P
     let given = bearer(&call.headers).or_else(|| text(&TOKEN));
     let given = given.or_else(|| call.query.text("token").filter(|_| dialect.takes_token_in_query()));
     let given = given.filter(|token| !token.is_empty());
-    match (api.access.tokens(&api.events), given) {
-        (Some(tokens), Some(token)) => match tokens.owner(token) {
+    match (api.access.tokens(), given) {
+        (Err(too_old), Some(_)) => Err(too_old),
+        (Ok(Some(tokens)), Some(token)) => match tokens.owner(token) {
             Some(caller) => Ok(caller),
             None => dialects::owner(dialect, api, token, call).await,
         },
-        (Some(_), None)
+        (Ok(Some(_)) | Err(_), None)
             if api.trusts_the_machine && is_local(&call.headers, call.peer) && !is_from_page(&call.headers) =>
         {
             Ok(Caller::local())
         }
-        (Some(_), None) => Err(dialects::no_token(dialect)),
-        (None, _) if !is_local(&call.headers, call.peer) => Err(Problem::new(
+        (Ok(Some(_)) | Err(_), None) => Err(dialects::no_token(dialect)),
+        (Ok(None), _) if !is_local(&call.headers, call.peer) => Err(Problem::new(
             ProblemKind::Forbidden,
             "authenticate: without `jobs.tokens_file` only clients on the same machine are served, which call it by its address or \
              `localhost` and not through a proxy",
         )),
         // A page reaches a local port, and must neither add jobs nor take any.
-        (None, _) if is_from_page(&call.headers) => Err(Problem::new(
+        (Ok(None), _) if is_from_page(&call.headers) => Err(Problem::new(
             ProblemKind::Forbidden,
             "authenticate: the request comes from a page in a browser; set `jobs.tokens_file` and send a token",
         )),
-        (None, _) => Ok(Caller::local()),
+        (Ok(None), _) => Ok(Caller::local()),
     }
 }

@@ -1,81 +1,116 @@
-//! Files that are read again when they have changed, looked at no more often than once a second.
+//! Files that are read again each second, on a thread of their own: whoever asks gets what was made of them last, and never waits.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use delaybridge_core::clock::Instant;
+use delaybridge_settings::files::{self, FileError};
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The stamps of files, to notice a change.
-#[derive(Debug)]
-pub struct Stamps {
-    looked: Instant,
-    seen: Vec<Option<Stamp>>,
+/// The content of a file, or why it cannot be read.
+pub type Content = Result<Vec<u8>, FileError>;
+
+/// The news of a look at the files.
+pub enum News<'a, T> {
+    /// They have changed, and this was made of them.
+    Changed(&'a T),
+    /// At two looks in a row they could not be used, for the same reason. What was made before stays. Told once.
+    Failed(&'a str),
 }
 
-/// Number, length, and time of the last change, of a file that is there.
-type Stamp = (u64, u64, i64, i64);
+/// What is made of files, and made again when they change.
+pub struct Reread<T>(Arc<Mutex<Current<T>>>);
 
-impl Stamps {
-    /// The files as they are now.
-    pub fn of(files: &[PathBuf]) -> Stamps {
-        Stamps { looked: Instant::now(), seen: files.iter().map(stamp).collect() }
-    }
-
-    /// Whether they look otherwise than before. Notes how they look.
-    pub fn changed(&mut self, files: &[PathBuf]) -> bool {
-        if self.looked.elapsed() < LOOK {
-            return false;
-        }
-        let now = Stamps::of(files);
-        let changed = now.seen != self.seen;
-        *self = now;
-        changed
-    }
+struct Current<T> {
+    value: Arc<T>,
+    /// When the files were last seen to be what the value was made of.
+    seen: Instant,
 }
 
-/// The contents of a file, read again when it changes.
-pub struct Reread<T, E> {
-    file: [PathBuf; 1],
-    read: fn(&Path) -> Result<T, E>,
-    current: Mutex<(Stamps, Arc<T>)>,
-}
-
-impl<T, E> Reread<T, E> {
-    /// Reads the file.
+impl<T: Send + Sync + 'static> Reread<T> {
+    /// Reads the files, and again each second until this is dropped. `make` gets their contents in their order; `tell` the news, and the
+    /// age of what is in use after each look. Blocks until the files have been read once.
     ///
     /// # Errors
-    /// Those of `read`.
-    pub fn new(file: PathBuf, read: fn(&Path) -> Result<T, E>) -> Result<Reread<T, E>, E> {
-        let file = [file];
-        // Looked at before it is read: a change in between is seen as one.
-        let stamps = Stamps::of(&file);
-        let now = read(&file[0])?;
-        Ok(Reread { file, read, current: Mutex::new((stamps, Arc::new(now))) })
+    /// Those of `make`.
+    pub fn new<E: fmt::Display>(
+        files: Vec<PathBuf>,
+        make: impl Fn(&[Content]) -> Result<T, E> + Send + 'static,
+        tell: impl Fn(Option<News<'_, T>>, Duration) + Send + 'static,
+    ) -> Result<Reread<T>, E> {
+        let contents = read(&files);
+        let value = Arc::new(make(&contents)?);
+        let current = Arc::new(Mutex::new(Current { value, seen: Instant::now() }));
+        let watched = Arc::downgrade(&current);
+        // Without a thread the value stays, and its age says so.
+        let _ = thread::Builder::new().name("files".to_owned()).spawn(move || {
+            watch(&files, contents, &watched, make, tell);
+        });
+        Ok(Reread(current))
     }
 
-    /// The current contents; `news` is called when they were read again. If the file is invalid, the previous
-    /// contents stay.
-    pub fn get(&self, news: impl FnOnce(Result<&T, &E>)) -> Arc<T> {
-        let mut current = self.current.lock();
-        if current.0.changed(&self.file) {
-            let read = (self.read)(&self.file[0]);
-            news(read.as_ref());
-            if let Ok(now) = read {
-                current.1 = Arc::new(now);
-            }
-        }
-        current.1.clone()
+    /// What was made of the files last.
+    pub fn get(&self) -> Arc<T> {
+        self.0.lock().value.clone()
+    }
+
+    /// The time since the files were last seen to be what this was made of.
+    pub fn age(&self) -> Duration {
+        self.0.lock().seen.elapsed()
     }
 }
 
-fn stamp(path: &PathBuf) -> Option<Stamp> {
-    let file = std::fs::metadata(path).ok()?;
-    Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
+fn read(files: &[PathBuf]) -> Vec<Content> {
+    files.iter().map(|file| files::read(file)).collect()
+}
+
+/// Looks at the files while there is somebody who asks for them.
+fn watch<T, E: fmt::Display>(
+    files: &[PathBuf],
+    mut used: Vec<Content>,
+    watched: &Weak<Mutex<Current<T>>>,
+    make: impl Fn(&[Content]) -> Result<T, E>,
+    tell: impl Fn(Option<News<'_, T>>, Duration),
+) {
+    // Certificate and key are written one after the other, and a file may be seen half written: only the second failure counts.
+    let (mut failed, mut told) = (None::<String>, false);
+    loop {
+        thread::sleep(LOOK);
+        if watched.strong_count() == 0 {
+            return;
+        }
+        let now = read(files);
+        let made = (now != used).then(|| make(&now));
+        let Some(current) = watched.upgrade() else { return };
+        let mut news = None;
+        match made {
+            Some(Err(error)) => {
+                let reason = error.to_string();
+                let again = failed.as_deref() == Some(&reason);
+                told &= again;
+                failed = Some(reason);
+                if again && !told {
+                    told = true;
+                    news = failed.as_deref().map(News::Failed);
+                }
+            }
+            Some(Ok(value)) => {
+                used = now;
+                *current.lock() = Current { value: Arc::new(value), seen: Instant::now() };
+                (failed, told) = (None, false);
+            }
+            None => {
+                current.lock().seen = Instant::now();
+                (failed, told) = (None, false);
+            }
+        }
+        tell(news, current.lock().seen.elapsed());
+    }
 }

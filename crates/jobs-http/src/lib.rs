@@ -52,7 +52,7 @@ mod v1;
 
 pub use self::dispatch::HttpApi;
 pub(crate) use self::state::Api;
-pub use self::state::ServiceEnd;
+pub use self::state::{ServiceEnd, too_old};
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -10,7 +10,9 @@ use std::path::Path;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
+use super::file::Content;
 use delaybridge_model::role::{AccessGrant, AccessRole, Grantee, NamePattern};
+use delaybridge_settings::files;
 
 /// Shorter tokens can be guessed.
 pub(super) const SHORTEST: usize = 16;
@@ -18,8 +20,6 @@ pub(super) const SHORTEST: usize = 16;
 const LONGEST_NAME: usize = 64;
 /// Most tokens of a file.
 const MOST: usize = 1_000;
-/// A larger file is none of tokens.
-const LARGEST: u64 = 1 << 20;
 
 /// The SHA-256 of a token.
 pub type Hash = [u8; digest::SHA256_OUTPUT_LEN];
@@ -43,19 +43,23 @@ pub fn hash(token: &str) -> Hash {
 }
 
 impl NamedTokens {
-    /// Reads the file.
+    /// Reads the file. Blocks.
+    ///
+    /// # Errors
+    /// Those of [`of`](NamedTokens::of).
+    pub fn read(path: &Path) -> Result<NamedTokens, String> {
+        NamedTokens::of(path, &files::read(path))
+    }
+
+    /// The tokens in the content of the file.
     ///
     /// # Errors
     /// What is wrong with it, with the line; never what is in the line.
-    pub fn read(path: &Path) -> Result<NamedTokens, String> {
+    pub fn of(path: &Path, content: &Content) -> Result<NamedTokens, String> {
         let failed = |problem: &dyn fmt::Display| format!("read the tokens from {}: {problem}", path.display());
-        let size = std::fs::metadata(path).map_err(|error| failed(&error))?.len();
-        if size > LARGEST {
-            return Err(failed(&"the file is larger than 1 MiB"));
-        }
-        let text = std::fs::read(path).map_err(|error| failed(&error))?;
-        let text = String::from_utf8(text).map_err(|_| failed(&"the file is not UTF-8 text"))?;
-        NamedTokens::parse(&text).map_err(|problem| failed(&problem))
+        let content = content.as_ref().map_err(|error| failed(error))?;
+        let text = std::str::from_utf8(content).map_err(|_| failed(&"the file is not UTF-8 text"))?;
+        NamedTokens::parse(text).map_err(|problem| failed(&problem))
     }
 
     fn parse(text: &str) -> Result<NamedTokens, String> {

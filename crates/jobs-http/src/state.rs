@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
-use super::file::Reread;
+use super::file::{News, Reread};
 use super::lmstfy::known::{KnownTokens, TokenUse};
+use super::problem::{Problem, ProblemKind};
 use super::rates::Rates;
 use super::room::{BodyMemory, Who};
 use super::turns::Turns;
@@ -50,9 +51,9 @@ pub struct ServiceEnd {
     pub leaving: CancellationToken,
     /// Cancelled when the listener closes: nothing is popped any more, long polls end.
     pub closing: CancellationToken,
-}
     /// Time that requests under way have to end then.
     pub goodbye: Duration,
+}
 
 impl Api {
     /// The state of a listener on this queue, until its end.
@@ -69,7 +70,7 @@ impl Api {
         Ok(Api {
             queue,
             dispenser,
-            access: TokensFile::new(spec.tokens_file.clone())?,
+            access: TokensFile::new(spec, &events)?,
             memory,
             turns,
             max_connections: spec.max_connections,
@@ -86,19 +87,50 @@ impl Api {
 }
 
 /// The tokens file, if there is one.
-pub(super) struct TokensFile(Option<Reread<Tokens, ConfigErrors>>);
+pub(super) struct TokensFile {
+    file: Option<Reread<Tokens>>,
+    max_age: Duration,
+}
 
 impl TokensFile {
-    fn new(file: Option<PathBuf>) -> Result<TokensFile, ConfigErrors> {
-        file.map(|file| Reread::new(file, Tokens::read)).transpose().map(TokensFile)
+    fn new(spec: &ApiSpec, events: &ApiEvents) -> Result<TokensFile, ConfigErrors> {
+        let open = |path: &PathBuf| {
+            let (path, events) = (path.clone(), events.clone());
+            let tell = move |news: Option<News<'_, Tokens>>, age| {
+                match news {
+                    None => {}
+                    Some(News::Changed(tokens)) => events.tokens_read(tokens.count()),
+                    Some(News::Failed(problem)) => events.tokens_refused(problem),
+                }
+                events.file_seen("jobs.tokens_file", age);
+            };
+            Reread::new(vec![path.clone()], move |contents| Tokens::of(&path, &contents[0]), tell)
+        };
+        let file = spec.tokens_file.as_ref().map(open).transpose()?;
+        Ok(TokensFile { file, max_age: spec.tokens_max_age })
     }
 
     /// The tokens that are valid now; `None` without a file.
-    pub(super) fn tokens(&self, events: &ApiEvents) -> Option<Arc<Tokens>> {
-        let news = |read: Result<&Tokens, &ConfigErrors>| match read {
-            Ok(tokens) => events.tokens_read(tokens.count()),
-            Err(errors) => events.tokens_refused(&errors.to_string()),
-        };
-        self.0.as_ref().map(|file| file.get(news))
+    ///
+    /// # Errors
+    /// They are too old: the file could not be read for long, and a token that was removed from it must end.
+    pub(super) fn tokens(&self) -> Result<Option<Arc<Tokens>>, Problem> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let age = file.age();
+        if age > self.max_age { Err(too_old("jobs.tokens_file", age)) } else { Ok(Some(file.get())) }
     }
+
+    /// The number of tokens, if there is a file of them.
+    pub(super) fn count(&self) -> Option<usize> {
+        self.file.as_ref().map(|file| file.get().count())
+    }
+}
+
+/// The refusal of every token because the file under this key could not be used for so long.
+pub fn too_old(key: &str, age: Duration) -> Problem {
+    let detail = format!(
+        "authenticate: the file of `{key}` could not be used for {} s, so that no token is known to be valid still; the log has the reason",
+        age.as_secs()
+    );
+    Problem::new(ProblemKind::Unavailable, detail)
 }

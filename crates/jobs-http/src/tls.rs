@@ -1,52 +1,61 @@
 //! The listener's certificate: read at start, and again when its files change, so that it can be renewed under way.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use super::file::Stamps;
+use super::file::{Content, News, Reread};
+use delaybridge_settings::files;
+use delaybridge_telemetry::events::api::ApiEvents;
 
 /// Certificate and key of the listener.
-pub struct Certificates {
-    /// Certificate first, with those of its issuers behind; then its key.
-    files: [PathBuf; 2],
-    current: Mutex<(Stamps, TlsAcceptor)>,
-}
+pub struct Certificates(Reread<TlsAcceptor>);
 
 impl Certificates {
-    /// Reads both files.
+    /// Reads both files, and again when they change: certificate first, with those of its issuers behind; then its key. Blocks.
     ///
     /// # Errors
     /// Which file cannot be used, and why.
-    pub fn read(files: [PathBuf; 2]) -> Result<Certificates, String> {
-        let stamps = Stamps::of(&files);
-        let acceptor = read(&files)?;
-        Ok(Certificates { files, current: Mutex::new((stamps, acceptor)) })
+    pub fn read(files: [PathBuf; 2], events: ApiEvents) -> Result<Certificates, String> {
+        let paths = files.clone();
+        let tell = move |news: Option<News<'_, TlsAcceptor>>, age| {
+            if let Some(News::Failed(problem)) = news {
+                events.certificate_refused(problem);
+            }
+            events.file_seen("jobs.tls", age);
+        };
+        Reread::new(files.into(), move |contents| acceptor(&paths, contents), tell).map(Certificates)
     }
 
-    /// The acceptor of the next connection. Files that cannot be used are ignored until they change again: a
-    /// certificate and its key are written one after the other.
+    /// The acceptor of the next connection.
     pub fn acceptor(&self) -> TlsAcceptor {
-        let mut current = self.current.lock();
-        if current.0.changed(&self.files)
-            && let Ok(acceptor) = read(&self.files)
-        {
-            current.1 = acceptor;
-        }
-        current.1.clone()
+        (*self.0.get()).clone()
     }
 }
 
-fn read([certificate, key]: &[PathBuf; 2]) -> Result<TlsAcceptor, String> {
-    let failed = |path: &PathBuf, error: &dyn std::fmt::Display| format!("read {}: {error}", path.display());
-    let chain = CertificateDer::pem_file_iter(certificate).map_err(|error| failed(certificate, &error))?;
-    let chain = chain.collect::<Result<Vec<_>, _>>().map_err(|error| failed(certificate, &error))?;
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| failed(key, &error))?;
+/// Looks whether certificate and key can be used. Blocks.
+///
+/// # Errors
+/// Those of [`Certificates::read`].
+pub fn check(files: &[PathBuf; 2]) -> Result<(), String> {
+    let contents = files.each_ref().map(|file| files::read(file));
+    acceptor(files, &contents).map(drop)
+}
+
+fn acceptor([certificate, key]: &[PathBuf; 2], contents: &[Content]) -> Result<TlsAcceptor, String> {
+    let failed = |path: &Path, error: &dyn std::fmt::Display| format!("read {}: {error}", path.display());
+    let content = |at: usize, path: &Path| match contents.get(at) {
+        Some(Ok(content)) => Ok(&content[..]),
+        Some(Err(error)) => Err(failed(path, error)),
+        None => Err(failed(path, &"there is no content")),
+    };
+    let chain = CertificateDer::pem_slice_iter(content(0, certificate)?).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| failed(certificate, &error))?;
+    let private = PrivateKeyDer::from_pem_slice(content(1, key)?).map_err(|error| failed(key, &error))?;
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, private);
     let mut config = config.map_err(|error| format!("use {} with its key: {error}", certificate.display()))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -30,6 +30,10 @@ pub struct AdminSpec {
     /// 64 hex digits. Changes apply within a second. If omitted, changes and payloads are limited to clients on the same machine.
     #[key(Kind::File)]
     pub tokens_file: Option<PathBuf>,
+    /// Longest time for which tokens are valid that the file cannot confirm, because it cannot be read or is wrong: a token that was
+    /// removed must end. Then every request with a token is answered with 503.
+    #[key(duration(10_000), default = "1h")]
+    pub tokens_max_age: Duration,
     /// A proxy that logs people in, in place of tokens or beside them.
     #[key(Kind::Section(&crate::keys::admin_proxy::TABLE))]
     pub proxy: Option<ProxySpec>,
@@ -77,6 +81,8 @@ pub struct ApiSpec {
     pub tls: Option<[PathBuf; 2]>,
     /// The file with tokens.
     pub tokens_file: Option<PathBuf>,
+    /// Longest time for which tokens are valid that the file cannot confirm.
+    pub tokens_max_age: Duration,
     /// Largest body of a request in bytes.
     pub max_body: usize,
     /// Connections at once.

@@ -259,7 +259,7 @@ mod tests {
     use delaybridge_config::load_str;
 
     fn config(text: &str) -> Config {
-        load_str(text, "c.yaml", &|_| Some("geheim".to_owned())).unwrap_or_else(|errors| panic!("{errors}")).config
+        load_str(text, "c.yaml", &|_| Some("geheim".into())).unwrap_or_else(|errors| panic!("{errors}")).config
     }
 
     const TWO_SERVERS: &str = "

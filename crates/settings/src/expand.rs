@@ -2,6 +2,8 @@
 //!
 //! Variables are upper case, templates lower case; which of the two a field takes is the caller's to say.
 
+use std::ffi::OsString;
+
 /// A fault in a scalar, and its correction.
 pub struct BadVariable {
     pub message: String,
@@ -12,7 +14,7 @@ pub struct BadVariable {
 ///
 /// With `templates`, holes that begin with a lower-case letter stay, and so does the escape `$${`; a value of the
 /// environment cannot bring in a hole of its own. Without, such holes are errors and `$${` becomes `${`.
-pub fn expand(text: &str, templates: bool, env: &dyn Fn(&str) -> Option<String>) -> Result<String, Vec<BadVariable>> {
+pub fn expand(text: &str, templates: bool, env: &dyn Fn(&str) -> Option<OsString>) -> Result<String, Vec<BadVariable>> {
     let mut expanded = String::with_capacity(text.len());
     let mut bad = Vec::new();
     let mut rest = text;
@@ -37,10 +39,14 @@ pub fn expand(text: &str, templates: bool, env: &dyn Fn(&str) -> Option<String>)
         let (name, default) = hole.split_once(":-").map_or((hole, None), |(name, default)| (name, Some(default)));
         if is_variable(name) {
             // As in a shell, the default replaces an empty variable too.
-            let value = env(name).filter(|value| default.is_none() || !value.is_empty());
-            match value.as_deref().or(default) {
-                Some(value) if templates => expanded.push_str(&value.replace("${", "$${")),
-                Some(value) => expanded.push_str(value),
+            let value = env(name).filter(|value| default.is_none() || !value.is_empty()).map(OsString::into_string);
+            match value.as_ref().map(|value| value.as_deref()).or(default.map(Ok)) {
+                Some(Ok(value)) if templates => expanded.push_str(&value.replace("${", "$${")),
+                Some(Ok(value)) => expanded.push_str(value),
+                Some(Err(_)) => bad.push(BadVariable {
+                    message: format!("the environment variable {name} is not UTF-8 text"),
+                    help: "set it to text; where it is a secret in bytes, put it into a file".to_owned(),
+                }),
                 None => bad.push(BadVariable {
                     message: format!("the environment variable {name} is not set"),
                     help: format!("set it, or write a default: `${{{name}:-...}}`"),
@@ -74,13 +80,17 @@ fn is_variable(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     fn check(text: &str, templates: bool, expected: Result<&str, &str>) {
         let env = |name: &str| match name {
-            "HOST" => Some("redis-0".to_owned()),
-            "EMPTY" => Some(String::new()),
-            "HOLE" => Some("a${id}".to_owned()),
+            "HOST" => Some("redis-0".into()),
+            "EMPTY" => Some(OsString::new()),
+            "HOLE" => Some("a${id}".into()),
+            // A password in Latin-1.
+            "LATIN" => Some(OsString::from_vec(b"gr\xfcn".to_vec())),
             _ => None,
         };
         let got = expand(text, templates, &env).map_err(|bad| bad[0].message.clone());
@@ -94,6 +104,8 @@ mod tests {
             check("x${HOST}:${PORT:-6379}y", templates, Ok("xredis-0:6379y"));
             check("${EMPTY}|${EMPTY:-d}|${GONE:-}", templates, Ok("|d|"));
             check("${GONE}", templates, Err("the environment variable GONE is not set"));
+            check("${LATIN}", templates, Err("the environment variable LATIN is not UTF-8 text"));
+            check("${LATIN:-other}", templates, Err("the environment variable LATIN is not UTF-8 text"));
             check("a${HOST", templates, Err("`${` has no closing `}`"));
             check("${Host}", templates, Err("`${Host}` is neither a variable nor a template"));
             check("${}", templates, Err("`${}` is neither a variable nor a template"));

@@ -5,10 +5,12 @@
 //!
 //! - [`node`] is the YAML with the places of its values; [`problem`] collects all problems of a file.
 //! - [`keys`] has the types of a table of keys: `tables!` makes one, and the reference and the schema are made of it.
+//! - [`files`] reads the files that a configuration names, within bounds.
 //! - [`words`](mod@words) has the words of a key beside their values: `words!` makes them.
 //! - [`Settings`] is a struct of the model whose fields are keys; its derive makes table, reading and showing of it.
 //! - [`reader`] reads the values of a table; [`units`] and [`url`] parse them; [`shown`] prints them with their defaults.
 
+pub mod files;
 pub mod keys;
 mod listen;
 pub mod node;

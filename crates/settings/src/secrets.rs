@@ -1,11 +1,11 @@
 //! Passwords: in the file, in a variable, or in a file of their own. The same two keys wherever there is a login.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use serde::{Serialize, Serializer};
 
+use super::files;
 use super::keys::{Key, Kind, key};
 use super::reader::Section;
 
@@ -57,7 +57,7 @@ pub fn read_file(key: &str, path: &Path) -> Result<SecretString, String> {
 ///
 /// Returns why the file cannot be used; never its content.
 pub fn line_of(path: &Path) -> Result<SecretString, String> {
-    let content = fs::read(path).map_err(|error| format!("{error}: check that it exists and may be read"))?;
+    let content = files::read(path).map_err(|error| error.to_string())?;
     Ok(SecretString::from(first_line(&content)?))
 }
 

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::ExposeSecret;
 use serde::{Serialize, Serializer};
 
-use delaybridge_settings::Secret;
+use delaybridge_settings::{Secret, files};
 
 /// A login to NATS. Shown as the keys that it was read from.
 #[derive(Debug, Clone)]
@@ -100,8 +100,9 @@ pub(super) fn prove(login: &NatsLogin, nonce: Option<&str>) -> Result<NatsProof,
 }
 
 fn text(key: &str, path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| format!("read {key} {}: {error}: check that it exists and may be read", path.display()))
+    let failed = |why: &dyn std::fmt::Display| format!("read {key} {}: {why}", path.display());
+    let content = files::read(path).map_err(|error| failed(&error))?;
+    String::from_utf8(content).map_err(|_| failed(&"it is not UTF-8 text"))
 }
 
 /// Whether the content of a file is one with a key.

@@ -106,6 +106,8 @@ struct Board {
     topics: Option<Topics>,
     /// Seconds by which this machine's clock is ahead of that of a Redis, where the difference is great.
     clocks: BTreeMap<Arc<str>, f64>,
+    /// The workers of the runtime that show no sign of life, and for how long.
+    silent_workers: Vec<(usize, Duration)>,
 }
 
 /// The result of a round over the topics of the job queue.
@@ -442,7 +444,8 @@ impl Status {
         }
         let mut sinks = troubled.close(board.sinks.len(), "not_up");
         sinks["up"] = up.entries.into();
-        let ok = board.started && !board.stopping && redis_up && held.count == 0 && usable && board.inputs.are_usable();
+        let works = board.started && !board.stopping && board.silent_workers.is_empty();
+        let ok = works && redis_up && held.count == 0 && usable && board.inputs.are_usable();
         let mut body = json!({
             "ready": ok,
             "started": board.started,
@@ -456,6 +459,9 @@ impl Status {
         });
         if let Some(inputs) = board.inputs.shown() {
             body["inputs"] = inputs;
+        }
+        if !board.silent_workers.is_empty() {
+            body["silent_workers"] = board.silent_workers.len().into();
         }
         let mut unknown = List::default();
         for (queue, (claims, since)) in board.unknown(Instant::now()) {

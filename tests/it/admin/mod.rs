@@ -3,6 +3,7 @@
 mod browser;
 mod clients;
 mod command_line;
+mod files;
 mod fleet;
 mod forecast;
 mod keyboard;

@@ -12,6 +12,7 @@ mod json;
 mod letters;
 mod one;
 mod recover;
+mod standard_input;
 mod words;
 
 use std::io::Write;

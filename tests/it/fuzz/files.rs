@@ -1,5 +1,7 @@
 //! The configuration: users' files, damaged.
 
+use std::ffi::OsString;
+
 use delaybridge_config::load_str;
 
 use super::*;
@@ -16,8 +18,8 @@ const FILES: [&str; 4] = [
      queues: { q: { source: { redisson: { name: n } }, lease: 90s, to: [{ sink: k, topic: t, key: '${payload}' }] } }\n",
 ];
 
-fn env(name: &str) -> Option<String> {
-    (name == "URL").then(|| "redis://127.0.0.1:6379".to_owned())
+fn env(name: &str) -> Option<OsString> {
+    (name == "URL").then(|| "redis://127.0.0.1:6379".into())
 }
 
 /// A damaged file is either a configuration or a list of problems at the stated places.

@@ -139,6 +139,15 @@ impl Daemon {
         Self::spawn_from(config, file, http_port, environment)
     }
 
+    /// Starts `run` with the configuration on standard input, and waits until `/readyz` reports ready.
+    pub async fn start_by_standard_input(yaml: &str) -> Self {
+        let http_port = free_port();
+        let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port} }}\n{yaml}"));
+        let mut daemon = Self::spawn_from(config, PathBuf::from("-"), http_port, &[]);
+        daemon.wait_ready().await;
+        daemon
+    }
+
     /// Starts `run`, and returns while it reads its configuration, whose text it gets at [`release`](Daemon::release).
     pub fn spawn_held(yaml: &str) -> Self {
         let http_port = free_port();
@@ -167,6 +176,10 @@ impl Daemon {
         let mut command = command(BINARY);
         command.arg("run").arg("--config").arg(&file).envs([PASSWORD]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(environment.iter().copied());
+        if file == Path::new("-") {
+            let text = config.confined(AclPurpose::Run);
+            command.stdin(std::fs::File::open(text).expect("open the configuration"));
+        }
         let mut process = Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {BINARY}: {e}"));
         let stdout = Lines::collect(process.child_mut().stdout.take().expect("stdout is piped"));
         let stderr = Lines::collect(process.child_mut().stderr.take().expect("stderr is piped"));

@@ -127,7 +127,7 @@ impl Users {
 pub fn confined(path: &Path, purpose: AclPurpose) -> Option<String> {
     let mut text = std::fs::read_to_string(path).expect("read the configuration");
     // An invalid configuration is left as it is.
-    let loaded = load_str(&text, &path.to_string_lossy(), &|name| std::env::var(name).ok()).ok()?;
+    let loaded = load_str(&text, &path.to_string_lossy(), &|name| std::env::var_os(name)).ok()?;
     let mut changed = false;
     for user in users(&loaded.config, purpose) {
         if let RedisTarget::Cluster(target) = &user.target {

@@ -434,3 +434,43 @@ fn the_reader_of_this_test_sees_code_and_nothing_else() {
     assert_eq!(part("sink/redis/list.rs"), "sink");
     assert_eq!(part("route.rs"), "route");
 }
+
+/// Where else files are read than in `settings/files.rs`, and why that can neither hang nor grow a daemon.
+const OTHER_READERS: &[(&str, &str)] = &[
+    ("settings/files.rs", "the one place"),
+    ("settings/reader/values.rs", "the mode of a file that was just read there"),
+    ("config/input.rs", "the configuration itself, bounded: a start may wait for the writer of a pipe"),
+    ("telemetry/logging/journal.rs", "standard error, which is open"),
+    ("sink-stdout/lib.rs", "standard output, which is open"),
+    ("jobs-http/listener.rs", "the socket that the daemon makes"),
+    ("ops/daemon.rs", "/proc, for a command"),
+    ("ops/dead/aside.rs", "the file that a command writes"),
+    ("ops/live/server.rs", "the directory of the socket, for a command"),
+    ("cli/", "files that a person gives to a command, which ends with the command"),
+    ("conformance/", "a program of its own"),
+    ("offers/", "a library of its own"),
+    ("testing/", "tests"),
+];
+
+#[test]
+fn files_that_a_configuration_names_are_read_in_one_place() {
+    let words = ["fs::read", "fs::metadata", "fs::File", "File::open", "from_pem_file", "pem_file_iter"];
+    let is_test =
+        |path: &str| path.split('/').any(|part| part.contains("test") || ["contract.rs", "fuzz.rs", "vectors.rs"].contains(&part));
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| !is_test(&source.path)) {
+        if OTHER_READERS.iter().any(|(place, _)| source.path.starts_with(place)) {
+            continue;
+        }
+        // Tests are at the end of a file.
+        let code = source.code.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        for (at, word) in words.iter().flat_map(|word| code.match_indices(word)) {
+            wrong.push(format!("{}:{}: `{word}`", source.file, line_of(code, at)));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "\n{}\n\nA file may hang, or grow, whenever it is read: use `delaybridge_settings::files`. Where it cannot, say why in OTHER_READERS.\n",
+        wrong.join("\n")
+    );
+}

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use delaybridge_config::hash_of_file;
+use delaybridge_config::STANDARD_INPUT;
 use delaybridge_core::clock::Instant;
 use delaybridge_ops::reload::ReloadHandle;
+use delaybridge_settings::files;
 
 /// Interval between two reads of the files.
 const LOOK: Duration = Duration::from_secs(2);
@@ -52,7 +53,9 @@ async fn look(path: &Path, handle: &ReloadHandle) -> Contents {
     let (parts, path) = (handle.parts(), path.to_owned());
     let read = move || {
         let named = parts.files().map(|(path, _)| path.to_owned());
-        named.chain([path]).map(|path| (path.clone(), hash_of_file(&path))).collect()
+        // What came by standard input cannot change.
+        let own = Some(path).filter(|path| path.as_os_str() != STANDARD_INPUT);
+        named.chain(own).map(|path| (path.clone(), files::hash(&path))).collect()
     };
     // On a blocking thread: files may be on a slow network.
     tokio::task::spawn_blocking(read).await.unwrap_or_default()

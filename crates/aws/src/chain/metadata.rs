@@ -44,7 +44,7 @@ pub(super) async fn of_container(variables: &AwsVariables) -> Result<AwsCredenti
         return Err(refused(&format!("{what}: {origin} is not beside the container, and is not `https`")));
     }
     let token = match variables.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
-        Some(file) => Some(read_file(file).map_err(|why| refused(&format!("{what}: {why}")))?),
+        Some(file) => Some(read_file(file).await.map_err(|why| refused(&format!("{what}: {why}")))?),
         None => variables.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(str::to_owned),
     };
     let mut request = Request::get(path).header("accept", "application/json");

@@ -82,7 +82,11 @@ impl CredentialChain {
     }
 
     async fn of_files(&self) -> Result<Option<AwsCredentials>, Failure> {
-        let path = self.files.path().map_err(|why| refused(&format!("look for credentials of AWS: {why}")))?;
+        let files = self.files.clone();
+        // On a blocking thread: they may be on a slow file system.
+        let path =
+            tokio::task::spawn_blocking(move || files.path()).await.unwrap_or_else(|error| Err(error.to_string()));
+        let path = path.map_err(|why| refused(&format!("look for credentials of AWS: {why}")))?;
         let Some(path) = path else { return Ok(None) };
         let mut found = match path.end {
             ProfileEnd::Key(key) => key,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sts::AwsRole;
 use crate::{AwsCredentials, AwsVariables};
+use delaybridge_settings::files;
 
 /// Roles that lead from one to the next, at most.
 const LONGEST: usize = 5;
@@ -83,10 +84,10 @@ impl ProfileFiles {
 
 /// The text of a file; empty where there is none.
 fn read(path: &Path) -> Result<String, String> {
-    match std::fs::read(path) {
+    match files::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(format!("read {}: {error}: check its rights", path.display())),
+        Err(error) if error.absent => Ok(String::new()),
+        Err(error) => Err(format!("read {}: {error}", path.display())),
     }
 }
 

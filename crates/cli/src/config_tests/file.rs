@@ -1,5 +1,6 @@
 //! Reads a file of cases, and reports every mistake with its place and its correction.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub struct Suite {
 }
 
 /// A look-up of environment variables.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// A reader of configurations.
 pub type Load<'a> = &'a dyn Fn(&Path, Env<'_>) -> Result<Config, ConfigErrors>;
 
@@ -61,7 +62,7 @@ pub fn read(path: &Path, default: &Path, env: Env<'_>, load: Load<'_>) -> Result
     let config = top.text(&file::CONFIG).map_or_else(|| default.to_owned(), |name| base.join(name.value));
     let own: Vec<(String, Scalar)> = top.scalars(&file::ENV);
     let variable = |name: &str| {
-        own.iter().find(|(key, _)| key == name).map(|(_, value)| value.value.clone()).or_else(|| env(name))
+        own.iter().find(|(key, _)| key == name).map(|(_, value)| value.value.clone().into()).or_else(|| env(name))
     };
     let sections = top.list(&file::CASES);
     let loaded = match load(&config, &variable) {

@@ -1,5 +1,6 @@
 //! Tests of cases: each kind of source and of expectation, and every mistake in a file.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use super::*;
@@ -19,7 +20,7 @@ queues:
   h: { source: { redisson: { name: h } }, codec: json, on_decode_error: hold, to: [{ sink: out }] }
 ";
 
-fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigErrors> {
+fn load(path: &Path, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Config, ConfigErrors> {
     Ok(delaybridge_config::load(path, env)?.config)
 }
 

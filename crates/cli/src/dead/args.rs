@@ -1,11 +1,12 @@
 //! Arguments of `dead`: which letters are meant, and how fast they are worked through.
 
-use std::io::{BufRead, stdin};
+use std::io::BufRead;
 use std::time::Duration;
 
 use clap::Args;
 
 use crate::failed::Failed;
+use crate::input::standard_input;
 use crate::remote::DaemonArgs;
 use delaybridge_ops::dead::{FieldIs, Filter, Letters, Pace};
 use delaybridge_ops::pause;
@@ -136,7 +137,7 @@ fn rate(text: &str) -> Result<f64, String> {
 
 /// The next ids on standard input, at most [`IDS_AT_ONCE`]; empty at its end.
 pub fn ids_of_stdin(read: &mut u64) -> Result<Vec<String>, Failed> {
-    let (mut ids, mut input) = (Vec::new(), stdin().lock());
+    let (mut ids, mut input) = (Vec::new(), standard_input("ids")?.lock());
     let mut line = Vec::new();
     while ids.len() < IDS_AT_ONCE {
         line.clear();

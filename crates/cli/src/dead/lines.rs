@@ -1,7 +1,7 @@
 //! `dead export`, `dead import`: letters as lines of JSON.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write, stdin};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +10,7 @@ use super::args::{FilterArgs, PaceArgs};
 use crate::answer::answer;
 use crate::failed::Failed;
 use crate::global::Global;
+use crate::input::standard_input;
 use crate::load::load;
 use crate::person::actor;
 use crate::progress::ProgressLine;
@@ -148,7 +149,7 @@ pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Wr
     // Required by the arguments.
     let path = args.file.clone().unwrap_or_default();
     let mut lines: Box<dyn BufRead + Send> = match path.to_str() {
-        Some("-") => Box::new(BufReader::new(stdin())),
+        Some("-") => Box::new(BufReader::new(standard_input("lines")?)),
         _ => {
             let file = File::open(&path);
             let file = file.map_err(|error| Failed::usage(format!("read {}: {error}", path.display())))?;

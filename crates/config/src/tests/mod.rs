@@ -25,6 +25,8 @@ mod values;
 mod yaml;
 mod zset;
 
+use std::ffi::OsString;
+
 use super::*;
 use delaybridge_model::*;
 
@@ -49,12 +51,12 @@ queues:
       - sink: out
 ";
 
-fn env(name: &str) -> Option<String> {
+fn env(name: &str) -> Option<OsString> {
     match name {
-        "HOST" => Some("redis-0".to_owned()),
-        "SECRET" => Some("geheim".to_owned()),
-        "TEN" => Some("10".to_owned()),
-        "EMPTY" => Some(String::new()),
+        "HOST" => Some("redis-0".into()),
+        "SECRET" => Some("geheim".into()),
+        "TEN" => Some("10".into()),
+        "EMPTY" => Some(OsString::new()),
         _ => None,
     }
 }

@@ -59,7 +59,7 @@ pub async fn owner(api: &Api, token: &str, call: &Call) -> Result<Caller, Proble
             made
         }
     };
-    let maker = api.access.tokens(&api.events).filter(|_| !made.maker.is_empty());
+    let maker = api.access.tokens()?.filter(|_| !made.maker.is_empty());
     if maker.is_some_and(|tokens| !tokens.named(&made.maker).is_some_and(|maker| administers(&maker, namespace))) {
         return Err(invalid());
     }

@@ -63,7 +63,7 @@ impl World {
         let bounds = (super::room::BodyMemory::new(spec.max_body, super::room::ROOM), super::turns::Turns::default());
         let end = ServiceEnd { leaving: leave.clone(), closing: stop.clone(), goodbye: GOODBYE };
         let api = HttpApi::new(&spec, (queue.clone(), dispenser), bounds, events.api(), end).unwrap();
-        let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files).unwrap()));
+        let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files, events.api()).unwrap()));
         let listener = ApiListener::bind(&spec.listen.into()).unwrap();
         let address = listener.address.tcp().unwrap();
         let served = tokio::spawn(serve(listener, Arc::new(api), certificates));
@@ -131,6 +131,7 @@ pub(super) fn spec(tokens_file: Option<PathBuf>) -> ApiSpec {
         listen: "127.0.0.1:0".parse().unwrap(),
         tls: None,
         tokens_file,
+        tokens_max_age: Duration::from_secs(3600),
         max_body: 4 << 20,
         max_connections: 64,
         max_topics_per_token: Some(1000),

@@ -180,7 +180,7 @@ queues:
   a: { source: { redisson: { name: a } }, to: [{ sink: k }, { sink: r }], dead_letter: { sink: k, topic: dead } }
   b: { source: { redisson: { name: b } }, to: [{ sink: s }], dead_letter: { sink: r, exchange: '', routing_key: q } }
 ";
-        let env = |_: &str| Some("geheim".to_owned());
+        let env = |_: &str| Some("geheim".into());
         let config = load_str(text, "c.yaml", &env).unwrap_or_else(|errors| panic!("{errors}")).config;
         let shown = |sink: usize| {
             let spec = &config.sinks[sink];

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use crate::error::{Error, ErrorKind};
 use delaybridge_dial::{Address, Attempt};
+use delaybridge_settings::files;
 
 /// Limit for the connection, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -193,7 +194,8 @@ fn refused(status: u16, problem: &Value) -> Error {
 
 fn read_token(path: &Path) -> Result<String, Error> {
     let failed = |problem: &str| Error::invalid(format!("read the token from {}: {problem}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
+    let content = files::read(path).map_err(|error| failed(&error.to_string()))?;
+    let text = String::from_utf8(content).map_err(|_| failed("it is not UTF-8 text"))?;
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let words: Vec<&str> = lines.next().ok_or_else(|| failed("it is empty"))?.split_whitespace().collect();
     // As in the file of a daemon: the token alone, or behind its name.

@@ -9,9 +9,10 @@ mod values;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use self::values::{STAND_IN, content_hash, hash_of_file, meant, warn_of_constants};
+pub use self::values::{STAND_IN, meant, warn_of_constants};
 use super::expand::expand;
 use super::keys::{Key, Kind, Table, nearest};
 use super::node::{Name, Node, Value};
@@ -22,7 +23,7 @@ pub struct Context<'a> {
     /// The problems so far.
     pub report: Report,
     /// The environment.
-    pub env: &'a dyn Fn(&str) -> Option<String>,
+    pub env: &'a dyn Fn(&str) -> Option<OsString>,
     /// Relative paths in the file start here.
     pub base: PathBuf,
     /// The files that were read.
@@ -333,7 +334,7 @@ fn scalar(cx: &Context<'_>, spot: Spot, node: &Node, templates: bool) -> Option<
             return None;
         }
     };
-    let spared = |name: &str| (cx.env)(name).or_else(|| Some(NOT_NEEDED.to_owned()));
+    let spared = |name: &str| (cx.env)(name).or_else(|| Some(NOT_NEEDED.into()));
     let expanded = match cx.spares(&spot.path) {
         true => expand(&written, templates, &spared),
         false => expand(&written, templates, cx.env),

@@ -1,7 +1,5 @@
 //! Values behind keys: each read by its kind, each mistake answered with what to write instead.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +7,7 @@ use std::time::Duration;
 
 use super::{Context, Scalar, Section, clip};
 use crate::Listen;
+use crate::files::{self, content_hash};
 use crate::keys::{Key, Kind, Word, Words, nearest};
 use crate::problem::Spot;
 use crate::units::{self, BadUnit};
@@ -219,7 +218,7 @@ impl Section<'_> {
     pub fn file(&self, key: &Key) -> Option<(PathBuf, Vec<u8>)> {
         let scalar = self.text(key)?;
         let path = self.cx.base.join(&scalar.value);
-        match read(&path) {
+        match files::read(&path) {
             Ok(content) => {
                 if holds_secret(key) && is_open_to_all(&path) {
                     let help = "take that right away with `chmod o-rwx`; the file belongs to the user of the daemon";
@@ -233,9 +232,9 @@ impl Section<'_> {
             Err(error) => {
                 let message = format!("read `{}`: {error}", clip(&scalar.written));
                 let help = "the daemon needs to read the file; a relative path starts at the configuration file";
-                match error.kind() {
-                    ErrorKind::NotFound => self.cx.report.absent(&scalar.spot, message, help),
-                    _ => self.cx.report.problem(&scalar.spot, message, help),
+                match error.absent {
+                    true => self.cx.report.absent(&scalar.spot, message, help),
+                    false => self.cx.report.problem(&scalar.spot, message, help),
                 }
                 // Reported once: that there is no password, or no certificate, would be a consequence.
                 Some((path, STAND_IN.to_vec()))
@@ -343,29 +342,6 @@ fn foreign_hole(text: &str) -> Option<(&str, &str)> {
     braces.chain(dollars).min_by_key(|(at, ..)| *at).map(|(_, written, field)| (written, field))
 }
 
-/// A hash of the contents of a file that a configuration names; `None` if it cannot be read.
-pub fn hash_of_file(path: &Path) -> Option<u64> {
-    read(path).ok().map(|content| content_hash(&content))
-}
-
-/// A hash of contents, to see whether they change.
-pub fn content_hash(content: &[u8]) -> u64 {
-    let mut hash = DefaultHasher::new();
-    content.hash(&mut hash);
-    hash.finish()
-}
-
-/// Reads a regular file up to a limit: secrets and certificates are small, but a wrong path may lead to a large file.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let mut content = Vec::new();
-    // Asked before opening: opening a pipe waits for its writer.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("not a regular file"));
-    }
-    std::fs::File::open(path)?.take(4 << 20).read_to_end(&mut content)?;
-    Ok(content)
-}
 /// Whether the file of this key holds a password, tokens, or a private key.
 fn holds_secret(key: &Key) -> bool {
     ["password", "token", "secret", "key_file", "credentials"].iter().any(|word| key.name.contains(word))

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use super::super::{HttpSpec, secrets};
 use super::signature::Signer;
 use delaybridge_core::clock::Instant;
+use delaybridge_settings::files;
 
 /// Longest age of what was read. The files are small; a rotated secret is used within a second.
 const FRESH: Duration = Duration::from_secs(1);
@@ -75,8 +76,9 @@ fn load(token: Option<&Path>, secrets: Option<&Path>) -> Result<Credentials, Str
 }
 
 fn text(key: &str, path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| format!("read {key} {}: {error}: check that it exists and may be read", path.display()))
+    let failed = |why: &dyn std::fmt::Display| format!("read {key} {}: {why}", path.display());
+    let content = files::read(path).map_err(|error| failed(&error))?;
+    String::from_utf8(content).map_err(|_| failed(&"it is not UTF-8 text"))
 }
 
 /// The header that carries the token in the first line of a file.

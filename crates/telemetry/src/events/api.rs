@@ -1,6 +1,7 @@
 //! The events of an HTTP API: that of the job queue, or that of operators.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use delaybridge_core::log::{debug, error, info, warn};
 
@@ -119,9 +120,25 @@ impl ApiEvents {
         info!(tokens, "read the tokens file again: it has changed");
     }
 
-    /// The changed tokens file is invalid; the previous tokens stay valid.
+    /// The tokens file cannot be read, or is invalid; the previous tokens stay valid for a while.
     pub fn tokens_refused(&self, problem: &str) {
-        error!(problem, "the changed tokens file cannot be used; the tokens of before stay valid until it is repaired");
+        error!(
+            problem,
+            "the tokens file cannot be used; the tokens of before stay valid until it is repaired, for `tokens_max_age` at most"
+        );
+    }
+
+    /// The changed certificate cannot be used; the previous one stays.
+    pub fn certificate_refused(&self, problem: &str) {
+        error!(
+            problem,
+            "the certificate of the {} cannot be used; the one of before is sent until it is repaired", self.what
+        );
+    }
+
+    /// The file under this key was looked at; what was read of it was confirmed this long ago.
+    pub fn file_seen(&self, key: &'static str, age: Duration) {
+        self.metrics.all().file_seen(key, age);
     }
 
     /// Jobs were put back because their client disconnected before it received them.

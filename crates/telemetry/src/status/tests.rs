@@ -200,3 +200,20 @@ fn claims_that_this_version_cannot_read_are_shown_after_a_while_and_the_daemon_s
     status.unknown_claims(&"orders".into(), 0);
     assert_eq!(shown(61), []);
 }
+
+#[test]
+fn a_silent_worker_is_seen_by_the_probes_one_after_the_other() {
+    let status = running();
+    let probes = |silent: &[(usize, u64)]| {
+        let silent: Vec<_> = silent.iter().map(|(number, seconds)| (*number, Duration::from_secs(*seconds))).collect();
+        status.silent_workers(&silent);
+        (status.ready().ok, status.live().ok)
+    };
+    assert_eq!(probes(&[]), (true, true));
+    assert_eq!(probes(&[(2, 5)]), (false, true));
+    assert_eq!(status.ready().body["silent_workers"], 1);
+    assert_eq!(probes(&[(1, 5), (2, 30)]), (false, false));
+    let stuck = &status.live().body["stuck"];
+    assert_eq!(stuck, &json!([{ "task": "worker 2 of the runtime", "silent_seconds": 30 }]));
+    assert_eq!(probes(&[]), (true, true));
+}
