@@ -134,9 +134,17 @@ async fn a_wrong_codec_is_found_by_check_and_holds_the_queue() {
     assert!(!checked.status.success() && said.contains("3 of 3 scheduled elements are kryo5, not json"), "{said}");
     let mut daemon = Daemon::spawn(&yaml("json"));
     daemon.expect_log("dead letter stored").expect_log("queue on hold");
-    unready(&daemon, "it looks like kryo5, and `codec` is json").await;
+    unready(&daemon, "it looks like kryo5, and `codec` is json: `delaybridge discover` shows").await;
     assert_eq!(daemon.stop().await, 0);
-    assert_eq!(dead_letters(&mut redis, &queue).await.len(), 2);
+    let letters = dead_letters(&mut redis, &queue).await;
+    assert_eq!(letters.len(), 2);
+    for letter in letters {
+        let error = String::from_utf8_lossy(&letter["message"]).into_owned();
+        assert!(
+            error.ends_with("it looks like kryo5: `delaybridge discover` shows the codec of what is scheduled"),
+            "{error}"
+        );
+    }
     assert!(!redis.exists::<_, bool>("out").await.unwrap(), "no consumer of JSON gets Kryo");
 
     let _daemon = Daemon::start(&yaml("kryo5")).await;

@@ -91,6 +91,12 @@ fn decoded(spec: &QueueSpec, payload: &Bytes, refused: u32, decoded: Result<Payl
             let failure = Failure { class: Class::TargetPermanent, message, ..failure };
             (Err(Verdict::Release { why: ReleaseCause::Hold { sink: None, failure } }), None)
         }
+        OnDecodeError::HoldRepeated if said == CodecSaid::Refused => {
+            let likely = other_codec(spec, payload);
+            let likely = likely.map(|codec| format!("; it looks like {codec}: {SHOWS_CODECS}")).unwrap_or_default();
+            let failure = Failure { message: failure.message + &likely, ..failure };
+            (Err(dead(DeadReason::Undecodable, failure)), None)
+        }
         OnDecodeError::HoldRepeated | OnDecodeError::DeadLetter => (Err(dead(DeadReason::Undecodable, failure)), None),
         OnDecodeError::Hold => {
             let failure = Failure { class: Class::TargetPermanent, ..failure };
@@ -100,18 +106,24 @@ fn decoded(spec: &QueueSpec, payload: &Bytes, refused: u32, decoded: Result<Payl
     Understood { payload, expired: false, said, opaque }
 }
 
+/// The command that shows which codec wrote the elements of a queue.
+const SHOWS_CODECS: &str = "`delaybridge discover` shows the codec of what is scheduled";
+
 /// The codec that a refused payload looks like, and the remedy.
 fn mismatch(spec: &QueueSpec, payload: &Bytes) -> String {
     let codec = spec.codec.as_str();
-    match redisson_codecs::guess_with(payload, spec.codec, &spec.classes) {
-        Some(guess) if guess.coding.as_str() != codec => {
-            let found = guess.coding.as_str();
-            format!(
-                "it looks like {found}, and `codec` is {codec}; correct `codec`, or write `on_decode_error: dead_letter`"
-            )
-        }
-        _ => format!("`codec` is {codec}; correct it, or write `on_decode_error: dead_letter`"),
+    match other_codec(spec, payload) {
+        Some(found) => format!(
+            "it looks like {found}, and `codec` is {codec}: {SHOWS_CODECS}; correct `codec`, or write `on_decode_error: dead_letter`"
+        ),
+        None => format!("`codec` is {codec}; correct it, or write `on_decode_error: dead_letter`"),
     }
+}
+
+/// Returns the codec that a refused payload looks like, if it is another one than the queue's.
+fn other_codec(spec: &QueueSpec, payload: &Bytes) -> Option<&'static str> {
+    let guess = redisson_codecs::guess_with(payload, spec.codec, &spec.classes)?;
+    Some(guess.coding.as_str()).filter(|found| *found != spec.codec.as_str())
 }
 
 /// The verdict on an element that is due at this time by its source's score; none if it is delivered.
