@@ -52,6 +52,7 @@ test_go() {
 test_java() {
   tool mvn "install Maven (Debian: maven)"
   DELAYBRIDGE_BINARY=$([ ! -x "$binary" ] || echo "$binary") mvn -q -B -f clients/java -pl client,jobs test
+  mvn -q -B -f examples/orders package # the service of the tutorials
 }
 
 # A folder for the adapter of Go, and what else has to be built. That of Java builds itself.

@@ -5,7 +5,10 @@ mod crates;
 mod kinds;
 mod links;
 pub mod page;
+mod promises;
 mod sizing;
+#[cfg(all(feature = "amqp", feature = "kafka"))]
+mod tutorials;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +29,7 @@ const RUN: &[&str] = &[
     "docs/migrating.md",
     "docs/security.md",
     "docs/testing-a-configuration.md",
+    "docs/tutorials/delayed-messages.md",
     "docs/tutorials/kafka-team.md",
     "docs/tutorials/kubernetes-team.md",
     "docs/tutorials/redisson-team.md",
@@ -170,35 +174,6 @@ async fn the_cases_of_the_page_about_testing_come_true() {
 async fn the_cases_of_the_page_about_conditions_come_true() {
     let mut walk = Walk::new("docs/conditions.md").await;
     assert!(walk.until("delaybridge test").contains("3 cases, all as expected"));
-    walk.ends().await;
-}
-
-#[tokio::test]
-async fn the_tutorial_for_a_team_with_redisson_delivers_its_orders() {
-    let mut walk = Walk::new("docs/tutorials/redisson-team.md").await;
-    assert!(walk.until("delaybridge peek").contains("due: list order:due"));
-    assert!(walk.until("delaybridge test").contains("3 cases, all as expected"));
-    assert!(walk.until("redis-cli blpop").contains(r#"{"orderId":2}"#));
-    assert!(walk.until("delaybridge queues").lines().any(|line| line.starts_with("orders") && line.contains(" 1 ")));
-    walk.until_shown("delaybridge dead ls", "undecodable").await;
-    walk.ends().await;
-}
-
-#[cfg(feature = "kafka")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tutorial_for_a_team_with_kafka_shows_its_records() {
-    let kafka = crate::kafka::start(brokers::KafkaOptions::default());
-    for topic in ["reminders", "reminders.dead"] {
-        crate::kafka::blocking(|| kafka.create_topic(topic, 1, &[])).expect("create a topic");
-    }
-    let mut walk = Walk::with_kafka("docs/tutorials/kafka-team.md", Some(&kafka.bootstrap())).await;
-    assert!(walk.until("delaybridge test").contains("4 cases, all as expected"));
-    assert!(!walk.until("delaybridge check --live").contains("FAILED"));
-    let record = walk.until("kcat");
-    assert!(record.starts_with(r#"c-7 | {"customer":"c-7","text":"call back"} | delaybridge-id="#), "{record}");
-    assert!(record.contains("delaybridge-attempt=1") && record.contains("kind=plain"), "{record}");
-    let dead = walk.until("kcat");
-    assert!(dead.starts_with(r#"{"text":"call back"} | "#) && dead.contains("unroutable"), "{dead}");
     walk.ends().await;
 }
 

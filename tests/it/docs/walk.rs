@@ -22,20 +22,17 @@ use crate::harness::{RedisServer, eventually};
 const NAMED: &str = "redis://127.0.0.1:6379";
 /// The address of the job queue that the pages name.
 const API: &str = "127.0.0.1:7777";
-
 /// The Kafka that the pages name.
-const KAFKA: &str = "127.0.0.1:9092";
+pub const KAFKA: &str = "127.0.0.1:9092";
+/// The RabbitMQ that the pages name.
+pub const RABBIT: &str = "127.0.0.1:5672";
 
 /// The real addresses for those in the pages.
-struct Named {
-    redis: String,
-    kafka: String,
-    api: String,
-}
+struct Named(Vec<(&'static str, String)>);
 
 impl Named {
     fn replaced(&self, text: &str) -> String {
-        text.replace(NAMED, &self.redis).replace(KAFKA, &self.kafka).replace(API, &self.api)
+        self.0.iter().fold(text.to_owned(), |text, (named, real)| text.replace(named, real))
     }
 }
 
@@ -46,7 +43,7 @@ pub struct Walk {
     /// The real addresses for those in the pages.
     named: Named,
     /// The server, which ends with this value.
-    _server: RedisServer,
+    pub server: RedisServer,
     /// The remaining commands, in order.
     left: VecDeque<String>,
     /// The running processes, with their output.
@@ -56,18 +53,16 @@ pub struct Walk {
 impl Walk {
     /// Writes the files of the page, and a `redis-cli` that finds the server.
     pub async fn new(page: &'static str) -> Walk {
-        Walk::with_kafka(page, None).await
+        Walk::with(page, &[]).await
     }
 
-    /// The same with a Kafka at this address, for a page that names one.
-    pub async fn with_kafka(page: &'static str, kafka: Option<&str>) -> Walk {
+    /// The same with further servers: the address on the page, and the real one.
+    pub async fn with(page: &'static str, servers: &[(&'static str, String)]) -> Walk {
         let server = RedisServer::start().await;
         let directory = TempDir::with_prefix("delaybridge-page-").expect("make a directory for a page");
-        let named = Named {
-            redis: server.url().trim_end_matches("/0").to_owned(),
-            kafka: kafka.unwrap_or(KAFKA).to_owned(),
-            api: format!("127.0.0.1:{}", free_port()),
-        };
+        let own =
+            [(NAMED, server.url().trim_end_matches("/0").to_owned()), (API, format!("127.0.0.1:{}", free_port()))];
+        let named = Named(own.into_iter().chain(servers.iter().cloned()).collect());
         let text = read(page);
         let mut left = VecDeque::new();
         for block in blocks(&text) {
@@ -88,7 +83,7 @@ impl Walk {
             format!("#!/bin/sh\nexec \"$(PATH=$PATH_OF_REDIS command -v redis-cli)\" -p {} \"$@\"\n", server.port());
         std::fs::write(&wrapper, script).expect("write redis-cli");
         std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).expect("let redis-cli be run");
-        Walk { page, directory, named, _server: server, left, running: Vec::new() }
+        Walk { page, directory, named, server, left, running: Vec::new() }
     }
 
     fn shell(&self, line: &str, mut shell: Command) -> Command {
@@ -171,15 +166,30 @@ impl Walk {
         .await;
     }
 
-    /// Ends the running processes with Ctrl-C; no command of the page may be left.
+    /// Kills the running processes.
+    pub async fn kill(&mut self) {
+        for (process, _) in &mut self.running {
+            process.signal(Signal::KILL);
+            assert!(process.wait(PATIENCE).await.is_some(), "{}: a killed process runs", self.page);
+        }
+        self.running.clear();
+    }
+
+    /// Runs the rest of the page, and ends the running processes with Ctrl-C.
     pub async fn ends(mut self) {
         while let Some(line) = self.left.pop_front() {
             self.aside(&line);
         }
+        self.stop().await;
+    }
+
+    /// Ends the running processes with Ctrl-C.
+    pub async fn stop(&mut self) {
         for (process, lines) in &mut self.running {
             process.signal(Signal::INT);
             let status = process.wait(Duration::from_secs(40)).await;
             assert!(status.is_some_and(|status| status.success()), "{}: {status:?}: {:?}", self.page, lines.all());
         }
+        self.running.clear();
     }
 }

@@ -13,4 +13,4 @@ mod large;
 mod people;
 #[cfg(feature = "kafka")]
 mod programs;
-mod publisher;
+pub mod publisher;

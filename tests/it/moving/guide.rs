@@ -108,13 +108,6 @@ async fn every_step_does_what_the_page_says() {
     let found = guide.run(&format!("discover --url {URL}"));
     assert!(found.contains("name: \"orders\"") && found.contains("MIXED"), "{found}");
 
-    let told = guide.run("migrate orders --to new --config shadow.yaml");
-    assert!(told.contains("1 element would be converted"), "{told}");
-    guide.run("migrate orders --to new --apply --config shadow.yaml");
-    let element = Layout::New.pack(old.id, &old.payload);
-    let score: Option<i64> = redis.zscore(&queue.timeouts, element).await.unwrap();
-    assert_eq!(score, Some(old.due_ms));
-
     guide.run("check --live --config shadow.yaml");
     let mut shadow = guide.start("run --config shadow.yaml --log info,delaybridge::shadow=debug").await;
     eventually("both to be reported", PATIENCE, async || {
@@ -125,6 +118,13 @@ async fn every_step_does_what_the_page_says() {
     assert!(guide.run("peek orders --routes --config shadow.yaml").contains("events: stream orders:due"));
     assert_eq!(shadow.stop().await, 0);
     lengths(&redis, 0, 0).await;
+
+    let told = guide.run("migrate orders --to new --config shadow.yaml");
+    assert!(told.contains("1 element would be converted"), "{told}");
+    guide.run("migrate orders --to new --apply --config shadow.yaml");
+    let element = Layout::New.pack(old.id, &old.payload);
+    let score: Option<i64> = redis.zscore(&queue.timeouts, element).await.unwrap();
+    assert_eq!(score, Some(old.due_ms));
 
     guide.run("check --live --config tee.yaml");
     let mut tee = guide.start("run --config tee.yaml").await;
