@@ -144,6 +144,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         ("source", Some(source(spec, named))),
         ("codec", Some(coding.as_str().into())),
         ("java_types", coding.codec.has_java_types().then(|| JavaTypeNames::text(coding.java_types).into())),
+        ("json_in_text", coding.has_texts().then(|| coding.json_in_text.into())),
         ("max_decoded_size", coding.uses_max_decoded_size().then(|| show_size(coding.max_decoded_size as u64).into())),
         ("durability", spec.durability.as_deref().map(|need| json!(need))),
     ]);

@@ -82,7 +82,7 @@ tables! {
     }
     mod cloud_events at "queues.NAME.to[].cloudevents", "An event of CloudEvents 1.0. Its `id` is the element's, its `time` the due time." {
         MODE = key("mode", word::<EventModes>(), "`binary`: the attributes are headers `ce_*` and `content-type`, the body is the data; not for a list. `structured`: the body is one JSON object with the attributes and the data.").default("binary");
-        DATA = key("data", word::<EventBodies>(), "`raw`: the payload's bytes, only with `mode: binary`. `decoded`: the decoded value, as JSON or plain text. Default: `raw`, but `decoded` with `mode: structured` and with `java_types: strip`.");
+        DATA = key("data", word::<EventBodies>(), "`raw`: the payload's bytes, only with `mode: binary`. `decoded`: the decoded value, as JSON or plain text. Default: `raw`, but `decoded` with `mode: structured`, with `java_types: strip` and with `json_in_text: true`.");
         TYPE = key("type", Kind::Template, "The attribute `type`.").default("delaybridge.element.due");
         SOURCE = key("source", Kind::Template, "The attribute `source`: a URI or a path.").default("/delaybridge/${queue}");
         SUBJECT = key("subject", Kind::Template, "The attribute `subject`. Omitted if empty.");
@@ -147,6 +147,10 @@ pub(super) struct QueueKeys {
     /// `["java.lang.Long",7]`) or are removed.
     #[key(words = JavaTypeNames, default = "keep")]
     pub(super) java_types: JavaTypes,
+    /// Looks into a payload that is a text with JSON in it, as `offer(objectMapper.writeValueAsString(x))` writes it with any
+    /// codec: templates, conditions, `order_key` and envelopes have the object or list. Any other text stays a text.
+    #[key(Kind::Flag, default = "false")]
+    pub(super) json_in_text: bool,
     /// Largest size of a decompressed payload, and of a decoded value in memory: its text, and 128 bytes for each value
     /// and name in it. The codec refuses a larger payload. Decoding an element needs this memory in addition to
     /// `max_in_flight_bytes`.

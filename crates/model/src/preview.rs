@@ -1,13 +1,13 @@
 //! The destinations of an element, found out without sending it.
 
 use bytes::Bytes;
-use redisson_codecs::Payload;
+use redisson_codecs::{Coding, Payload};
 
 use super::failures::{OnDecodeError, OnSkipped};
 use super::queue::{Ordered, QueueSpec};
 use super::route::{RouteSpec, routes_taken};
 use delaybridge_core::route::ElementInfo;
-use delaybridge_core::template::{FillError, Filler};
+use delaybridge_core::template::{Fields, FillError, Filler};
 use delaybridge_sink::Destination;
 
 /// The reason of an element's end that no destination is meant for.
@@ -40,6 +40,28 @@ impl QueueSpec {
                 destination.record_key().map(<[u8]>::to_vec)
             }
         }
+    }
+
+    /// Whether templates, conditions or keys find nothing, or something else, only because the payload is a text that is JSON and
+    /// is not looked into.
+    pub fn overlooks_json(&self, element: &ElementInfo<'_>, payload: &Bytes) -> bool {
+        if self.codec.json_in_text || !self.decode(payload).is_ok_and(|payload| payload.is_json_text()) {
+            return false;
+        }
+        let looking = QueueSpec { codec: Coding { json_in_text: true, ..self.codec }, ..self.clone() };
+        let found = |spec: &QueueSpec| {
+            let payload = spec.decode(payload).ok()?;
+            let filled = spec.to.iter().map(|to| {
+                let headers = to
+                    .message
+                    .headers
+                    .iter()
+                    .map(|(_, template)| Filler::new(element, &payload, None).text(template, &"headers").ok());
+                (to.takes(element, &payload), to.destination(element, &payload).ok(), headers.collect::<Vec<_>>())
+            });
+            Some(filled.collect::<Vec<_>>())
+        };
+        found(self) != found(&looking) || self.order_key(element, payload) != looking.order_key(element, payload)
     }
 
     /// Decodes `payload` and fills every destination that is meant for the element, in the order of the queue.

@@ -45,7 +45,7 @@ pub struct Guess {
     pub payload: Result<Payload, DecodeError>,
 }
 
-/// Guesses the codec of `payload`. Of `settings` only `java_types` and `max_decoded_size` are used.
+/// Guesses the codec of `payload`. Of `settings` all but the codec and the compression are used.
 ///
 /// A codec is a candidate only if it reads the payload to its last byte. Returns `None` if there is no candidate. All
 /// codecs are tried in turn, which is still linear in the payload and in its unpacked size. Numbers and short text are
@@ -63,12 +63,21 @@ pub fn guess(payload: &Bytes, settings: impl Into<Coding>) -> Option<Guess> {
 
 /// Like [`guess`], for an application with declared classes.
 pub fn guess_with(payload: &Bytes, settings: impl Into<Coding>, classes: &Classes) -> Option<Guess> {
-    let settings = settings.into();
-    let plain = plain(payload, settings, classes);
-    match plain {
-        Some(guess) if guess.confidence > Confidence::Guess => Some(guess),
-        plain => packed(payload, settings, classes).or(plain),
+    let settings: Coding = settings.into();
+    // What is in a text says nothing about its codec.
+    let outer = Coding { json_in_text: false, ..settings };
+    let plain = plain(payload, outer, classes);
+    let guess = match plain {
+        Some(guess) if guess.confidence > Confidence::Guess => guess,
+        plain => packed(payload, outer, classes).or(plain)?,
+    };
+    if !settings.json_in_text {
+        return Some(guess);
     }
+    let coding = Coding { json_in_text: true, ..guess.coding };
+    let refused = |refusal| DecodeError::new(coding, refusal);
+    let payload = guess.payload.and_then(|payload| payload.json_in_text(coding.max_decoded_size).map_err(refused));
+    Some(Guess { coding, payload, ..guess })
 }
 
 fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> {

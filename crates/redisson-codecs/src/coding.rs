@@ -160,6 +160,9 @@ pub struct Coding {
     pub codec: Codec,
     /// Whether names of Java classes are kept, as by default.
     pub java_types: JavaTypes,
+    /// Whether a value that is a text, and the text a JSON object or list, is read as that object or list; false by
+    /// default. Any other text stays a text.
+    pub json_in_text: bool,
     /// Upper limit in bytes for the unpacked size of a compressed payload, and for the memory of the value: 128 bytes
     /// for each value in it, plus its text. [`Coding::DEFAULT_MAX_DECODED_SIZE`] by default.
     pub max_decoded_size: usize,
@@ -190,9 +193,22 @@ impl Coding {
         }
     }
 
+    /// The kind of values that are read, known before any payload.
+    pub fn reads(self) -> Reads {
+        match self.codec {
+            Codec::String if self.json_in_text => Reads::Structures,
+            codec => codec.reads(),
+        }
+    }
+
+    /// Whether values can be texts, so that `json_in_text` makes a difference.
+    pub fn has_texts(self) -> bool {
+        !matches!(self.codec, Codec::Raw | Codec::Number)
+    }
+
     /// Whether `max_decoded_size` makes a difference: it limits memory beside the payload's own bytes.
     pub fn uses_max_decoded_size(self) -> bool {
-        self.compression.is_some() || self.codec.reads() == Reads::Structures
+        self.compression.is_some() || self.reads() == Reads::Structures
     }
 
     /// Whether payloads are neither unpacked nor decoded.
@@ -204,7 +220,7 @@ impl Coding {
 impl From<Codec> for Coding {
     fn from(codec: Codec) -> Self {
         let max_decoded_size = Self::DEFAULT_MAX_DECODED_SIZE;
-        Coding { compression: None, codec, java_types: JavaTypes::Keep, max_decoded_size }
+        Coding { compression: None, codec, java_types: JavaTypes::Keep, json_in_text: false, max_decoded_size }
     }
 }
 

@@ -16,6 +16,20 @@ pub(super) fn decode(payload: &Bytes, budget: usize) -> Answer {
     parse(payload, budget).map(|value| Decoded::Json(payload.clone(), value))
 }
 
+/// Parses a text that is an object or a list; `None` for any other text.
+pub(super) fn structure(text: &[u8], budget: usize) -> Result<Option<Value>, Refusal> {
+    if !matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return Ok(None);
+    }
+    match parse(text, budget) {
+        Ok(value) => Ok(Some(value)),
+        Err(Refusal { problem: problem @ (DecodeProblem::TooLarge | DecodeProblem::JsonTooDeep), .. }) => {
+            Err(Refusal::at(0, problem))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
 /// Parses a text whose value may take `budget` bytes of memory.
 pub(super) fn parse(text: &[u8], budget: usize) -> Result<Value, Refusal> {
     afford(text, budget)?;

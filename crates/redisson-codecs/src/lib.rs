@@ -74,6 +74,10 @@ pub fn decode_with(coding: impl Into<Coding>, classes: &Classes, payload: &Bytes
         Some(compression) => compression::unpack(compression, payload, coding.max_decoded_size)
             .and_then(|inner| plain(coding, classes, &inner)),
     };
+    let decoded = match decoded {
+        Ok(decoded) if coding.json_in_text => decoded.json_in_text(coding.max_decoded_size),
+        decoded => decoded,
+    };
     match decoded {
         Ok(decoded) => Ok(Payload::new(payload.clone(), decoded, media_type(coding))),
         Err(refusal) => Err(DecodeError::new(coding, refusal)),

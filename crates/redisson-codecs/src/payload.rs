@@ -3,6 +3,9 @@
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::error::Refusal;
+use super::json;
+
 /// A decoded payload: its original bytes and the value in them.
 ///
 /// Created only by [`decode`](crate::decode()), [`guess`](crate::guess()) and [`Payload::opaque`], so that the value
@@ -28,6 +31,27 @@ pub(super) enum Decoded {
     Json(Bytes, Value),
     /// A value of a format other than JSON.
     Value(Value),
+}
+
+impl Decoded {
+    /// Reads a text that is a JSON object or list as that, in at most `budget` bytes of memory with the text itself. Any other
+    /// value stays as it is.
+    pub(super) fn json_in_text(self, budget: usize) -> Result<Decoded, Refusal> {
+        let value = match &self {
+            Decoded::Text(text) => json::structure(text, budget)?,
+            Decoded::Value(Value::String(text)) | Decoded::Json(_, Value::String(text)) => {
+                json::structure(text.as_bytes(), budget.saturating_sub(text.len()))?
+            }
+            Decoded::Opaque(_) | Decoded::Value(_) | Decoded::Json(..) => None,
+        };
+        Ok(match (value, self) {
+            (Some(value), Decoded::Text(text)) => Decoded::Json(text, value),
+            (Some(value), Decoded::Value(Value::String(text)) | Decoded::Json(_, Value::String(text))) => {
+                Decoded::Json(text.into(), value)
+            }
+            (_, decoded) => decoded,
+        })
+    }
 }
 
 /// The value of a payload.
@@ -71,6 +95,11 @@ impl Payload {
             Decoded::Value(Value::String(text)) => View::Text(text),
             Decoded::Value(value) => View::Json(value),
         }
+    }
+
+    /// Reads a text that is a JSON object or list as that.
+    pub(super) fn json_in_text(self, budget: usize) -> Result<Payload, Refusal> {
+        Ok(Payload { decoded: self.decoded.json_in_text(budget)?, ..self })
     }
 
     /// The value as bytes: plain text as it is, bytes unpacked, any other value as JSON.

@@ -115,6 +115,50 @@ queues:
     emptied(&mut redis, &plain).await;
 }
 
+/// `offer(objectMapper.writeValueAsString(x))` with the default codec.
+#[tokio::test]
+async fn json_in_a_text_is_looked_into_where_the_queue_says_so() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (now, queue) = (redis_now_ms(&mut redis).await, RedissonQueue::new("q"));
+    let text = |id: u32| format!("{{\"id\":{id},\"k\":\"v\"}}");
+    // The text in Kryo: ASCII of at most 32 characters ends with the highest bit of the last one set.
+    let kryo = |id: u32| [&[3], text(id).trim_end_matches('}').as_bytes(), &[b'}' | 0x80]].concat();
+    for id in 1..=4 {
+        queue.offer(&mut redis, now + i64::from(id), kryo(id)).await;
+    }
+    let yaml = |looks: &str| {
+        let queue = format!(
+            "source: {{ redisson: {{ name: q }} }}, codec: kryo5{looks}, order: key, order_key: '${{payload.k}}', on_skipped: drop, \
+             to: [{{ sink: out, stream: 'out-${{payload.k}}', when: 'payload.id > 1', headers: {{ n: '${{payload.id}}' }}, \
+             envelope: json }}]"
+        );
+        on(&server, &format!("\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues: {{ q: {{ {queue} }} }}\n"))
+    };
+    let (blind, looking) = (ConfigFile::new(&yaml("")), ConfigFile::new(&yaml(", json_in_text: true")));
+    let checked = cli(&blind, &["check", "--live"]);
+    let said = String::from_utf8_lossy(&checked.stdout);
+    let hint = "3 of 3 scheduled elements are texts that are JSON, whose fields the queue asks for: write `json_in_text: true`";
+    assert!(!checked.status.success() && said.contains(hint), "{said}");
+    let checked = cli(&looking, &["check", "--live"]);
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && !said.contains("json_in_text"), "{said}");
+    for (config, found) in [(&blind, false), (&looking, true)] {
+        let hits = cli(config, &["find", "q", "--field", "id=3", "--output", "json"]);
+        let hits: Value = serde_json::from_slice(&hits.stdout).unwrap();
+        assert_eq!(hits["elements"].as_array().unwrap().len(), usize::from(found), "{hits}");
+    }
+
+    let _daemon = Daemon::start(&yaml(", json_in_text: true")).await;
+    stream_of(&mut redis, "out-v", 3).await;
+    let entries: redis::streams::StreamRangeReply = redis.xrange_all("out-v").await.unwrap();
+    for (entry, id) in entries.ids.iter().zip(2..) {
+        let body: Value = serde_json::from_str(&entry.get::<String>("payload").unwrap()).unwrap();
+        assert_eq!((&body["payload"], entry.get::<u32>("n")), (&json!({"id": id, "k": "v"}), Some(id)));
+    }
+    emptied(&mut redis, &queue).await;
+}
+
 /// Kryo 5 in a queue of JSON.
 #[tokio::test]
 async fn a_wrong_codec_is_found_by_check_and_holds_the_queue() {

@@ -398,6 +398,14 @@ fn a_codec_is_named_with_its_compression_and_its_settings() {
         "codec: string\n    java_types: strip",
         &["16:17 queues.mails.java_types: codec string finds no names of Java classes"],
     );
+    mails("codec: kryo5\n    json_in_text: true", &[]);
+    mails("codec: string\n    json_in_text: true\n    max_decoded_size: 1MiB", &[]);
+    for codec in ["raw", "number", "lz4+raw"] {
+        mails(
+            &format!("codec: {codec}\n    json_in_text: true"),
+            &[&format!("16:19 queues.mails.json_in_text: codec {codec} reads no texts")],
+        );
+    }
     mails("codec: kryo5\n    max_decoded_size: 1MiB", &[]);
     mails("codec: json\n    max_decoded_size: 1MiB", &[]);
     mails(
@@ -408,7 +416,7 @@ fn a_codec_is_named_with_its_compression_and_its_settings() {
     let config = load(&text).unwrap().config;
     let coding = config.queues[1].codec;
     assert_eq!((coding.as_str(), coding.java_types, coding.max_decoded_size), ("zstd+cbor", JavaTypes::Strip, 1 << 20));
-    assert!(describe(&config).contains("    codec: zstd+cbor\n    java_types: strip\n    max_decoded_size: 1MiB\n"));
+    assert!(describe(&config).contains("    codec: zstd+cbor\n    java_types: strip\n    json_in_text: false\n    max_decoded_size: 1MiB\n"));
 }
 
 #[test]

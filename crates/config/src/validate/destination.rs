@@ -102,7 +102,7 @@ impl DestinationDraft<'_, '_> {
 
     /// Refuses what asks for the payload, or for a field of it, where the codec reads none.
     pub(super) fn fits_codec(&self, what: &str, (payload, field): (bool, bool), spot: &Spot) {
-        let message = match self.codec.codec.reads() {
+        let message = match self.codec.reads() {
             Reads::Nothing if payload => {
                 format!("the {what} asks for the payload, and codec {} does not look into it", self.codec)
             }

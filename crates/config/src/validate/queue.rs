@@ -109,7 +109,12 @@ fn one<'a>(
 ) -> QueueDraft<'a> {
     let keys = QueueKeys::of(section);
     let (source, redis) = keys.source;
-    let codec = Coding { java_types: keys.java_types, max_decoded_size: keys.max_decoded_size, ..keys.codec };
+    let codec = Coding {
+        java_types: keys.java_types,
+        json_in_text: keys.json_in_text,
+        max_decoded_size: keys.max_decoded_size,
+        ..keys.codec
+    };
     check_coding(section, codec);
     if section.has(&queue::ON_EXPIRED) && !section.has(&queue::MAX_LATENESS) {
         let help = "write `max_lateness: 1h`, or remove `on_expired`";
@@ -205,6 +210,11 @@ fn check_coding(section: &Section<'_>, coding: Coding) {
     if section.has(&queue::JAVA_TYPES) && !coding.codec.has_java_types() {
         let message = format!("codec {coding} finds no names of Java classes");
         section.cx.report.problem(&section.spot(&queue::JAVA_TYPES), message, "remove `java_types`");
+    }
+    if section.has(&queue::JSON_IN_TEXT) && !coding.has_texts() {
+        let message = format!("codec {coding} reads no texts");
+        let help = "write the codec of your producers, as `codec: kryo5` or `codec: string`";
+        section.cx.report.problem(&section.spot(&queue::JSON_IN_TEXT), message, help);
     }
     if section.has(&queue::MAX_DECODED_SIZE) && !coding.uses_max_decoded_size() {
         let message = format!("codec {coding} neither unpacks nor builds anything");

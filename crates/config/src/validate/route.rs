@@ -133,10 +133,11 @@ fn event(at: &DestinationDraft<'_, '_>) -> EventSpec {
         let help = "write `data: decoded`, or `mode: binary`";
         section.cx.report.problem(&section.spot(&cloud_events::DATA), message, help);
     }
-    // Of decoded values only can the types be gone.
-    let data = data.unwrap_or(match (mode, at.codec.java_types) {
-        (EventMode::Binary, JavaTypes::Keep) => EventData::Raw,
-        (EventMode::Structured, _) | (_, JavaTypes::Strip) => EventData::Decoded,
+    // Of decoded values only can the types be gone, and only they are what is in a text.
+    let is_changed = at.codec.java_types == JavaTypes::Strip || at.codec.json_in_text;
+    let data = data.unwrap_or(match mode {
+        EventMode::Binary if !is_changed => EventData::Raw,
+        EventMode::Binary | EventMode::Structured => EventData::Decoded,
     });
     let template = |key: &Key, needed: bool| {
         let template = section.template(key)?;

@@ -69,6 +69,42 @@ fn a_payload_that_is_a_scalar_fills_the_hole_by_itself() {
     check(payload(Codec::Raw, "text"), Err("payload"));
 }
 
+/// `offer(objectMapper.writeValueAsString(x))`: without `json_in_text` there is no field in it, and the error says why.
+#[test]
+fn json_in_a_text_has_fields_where_it_is_looked_into() {
+    let bytes = Bytes::from_static(b"\x03{\"id\":7,\"k\":\"v\",\"n\":[1]\xfd");
+    let text = decode(Codec::Kryo5, &bytes).unwrap();
+    let json = decode(Coding { json_in_text: true, ..Codec::Kryo5.into() }, &bytes).unwrap();
+    let key = Template::compile("${payload.k}").unwrap();
+    assert_eq!(fill(&key, &json), Ok("v".to_owned()));
+    let when = crate::condition::Condition::compile("payload.id == 7").unwrap();
+    let holds = |payload: &Payload| when.holds(&Filler::new(&element(), payload, None));
+    assert_eq!((holds(&json), holds(&text)), (true, false));
+    let body = |envelope, payload| {
+        let body = spec(envelope).message(&element(), payload).unwrap().body;
+        String::from_utf8(body.to_vec()).unwrap()
+    };
+    assert_eq!(body(Envelope::Decoded, &json), r#"{"id":7,"k":"v","n":[1]}"#);
+    assert!(body(Envelope::Json, &json).ends_with(r#""payload":{"id":7,"k":"v","n":[1]}}"#));
+    assert!(body(Envelope::Json, &text).ends_with(r#""payload":"{\"id\":7,\"k\":\"v\",\"n\":[1]}"}"#));
+    assert_eq!(spec(Envelope::Raw).message(&element(), &json).unwrap().body, bytes);
+    let event = spec(event(EventMode::Binary, EventData::Decoded));
+    assert_eq!(event.filler(&element(), &json).content_type(), Some("application/json"));
+
+    let error = |template: &str, payload: &Payload| {
+        let template = Template::compile(template).unwrap();
+        Filler::new(&element(), payload, None).text(&template, &"key").unwrap_err().to_string()
+    };
+    let expected = "fill template of key: the element has no text, number or boolean `payload.k`; the payload is a text that is \
+                    JSON: with `json_in_text: true` the queue looks into it";
+    assert_eq!(error("${payload.k}", &text), expected);
+    let quoted = payload(Codec::Json, r#" " {\"k\":1} " "#);
+    assert_eq!(error("${payload.k}", &quoted), expected);
+    for other in [payload(Codec::String, "{k:1}"), payload(Codec::String, "7"), payload(Codec::Json, "{}"), json] {
+        assert!(error("${payload.gone}", &other).ends_with("a default is written `${payload.gone:-...}`"), "{other:?}");
+    }
+}
+
 #[test]
 fn a_text_that_is_no_template_is_refused() {
     fn check(text: &str, expected: &str) {

@@ -29,6 +29,11 @@ pub trait Fields {
     /// The value at this path. An empty path means the payload itself.
     fn value(&self, path: &[String]) -> Option<FieldValue<'_>>;
 
+    /// Whether the payload is a text that is a JSON object or list, which its codec does not look into.
+    fn is_json_text(&self) -> bool {
+        false
+    }
+
     /// The text, number or boolean at this path, as text.
     fn field(&self, path: &[String]) -> Option<Cow<'_, str>> {
         self.value(path)?.text()
@@ -57,14 +62,14 @@ pub struct Filler<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FillError {
     /// The element lacks a field that has no default.
-    #[error(
-        "fill template of {place}: the element has no text, number or boolean `{field}`; a default is written `${{{field}:-...}}`"
-    )]
+    #[error("fill template of {place}: the element has no text, number or boolean `{field}`; {}", cure(field, *.in_text))]
     MissingField {
         /// The configuration key of the template.
         place: String,
         /// The name of the field in the template; never its value.
         field: Arc<str>,
+        /// Whether the payload is a text that is JSON, where the field may be.
+        in_text: bool,
     },
     /// The result is empty and must not be.
     #[error("fill template of {place}: the result is empty")]
@@ -80,6 +85,14 @@ pub enum FillError {
         /// The reason; never the value.
         why: &'static str,
     },
+}
+
+/// What to do about a missing field.
+fn cure(field: &str, in_text: bool) -> String {
+    match in_text {
+        true => "the payload is a text that is JSON: with `json_in_text: true` the queue looks into it".to_owned(),
+        false => format!("a default is written `${{{field}:-...}}`"),
+    }
 }
 
 impl FillError {
@@ -115,7 +128,11 @@ impl<'a> Filler<'a> {
     /// # Errors
     /// Returns an error if the element lacks a field without a default.
     pub fn text(&self, template: &Template, place: &dyn std::fmt::Display) -> Result<String, FillError> {
-        template.fill(self).map_err(|field| FillError::MissingField { place: place.to_string(), field })
+        template.fill(self).map_err(|field| FillError::MissingField {
+            place: place.to_string(),
+            in_text: field.starts_with("payload.") && self.payload.is_json_text(),
+            field,
+        })
     }
 
     /// Fills a template and checks the result with `unfit`, which returns what is wrong with it. A template without

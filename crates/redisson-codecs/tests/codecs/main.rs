@@ -4,6 +4,7 @@ mod atomics;
 mod bounds;
 mod formats;
 mod mutations;
+mod texts;
 mod types;
 mod unread;
 mod vectors;
