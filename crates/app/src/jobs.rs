@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::resting::Resting;
 use super::drain::ABANDON;
+use super::resting::Resting;
 use super::tasks::named;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs::{Aged, Dispenser, Fired, JobOperation, JobQueue, RecurringName, SCRIPTS, Tick, Topic, WAKE};
@@ -35,6 +36,8 @@ const SIDE_BY_SIDE: usize = 8;
 const PAGE: usize = 1_000;
 /// Maximum number of pages in a round; the following rounds read the rest.
 const PAGES: usize = 5;
+/// Time after which an index of one round is read again, if it has as many members as before.
+const INDEX_EVERY: Duration = Duration::from_secs(30);
 
 /// The job queue, for the parts that serve it to clients.
 pub(super) struct Jobs {
@@ -82,7 +85,7 @@ pub(super) fn start(
     let heartbeat = process.events.status().heartbeat("job clock", stuck);
     let end = end(config, process, tasks);
     tasks.spawn(named("job dispenser", dispensing.run(heard, end.closing.clone())));
-    tasks.spawn(named("job clock", clock(queue.clone(), events, process.clone(), heartbeat)));
+    tasks.spawn(named("job clock", clock(queue.clone(), subscriber.state(), events, process.clone(), heartbeat)));
     Some(Jobs { queue, dispenser, end, _subscriber: subscriber })
 }
 
@@ -90,10 +93,10 @@ pub(super) fn start(
 fn end(config: &Config, process: &Process, tasks: &mut JoinSet<&'static str>) -> ServiceEnd {
     let leaving = process.stopping.clone();
     let delay = config.api.iter().map(|spec| spec.shutdown_delay).max().unwrap_or_default();
+    let goodbye = goodbye(config.shutdown_timeout, delay);
     if delay.is_zero() {
         return ServiceEnd { closing: leaving.clone(), leaving, goodbye };
     }
-    let goodbye = goodbye(config.shutdown_timeout, delay);
     let closing = CancellationToken::new();
     let (begun, close) = (leaving.clone(), closing.clone());
     tasks.spawn(named("job API delay", async move {
@@ -129,8 +132,14 @@ fn count(events: &JobEvents, topic: &Topic, aged: &Aged) {
     events.set_aside(topic.as_str(), aged.set_aside);
 }
 
-/// Ages the jobs of all topics once a second, and reads the gauges.
-async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartbeat: Heartbeat) {
+/// Ages the jobs of all topics, and reads the gauges. `subscription` is that to the announcements of changed topics.
+async fn clock(
+    queue: JobQueue,
+    subscription: watch::Receiver<SubscriberState>,
+    events: JobEvents,
+    process: Arc<Process>,
+    heartbeat: Heartbeat,
+) {
     let (mut index, mut seen, mut resting) = (Index::default(), Topics::default(), Resting::default());
     loop {
         // Biased: shutdown takes priority. The next daemon does a round that was abandoned.
@@ -154,13 +163,19 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
             let Round { topics, unreadable, problem } = index.round(&queue).await;
             seen.unreadable += unreadable;
             seen.index = problem;
-            resting.stir(&queue.stirred());
-            let (queue, events) = (&queue, &events);
             let now = Instant::now();
+            let heard = matches!(*subscription.borrow(), SubscriberState::Subscribed);
+            resting.stir(&queue.stirred(), heard, now);
+            let (queue, events) = (&queue, &events);
             let (due, rested): (Vec<_>, Vec<_>) = topics.iter().cloned().partition(|topic| resting.is_due(topic, now));
             seen.total += rested.len();
             seen.paused
                 .extend(rested.iter().filter(|topic| resting.is_paused(topic)).map(|topic| topic.as_str().into()));
+            let uncounted = resting.uncounted(&rested, now);
+            // Without an answer nothing is known: the next round counts again.
+            for (topic, counts) in uncounted.iter().zip(queue.counts(&uncounted).await.unwrap_or_default()) {
+                resting.counted(topic, counts, now);
+            }
             let mut looks = futures_util::stream::iter(due)
                 .map(|topic| async move {
                     let looked = look(queue, &topic, events).await;
@@ -210,6 +225,17 @@ struct Index {
     after: Option<Bytes>,
     /// The topics of the last round that started at the beginning. A round that cannot read the index uses them.
     first: Vec<Topic>,
+    /// The last round, if it read the whole index.
+    whole: Option<WholeIndex>,
+}
+
+/// A reading of the whole index in one round.
+struct WholeIndex {
+    at: Instant,
+    /// Number of its members.
+    size: u64,
+    /// Number of those that are not topic names.
+    unreadable: u64,
 }
 
 /// The topics of a round: those with settings of their own, and those of the index.
@@ -222,7 +248,16 @@ struct Round {
 }
 
 impl Index {
+    /// Reads the index, or what fits in a round. An index that has as many members as a while ago is not read again: a topic that
+    /// is entered changes their number.
     async fn round(&mut self, queue: &JobQueue) -> Round {
+        let (now, size) = (Instant::now(), queue.index_size().await.ok());
+        let last = self.whole.take().filter(|last| Some(last.size) == size && now.since(last.at) < INDEX_EVERY);
+        if let Some(last) = last {
+            let unreadable = last.unreadable;
+            self.whole = Some(last);
+            return Round { topics: self.first.clone(), unreadable, problem: None };
+        }
         let configured = &queue.settings().topics;
         let whole = self.after.is_none();
         let mut topics: Vec<_> = if whole { configured.keys().cloned().collect() } else { Vec::new() };
@@ -246,6 +281,7 @@ impl Index {
         }
         if whole && problem.is_none() {
             self.first.clone_from(&topics);
+            self.whole = size.filter(|_| self.after.is_none()).map(|size| WholeIndex { at: now, size, unreadable });
         }
         Round { topics, unreadable, problem }
     }

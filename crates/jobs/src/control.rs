@@ -57,6 +57,9 @@ pub struct Tick {
     pub paused: bool,
     /// Time until the next firing of a recurring job; zero if one is due.
     pub next_firing: Option<Duration>,
+    /// Time until a job falls due or a time limit is reached, whichever is first; zero if that has happened. `None` if
+    /// nothing changes by itself.
+    pub next_change: Option<Duration>,
 }
 
 impl JobQueue {
@@ -288,8 +291,8 @@ impl JobQueue {
         Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
     }
 
-    /// Applies the time limits of a topic's jobs, at most `most` of each kind. Every daemon does it once a second;
-    /// without a tick and a `pop`, a topic changes nothing and loses nothing.
+    /// Applies the time limits of a topic's jobs, at most `most` of each kind. Every daemon does it where a limit may have been
+    /// reached; without a tick and a `pop`, a topic changes nothing and loses nothing.
     ///
     /// # Errors
     ///
@@ -311,11 +314,43 @@ impl JobQueue {
         self.observed(topic, &aged);
         let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
         let (delay, ready, reserved, dead) = (count()?, count()?, count()?, count()?);
-        let oldest_ready_ms = fields.time_ms()?.filter(|head| *head <= now).map(|head| now.saturating_sub(head));
+        let head = fields.time_ms()?;
+        let oldest_ready_ms = head.filter(|head| *head <= now).map(|head| now.saturating_sub(head));
         let (more, paused) = (fields.int()? == 1, fields.int()? == 1);
         let until = |at: i64| Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0));
         let next_firing = fields.time_ms()?.map(until);
-        Ok(Tick { aged, delay, ready, reserved, dead, oldest_ready_ms, more, paused, next_firing })
+        let next_change = fields.time_ms()?.into_iter().chain(head.filter(|head| *head > now)).min().map(until);
+        Ok(Tick { aged, delay, ready, reserved, dead, oldest_ready_ms, more, paused, next_firing, next_change })
+    }
+}
+
+/// Maximum number of topics in a call of [`counts`](JobQueue::counts): its script takes less than a millisecond.
+const COUNTED_AT_ONCE: usize = 250;
+
+/// The numbers of a topic's jobs that are waiting, reserved and dead; -1 where a key has another type.
+pub type Counts = [i64; 3];
+
+impl JobQueue {
+    /// Counts the jobs of these topics, in the order of the topics: many topics in one call, where one server has all of them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn counts(&self, topics: &[Topic]) -> Result<Vec<Counts>, JobError> {
+        // The topics of a cluster are in different slots.
+        let at_once = if self.shared.redis.is_cluster() { 1 } else { COUNTED_AT_ONCE };
+        let mut counts = Vec::with_capacity(topics.len());
+        for some in topics.chunks(at_once) {
+            let keys: Vec<_> = some.iter().map(Keys::of).collect();
+            let keys: Vec<_> = keys.iter().flat_map(|keys| [keys.due(), keys.reserved(), keys.dead()]).collect();
+            let Some(first) = keys.first() else { continue };
+            let reply = self.conn(first).await?.script(&self.shared.scripts.counts, &keys, &[] as &[Bytes]).await?;
+            let mut fields = Fields::of("jobs_counts", reply)?;
+            for _ in some {
+                counts.push([fields.int()?, fields.int()?, fields.int()?]);
+            }
+        }
+        Ok(counts)
     }
 }
 

@@ -232,7 +232,10 @@ impl Dispensing {
                             self.changed(&topic);
                         }
                     }
-                    Some(SubscriberEvent::Subscribed | SubscriberEvent::More(_)) => self.all_changed(),
+                    Some(SubscriberEvent::Subscribed | SubscriberEvent::More(_)) => {
+                        self.jobs.stir_all();
+                        self.all_changed();
+                    }
                     None => deaf = true,
                 },
                 () = tokio::time::sleep_until(alarm.unwrap_or_else(Instant::now)), if alarm.is_some() => self.ring(),

@@ -46,7 +46,7 @@ mod unique;
 
 pub use add::{MAX_BATCH, MAX_PRIORITY};
 pub use change::{ChangeOutcome, JobChange};
-pub use control::{Emptied, MAX_SWEEP, Tick, Which};
+pub use control::{Counts, Emptied, MAX_SWEEP, Tick, Which};
 pub use dispenser::{Dispenser, Dispensing, MAX_TOPICS, MAX_WAITING, PopRequest};
 pub use error::JobError;
 pub use job::{Added, Aged, Due, JobAlias, JobOperation, JobState, NewJob, Reserved, Settled};
@@ -55,7 +55,7 @@ pub use limits::{Allowed, Limits};
 pub use look::{JobInfo, JobsPage, MAX_PAGE, Sizes, TopicsPage};
 pub use name::{InvalidName, JobId, LocalId, RecurringName, Token, Topic};
 pub use order::{OrderHalf, OrderPage};
-pub use queue::JobQueue;
+pub use queue::{JobQueue, Stirred};
 pub use record::Record;
 pub use recurring::{
     CronSchedule, DueRecurring, Fired, MAX_MADE_UP, MAX_RECURRING, MAX_RECURRING_BODY, MissedFirings, PlannedFiring,

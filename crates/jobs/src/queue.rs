@@ -29,6 +29,15 @@ type Observer = Box<dyn Fn(&Topic, &Aged) + Send + Sync>;
 type Counter = Box<dyn Fn(&Topic, JobOperation, u64) + Send + Sync>;
 type FiringCounter = Box<dyn Fn(&Topic, &RecurringName, u64, u64) + Send + Sync>;
 
+/// The topics with changes since the last look, made here or announced on Redis's channel.
+#[derive(Debug, Default)]
+pub struct Stirred {
+    /// Whether there may be others: announcements may have been missed.
+    pub all: bool,
+    /// The topics.
+    pub topics: HashSet<Topic>,
+}
+
 /// The job queue. Clones share everything. Each call is one script, or one command, and is sent at most once; its
 /// documentation says what repeating it does. Dropping a call abandons its reply: it may have run.
 #[derive(Clone)]
@@ -39,7 +48,7 @@ pub struct JobQueue {
 }
 
 pub(super) struct Shared {
-    redis: Redis,
+    pub(super) redis: Redis,
     pub(super) settings: JobSettings,
     pub(super) scripts: &'static Scripts,
     pub(super) clock: RedisClock,
@@ -58,7 +67,7 @@ pub(super) struct Shared {
     /// Batches of jobs that are finished at the same time.
     pub(super) finishes: Arc<Together<(LocalId, Token), ()>>,
     /// Topics with changes since the last look.
-    stirred: Mutex<HashSet<Topic>>,
+    stirred: Mutex<Stirred>,
     /// The channel to this process's waiting consumers.
     listener: Mutex<Option<mpsc::Sender<Topic>>>,
 }
@@ -208,14 +217,20 @@ impl JobQueue {
     /// Records that a topic has changes.
     pub(super) fn stir(&self, topic: &Topic) {
         let mut stirred = self.shared.stirred.lock();
-        // Topics beyond the limit are found by the next look.
-        if stirred.len() < MOST_STIRRED && !stirred.contains(topic) {
-            stirred.insert(topic.clone());
+        if stirred.topics.len() >= MOST_STIRRED {
+            stirred.all = true;
+        } else if !stirred.topics.contains(topic) {
+            stirred.topics.insert(topic.clone());
         }
     }
 
-    /// Takes the topics with changes since the last call, made here or announced on Redis's channel.
-    pub fn stirred(&self) -> HashSet<Topic> {
+    /// Records that any topic may have changes.
+    pub(super) fn stir_all(&self) {
+        self.shared.stirred.lock().all = true;
+    }
+
+    /// Takes the topics with changes since the last call.
+    pub fn stirred(&self) -> Stirred {
         std::mem::take(&mut *self.shared.stirred.lock())
     }
 

@@ -61,10 +61,10 @@ pub fn rights() -> Vec<Grant> {
         Grant::on(keys(&[RESERVED]), [ZREMRANGEBYRANK]),
         Grant::on(keys(&[RECORDS]), [HDEL, HEXISTS, HGET, HLEN, HMGET, HSET, HSTRLEN]),
         Grant::on(keys(&[STATE]), [HDEL, HGET, HLEN, HMGET, HSET]),
-        Grant::on(keys(&[EXPIRY]), [ZADD, ZCARD, ZRANGEBYSCORE, ZREM, ZREMRANGEBYRANK, ZSCORE]),
-        Grant::on(keys(&[GONE]), [ZADD, ZCARD, ZCOUNT, ZREMRANGEBYRANK, ZSCORE]),
+        Grant::on(keys(&[EXPIRY]), [ZADD, ZCARD, ZRANGE, ZRANGEBYSCORE, ZREM, ZREMRANGEBYRANK, ZSCORE]),
+        Grant::on(keys(&[GONE]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK, ZSCORE]),
         Grant::on(keys(&[TOPIC]), [HDEL, HEXISTS, HGET, HLEN, HMGET, HSET, HSETNX]),
-        Grant::on(index(), [ZADD, ZLEXCOUNT, ZRANGE, ZREM, ZSCORE]),
+        Grant::on(index(), [ZADD, ZCARD, ZLEXCOUNT, ZRANGE, ZREM, ZSCORE]),
         // Tokens of namespaces, which the API of lmstfy creates: see `tokens.rs`.
         Grant::on(tokens(), [HDEL, HGET, HGETALL, HLEN, HSET, HSETNX]),
         Grant::channels([Pattern::exact(WAKE)], [PUBLISH, SUBSCRIBE]),

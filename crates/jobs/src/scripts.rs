@@ -21,6 +21,7 @@ pub struct Scripts {
     pub(super) redrive: Script,
     pub(super) purge: Script,
     pub(super) tick: Script,
+    pub(super) counts: Script,
     pub(super) recover: Script,
     pub(super) limits: Script,
     pub(super) unreadable: Script,
@@ -125,6 +126,7 @@ impl Scripts {
             redrive: script("redrive"),
             purge: script("purge"),
             tick: script("tick"),
+            counts: Script::new("jobs_counts", include_str!("scripts/counts.lua")),
             recover: script("recover"),
             limits: script("limits"),
             unreadable: script("unreadable"),
@@ -138,7 +140,7 @@ impl Scripts {
     }
 
     /// All scripts, which are loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 24] {
+    pub fn all(&self) -> [&Script; 25] {
         let Scripts {
             add,
             change,
@@ -155,6 +157,7 @@ impl Scripts {
             redrive,
             purge,
             tick,
+            counts,
             recover,
             limits,
             unreadable,
@@ -180,6 +183,7 @@ impl Scripts {
             redrive,
             purge,
             tick,
+            counts,
             recover,
             limits,
             unreadable,

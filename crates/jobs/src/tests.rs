@@ -339,7 +339,7 @@ async fn a_topic_in_which_nothing_is_is_forgotten_and_comes_back_with_its_next_j
     // Also for a process that had entered it.
     jobs.add(&topic(), vec![NewJob::new("y")]).await.unwrap();
     assert_eq!(jobs.topics(None, 10).await.unwrap(), [topic()]);
-    assert!(jobs.stirred().contains(&topic()) && jobs.stirred().is_empty());
+    assert!(jobs.stirred().topics.contains(&topic()) && jobs.stirred().topics.is_empty());
 }
 
 fn with(id: &str, body: &'static str, alias: JobAlias) -> NewJob {
@@ -392,4 +392,47 @@ async fn contents_are_remembered_as_long_as_the_id() {
     let (key, until) = ("k".parse().unwrap(), UniqueUntil::Finished);
     let unique = NewJob { unique: Some(Unique { key, lasts: Duration::from_secs(1), until }), ..one() };
     assert!(matches!(jobs.add(&topic(), vec![unique]).await, Err(JobError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn a_tick_tells_when_something_changes_by_itself() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let next = async || jobs.tick(&topic(), 100).await.unwrap().next_change.map(|time| time.as_millis());
+    assert_eq!(next().await, None, "there is nothing");
+    let due = |ms| Due::After(Duration::from_millis(ms));
+    jobs.add(&topic(), vec![NewJob { due: due(9_000), ..NewJob::new("x") }]).await.unwrap();
+    assert_eq!(next().await, Some(9_000), "a job falls due");
+    let brief = NewJob { due: due(0), ttl: Some(Duration::from_millis(5_000)), ..NewJob::new("x") };
+    jobs.add(&topic(), vec![brief]).await.unwrap();
+    assert_eq!(next().await, Some(5_000), "a time to live ends");
+    let job = jobs.pop_now(&topic(), 1, Some(Duration::from_millis(3_000))).await.unwrap().jobs.remove(0);
+    assert_eq!(next().await, Some(3_000), "a reservation ends");
+    jobs.finish(&job.id, job.token).await.unwrap();
+    assert_eq!(next().await, Some(9_000));
+    jobs.add(&topic(), vec![own("mine", "x")]).await.unwrap();
+    let job = jobs.pop_now(&topic(), 1, None).await.unwrap().jobs.remove(0);
+    jobs.finish(&job.id, job.token).await.unwrap();
+    set_clock(&server, NOW + 9_000).await;
+    assert_eq!(next().await, Some(591_000), "an id is forgotten; the job is ready");
+}
+
+#[tokio::test]
+async fn the_jobs_of_many_topics_are_counted_in_few_calls() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let topics: Vec<Topic> = (0..600).map(|n| format!("t{n}").parse().unwrap()).collect();
+    jobs.add(&topics[0], vec![NewJob::new("x"), NewJob::new("y"), NewJob::new("z")]).await.unwrap();
+    let popped = jobs.pop_now(&topics[0], 2, None).await.unwrap().jobs;
+    jobs.bury(&popped[0].id, popped[0].token, "").await.unwrap();
+    jobs.add(&topics[599], vec![NewJob::new("x")]).await.unwrap();
+    let strange = Keys::of(&topics[1]);
+    redis::cmd("SET").arg(&strange.dead()[..]).arg("x").exec_async(&mut redis).await.unwrap();
+    redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut redis).await.unwrap();
+
+    let counts = jobs.counts(&topics).await.unwrap();
+    assert_eq!((counts[0], counts[1], counts[2], counts[599]), ([1, 1, 1], [0, 0, -1], [0; 3], [1, 0, 0]));
+    let stats: String = redis::cmd("INFO").arg("commandstats").query_async(&mut redis).await.unwrap();
+    assert!(stats.contains("cmdstat_evalsha:calls=3,"), "{stats}");
+    assert_eq!(jobs.counts(&[]).await.unwrap(), Vec::<Counts>::new());
 }

@@ -139,7 +139,7 @@ const BUGS: &[(&str, &[Patch])] = &[
         &[("add", "elseif typed(RECORDS, 'HEXISTS', id) == 1 then", "elseif false then")],
     ),
     ("a finished id is forgotten", &[("finish", "call('ZADD', GONE, ms(now + tonumber(ARGV[1])), id)", "")]),
-    ("a finished id is added again", &[("add", "if until_ms and tonumber(until_ms) > now then letter = 'g' end", "")]),
+    ("a finished id is added again", &[("add", "if is_remembered(id) then letter = 'g' end", "")]),
     ("a due time in the past is kept", &[("add", "elseif due < now then due = now end", "end")]),
     (
         "a job is released beyond its time to live",
@@ -342,7 +342,7 @@ const BUGS: &[(&str, &[Patch])] = &[
         "redrive keeps the attempts",
         &[("redrive", "s.attempts, s.expires = 0, ", "s.attempts, s.expires = s.attempts, ")],
     ),
-    ("a tick overlooks unique keys", &[("tick", "gone > 0 or topic[2] or", "gone > 0 or")]),
+    ("a tick overlooks unique keys", &[("tick", "limit_reached or topic[2] or", "limit_reached or")]),
     ("a tick overlooks recurring jobs", &[("tick", "or topic[3] or topic[4] then", "or topic[4] then")]),
     ("redrive takes what is not dead", &[("redrive", "if call('ZSCORE', DEAD, id) then", "if true then")]),
     ("purge leaves the record", &[("purge", "    forget(ids[i])\n", "")]),

@@ -27,11 +27,31 @@ enum Work {
 
 /// Each kind of work, and the bug that overlooks it.
 const WORK: [(Work, Patch); 5] = [
-    (Work::Reservation, ("tick", "if over or expired", "if expired")),
-    (Work::TimeToLive, ("tick", "or expired or old", "or old")),
-    (Work::TooManyDead, ("tick", "max and dead > max or", "")),
-    (Work::DeadTooOld, ("tick", "kept and begun(DEAD, now - kept)", "nil")),
-    (Work::Remembered, ("tick", "or gone > 0 or", "or")),
+    (
+        Work::Reservation,
+        (
+            "tick",
+            "ends = {reserved > 0 and first(RESERVED), first(EXPIRY), first(GONE), died and died + kept}\nlocal gone",
+            "ends = {false, first(EXPIRY), first(GONE), died and died + kept}\nlocal gone",
+        ),
+    ),
+    (
+        Work::TimeToLive,
+        (
+            "tick",
+            "first(EXPIRY), first(GONE), died and died + kept}\nlocal gone",
+            "false, first(GONE), died and died + kept}\nlocal gone",
+        ),
+    ),
+    (
+        Work::TooManyDead,
+        ("tick", "local limit_reached = dead > 0 and max and dead > max", "local limit_reached = false"),
+    ),
+    (Work::DeadTooOld, ("tick", "local died = dead > 0 and kept and first(DEAD)", "local died = false")),
+    (
+        Work::Remembered,
+        ("tick", "first(GONE), died and died + kept}\nlocal gone", "false, died and died + kept}\nlocal gone"),
+    ),
 ];
 
 fn with_dead(dead_ttl: Option<Duration>) -> JobSettings {

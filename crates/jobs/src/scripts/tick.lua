@@ -1,11 +1,12 @@
--- Applies time limits, once a second: reservations and times to live end, dead jobs, remembered ids and unique keys expire.
+-- Applies time limits: reservations and times to live end, dead jobs, remembered ids and unique keys expire.
 --
 -- ARGV 1 maximum number of each kind, 2 exact length to which the dead jobs are trimmed, or '', 3 time for which dead
 --      jobs are kept (ms), or '', 4 name of the topic, 5 wait after a first attempt that ran out (ms), 6 the longest such
 --      wait
 -- Returns {now, {came back, died, expired, trimmed, set aside}, delay, ready, reserved, dead, due time of the first
 --      waiting job or '', 1 if there was more to do than `most`, 1 if the topic is paused, next firing of a
---      recurring job or ''}.
+--      recurring job or '', the time at which the first of these limits is reached or ''}. What is due by then, a firing
+--      and a new job that may change this are not in the last.
 --
 -- Repeated, or by several daemons: the second run continues.
 
@@ -13,10 +14,10 @@
 local now = clock()
 local most, counts, more, firing = tonumber(ARGV[1]), {0, 0, 0, 0, 0}, 0, ''
 
--- Whether a score is at most `time`.
-local function begun(key, time)
-  local some = typed(key, 'ZRANGEBYSCORE', '-inf', ms(time), 'LIMIT', 0, 1)
-  return some and some[1]
+-- The score of the first member, or nil.
+local function first(key)
+  local some = typed(key, 'ZRANGE', 0, 0, 'WITHSCORES')
+  return some and tonumber(some[2])
 end
 
 local topic = typed(TOPIC, 'HMGET', 'paused', 'unique', 'recurring', 'urgent', 'dead_max_len', 'dead_ttl')
@@ -27,10 +28,12 @@ typed(RECORDS, 'HLEN')
 typed(STATE, 'HLEN')
 if bad then return bad end
 local max, kept = limit(topic[5], ARGV[2]), limit(topic[6], ARGV[3])
-local old = dead > 0 and (max and dead > max or kept and begun(DEAD, now - kept))
-local over = reserved > 0 and begun(RESERVED, now)
-local expired, gone = begun(EXPIRY, now), typed(GONE, 'ZCOUNT', '-inf', ms(now))
+local died = dead > 0 and kept and first(DEAD)
+local ends = {reserved > 0 and first(RESERVED), first(EXPIRY), first(GONE), died and died + kept}
+local gone = ends[3] and ends[3] <= now and typed(GONE, 'ZCOUNT', '-inf', ms(now)) or 0
 if bad then return bad end
+local limit_reached = dead > 0 and max and dead > max
+for i = 1, 4 do limit_reached = limit_reached or ends[i] and ends[i] <= now end
 
 -- Does what there is to do. A topic at rest has nothing to do, and does not pay for these functions.
 local function work()
@@ -112,9 +115,13 @@ local function work()
     firing = call('ZRANGE', FIRINGS, 0, 0, 'WITHSCORES')[2] or ''
   end
   all, dead, reserved = call('ZCARD', DUE), call('ZCARD', DEAD), call('ZCARD', RESERVED)
+  died = dead > 0 and kept and first(DEAD)
+  -- Samples are taken once a minute.
+  local sample = (topic[2] or topic[4]) and now + 60000
+  ends = {reserved > 0 and first(RESERVED), first(EXPIRY), first(GONE), died and died + kept, sample}
 end
 
-if over or expired or old or gone > 0 or topic[2] or topic[3] or topic[4] then
+if limit_reached or topic[2] or topic[3] or topic[4] then
   local wrong = work()
   if wrong then return wrong end
 end
@@ -123,4 +130,7 @@ if all > 0 then
   head = call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
   ready = call('ZCOUNT', DUE, '-inf', ms(now))
 end
-return {now, counts, all - ready, ready, reserved, dead, head[2] or '', more, topic[1] and 1 or 0, firing}
+local next = math.huge
+for i = 1, 5 do next = math.min(next, ends[i] or math.huge) end
+return {now, counts, all - ready, ready, reserved, dead, head[2] or '', more, topic[1] and 1 or 0, firing,
+  next < math.huge and ms(next) or ''}
