@@ -155,6 +155,11 @@ pub enum CompanionKey {
         /// The field.
         field: Bytes,
     },
+    /// A key of its own: removed.
+    Whole {
+        /// The key.
+        key: Bytes,
+    },
     /// A member of a sorted set: removed.
     Member {
         /// The sorted set.

@@ -190,10 +190,11 @@ impl Ledger {
         let bodies = self.source.bodies();
         let mut companions =
             bodies.map(|bodies| bodies.companions(element, seen.unwrap_or(&Bytes::new()))).unwrap_or_default();
-        companions.extend(mark);
+        companions.extend(marks);
         args.extend([place, word, field, seen.map(sha1).unwrap_or_default(), text(companions.len())]);
         for companion in companions {
             let (what, key, name, ms) = match companion {
+                CompanionKey::Whole { key } => (&b"u"[..], key, Bytes::new(), Bytes::new()),
                 CompanionKey::Field { key, field } => (&b"h"[..], key, field, Bytes::new()),
                 CompanionKey::Member { key, member } => (&b"z"[..], key, member, Bytes::new()),
                 CompanionKey::Remembered { key, member, ms } => (&b"k"[..], key, member, text(ms)),

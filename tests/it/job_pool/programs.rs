@@ -7,7 +7,7 @@ use redis::AsyncCommands;
 use serde_json::Value;
 
 use super::{PATIENCE, on};
-use crate::harness::daemon::cli;
+use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::logs::Lines;
 use crate::harness::oracle::read_stream;
 use crate::harness::process::{Process, command};
@@ -214,6 +214,66 @@ async fn delayed_jobs_of_bullmq_arrive_and_it_sees_none_of_them() {
     // As documented for deduplication, the lock of a removed job stays.
     let again = bullmq(&server, "mails deduplicated 500").await;
     assert_eq!(again, first, "a second job is refused for as long as the lock is there");
+    assert_eq!(daemon.stop().await, 0);
+}
+
+/// Log lines, and results and failures of children, with a `prefix` of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_keys_of_a_job_of_bullmq_go_with_it() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let yaml = on(&server, &BULLMQ.replace("preset: bullmq,", "preset: bullmq, prefix: '{shop}',"));
+    bullmq(&server, "{shop}/mails logged 3600000").await;
+    bullmq(&server, "{shop}/mails flow 3600000").await;
+    let keys = async || {
+        let mut keys: Vec<String> = server.client().await.keys("{shop}:mails:*").await.expect("the server answers");
+        keys.retain(|key| ["logged", "parent"].iter().any(|id| key.split(':').any(|part| part == *id)));
+        keys.sort();
+        keys
+    };
+    let jobs = ["{shop}:mails:logged", "{shop}:mails:parent"];
+    let before = keys().await;
+    for key in ["{shop}:mails:logged:logs", "{shop}:mails:parent:processed", "{shop}:mails:parent:failed"] {
+        assert!(before.iter().any(|known| known == key), "BullMQ writes no {key}: {before:?}");
+    }
+    let mut daemon = Daemon::start(&yaml).await;
+    let as_operator = |words: &[&str]| {
+        let output = cli(&ConfigFile::new(&yaml), words);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    // What BullMQ holds back is said.
+    let live = async |config: &str| {
+        let output = cli(&ConfigFile::new(config), &["check", "--live"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(!live(&yaml).await.contains("paused in BullMQ"));
+    bullmq(&server, "{shop}/mails pause").await;
+    let said = live(&yaml).await;
+    assert!(said.contains("it is paused in BullMQ, and this daemon delivers its jobs all the same"), "{said}");
+    for id in ["logged", "parent"] {
+        as_operator(&["run-now", "q", id]);
+    }
+    let mut bodies = arrived(&redis, 2).await;
+    settled(&redis).await;
+    bodies.sort();
+    assert_eq!(bodies, ["{\"n\":-2}", "{\"n\":-3}"]);
+    assert_eq!(keys().await, [""; 0]);
+    // A cancelled one as well.
+    bullmq(&server, "{shop}/mails logged 3600000").await;
+    assert_eq!(keys().await, [jobs[0].to_owned(), format!("{}:logs", jobs[0])]);
+    as_operator(&["cancel", "q", "logged"]);
+    assert_eq!(keys().await, [""; 0]);
+    // A server of asynq takes nothing of a queue whose key this is, as its inspector writes it.
+    let asynq = on(&server, ASYNQ);
+    assert!(!live(&asynq).await.contains("asynq"));
+    redis::pipe()
+        .set("asynq:{mails}:paused", 1)
+        .sadd("asynq:{mails}:groups", "news")
+        .exec_async(&mut redis)
+        .await
+        .expect("the server answers");
+    let said = live(&asynq).await;
+    assert!(said.contains("it is paused in asynq") && said.contains("asynq has 1 groups"), "{said}");
     assert_eq!(daemon.stop().await, 0);
 }
 

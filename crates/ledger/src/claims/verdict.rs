@@ -53,6 +53,7 @@ pub(super) fn arguments(
             args.extend([word("b"), body, word(at.word()), field, sha1, text(companions.len())]);
             for companion in companions {
                 let (what, key, name, ms) = match companion {
+                    CompanionKey::Whole { key } => ("u", key, Bytes::new(), Bytes::new()),
                     CompanionKey::Field { key, field } => ("h", key, field, Bytes::new()),
                     CompanionKey::Member { key, member } => ("z", key, member, Bytes::new()),
                     CompanionKey::Remembered { key, member, ms } => ("k", key, member, text(ms)),

@@ -55,7 +55,9 @@ if key then
   if kind == 'f' then redis.pcall('HDEL', key, field) else redis.pcall('UNLINK', key) end
   for at = b + 5, b + 1 + 4 * tonumber(ARGV[b + 4]), 4 do
     local what, beside, name = ARGV[at], KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2]
-    if what == 'h' then
+    if what == 'u' then
+      redis.pcall('UNLINK', beside)
+    elseif what == 'h' then
       redis.pcall('HDEL', beside, name)
     elseif what == 'z' then
       redis.pcall('ZREM', beside, name)

@@ -22,7 +22,7 @@ use delaybridge_link::{Conn, LinkError, Redis, missing_rights, whoami};
 use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_source::SourceConfig;
 use delaybridge_source::competitors::{advice, blocked_consumers};
-use delaybridge_source::job_pool::{JobPoolSpec, rivals};
+use delaybridge_source::job_pool::{JobPoolSpec, held, rivals};
 use delaybridge_source::redisson::{Keys, ListCleanup, RedissonSpec, free_places};
 use delaybridge_source::zset::{ZsetSpec, announced};
 
@@ -217,6 +217,14 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
     let drained = spec.source.of_kind::<RedissonSpec>();
     if let Some(redisson) = drained.filter(|queue| queue.consume.ready && matches!(spec.mode, Mode::Deliver)) {
         findings.extend(bounded(conn, format!("queue {}: bounded", spec.id), &redisson.name).await);
+    }
+    if let Some(pool) = spec.source.of_kind::<JobPoolSpec>() {
+        let what = format!("queue {}: program", spec.id);
+        findings.extend(match held(conn, pool).await {
+            Ok(held) if held.is_empty() => None,
+            Ok(held) => Some(finding(what, Health::Warning, held.join("; "))),
+            Err(error) => Some(finding(what, Health::Failed, explained(&error))),
+        });
     }
     if spec.source.of_kind::<ZsetSpec>().is_some() {
         findings.push(notifications(conn, format!("queue {}: notifications", spec.id)).await);

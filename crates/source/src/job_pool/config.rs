@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::JobPool;
 use super::layout::{ID, IdIn, Layout, Names, Place, Status, StatusAt, Wanted};
-use super::preset::{Named, PRESETS, Preset, Presets, buckets};
+use super::preset::{Named, PRESETS, Preset, Presets, buckets, bullmq_with};
 use super::record::Format;
 use super::write::Program;
 use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
@@ -25,6 +25,7 @@ tables! {
     mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with ids, and the jobs in other keys." {
         PRESET = key("preset", word::<Presets>(), "Sets all other keys as a program uses them. Explicit keys take precedence.");
         NAME = key("name", Kind::Text, "With `preset`: the part of its keys that varies. `ouqiang` and `youzan`: the prefix of a bucket's number (`dq_bucket_`, `bucket`). `ice`: the instance (`default`). `yii2`: the channel (`queue`). `hdt3213`, `bullmq`: the queue, required. `asynq`: the queue (`default`).");
+        PREFIX = key("prefix", Kind::Text, "With `preset: bullmq`: the `prefix` of its queues (`bull`).");
         SERIALIZER = key("serializer", word::<Serializers>(), "With `preset: youzan`: the serializers of its `RedisTemplate`. `java`: none are configured. `string` and `json`: names are text, jobs are JSON, as with the preset `youzan_json`.");
         BUCKETS = key("buckets", Kind::TextsOrCount { max: BUCKETS_MAX as u64 }, "Sorted sets with the due times, or their number if the program of the preset numbers them (`ouqiang`, `ice`, `youzan`). The first one names the queue in Redis: the daemon's own keys have the same hash tag.");
         SCORE = key("score", word::<Unit>(), "Unit of the scores, since 1970. `s` may have a fraction.");
@@ -57,6 +58,9 @@ struct JobKeys {
     /// A hash with a field for each id, such as a count of attempts. The field is removed with the job.
     #[key(Kind::Text)]
     beside: Option<String>,
+    /// Other keys of a job: patterns with `{id}`. They are removed with the job.
+    #[key(Kind::Texts)]
+    also: Vec<String>,
 }
 
 /// Format of a job, and the fields that are read.
@@ -138,6 +142,8 @@ pub struct JobPoolSpec {
     pub layout: Layout,
     /// A hash with a field for each id that goes with its job.
     pub beside: Option<String>,
+    /// Keys that go with their job: patterns with the id in them.
+    pub also: Vec<String>,
     /// Lists that are drained.
     pub ready: Vec<String>,
     /// A due id without a job is a dead letter.
@@ -149,9 +155,9 @@ pub struct JobPoolSpec {
 impl JobPoolSpec {
     /// A pool with this layout, which nothing else is known of.
     pub fn of(preset: Preset) -> Self {
-        let Preset { buckets, score, id, place, beside, names, record, wanted, status } = preset;
+        let Preset { buckets, score, id, place, beside, also, names, record, wanted, status } = preset;
         let layout = Layout { id, place, names, record, wanted, status };
-        JobPoolSpec { buckets, score, layout, beside, ready: Vec::new(), buries_missing: false, program: None }
+        JobPoolSpec { buckets, score, layout, beside, also, ready: Vec::new(), buries_missing: false, program: None }
     }
 
     /// The first bucket, which names the queue.
@@ -164,7 +170,7 @@ impl JobPoolSpec {
         let jobs = match &self.layout.place {
             Place::Value(key) | Place::Shared(key) | Place::Own(key, _) => key,
         };
-        let keys = self.buckets.iter().chain(&self.ready).chain([jobs]).chain(&self.beside);
+        let keys = self.buckets.iter().chain(&self.ready).chain([jobs]).chain(&self.beside).chain(&self.also);
         // Two ids show whether the id decides.
         let named = keys.flat_map(|key| ["1", "2"].map(|id| key.replace(ID, id)));
         let slots: BTreeSet<String> = named.map(|key| hashed(&key).to_owned()).collect();
@@ -192,6 +198,9 @@ impl SourceConfig for JobPoolSpec {
         };
         if let Some(beside) = &self.beside {
             job["beside"] = beside.clone().into();
+        }
+        if !self.also.is_empty() {
+            job["also"] = self.also.clone().into();
         }
         let mut shown = json!({
             "buckets": self.buckets,
@@ -284,6 +293,10 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         let message = "`name` has no effect without a `preset` that makes keys of it";
         report.problem(&section.spot(&job_pool::NAME), message, "write the keys themselves: `buckets` and `job`");
     }
+    if section.has(&job_pool::PREFIX) && !matches!(named, Some(("bullmq", ..))) {
+        let message = "`prefix` has no effect without `preset: bullmq`";
+        report.problem(&section.spot(&job_pool::PREFIX), message, "write the keys themselves: `buckets` and `job`");
+    }
     let mut program = None;
     let preset = named.map(|(word, default, fill)| {
         let name = text(section, &job_pool::NAME).unwrap_or_else(|| default.to_owned());
@@ -294,7 +307,10 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
                 job_pool::NAME.help,
             );
         }
-        let preset = fill(&name);
+        let preset = match text(section, &job_pool::PREFIX) {
+            Some(prefix) if word == "bullmq" => bullmq_with(&prefix, &name),
+            _ => fill(&name),
+        };
         program = Some(Program { preset: word, name });
         preset
     });
@@ -414,6 +430,7 @@ fn nothing() -> Preset {
         id: IdIn::Member,
         place: Place::Shared(String::new()),
         beside: None,
+        also: Vec::new(),
         names: Names::Plain,
         record: Format::Raw,
         wanted: Wanted::default(),
@@ -423,16 +440,19 @@ fn nothing() -> Preset {
 
 fn job_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
     let report = &section.cx.report;
-    let JobKeys { string, hash, own_hash, field, beside } = JobKeys::of(section);
+    let JobKeys { string, hash, own_hash, field, beside, also } = JobKeys::of(section);
     let written = [string, hash, own_hash];
     let patterns = [&written[0], &written[2]];
-    if patterns.into_iter().flatten().any(|pattern| pattern.matches(ID).count() != 1) {
+    if patterns.into_iter().flatten().chain(&also).any(|pattern| pattern.matches(ID).count() != 1) {
         report.problem(&section.spot, "the pattern of a key needs `{id}` once", "write for example `job:{id}`");
     }
     if field.is_some() != written[2].is_some() {
         report.problem(&section.spot, "`own_hash` and `field` belong together", job::FIELD.help);
     }
     spec.beside = beside.or(spec.beside.take());
+    if section.has(&job::ALSO) {
+        spec.also = also;
+    }
     spec.layout.place = match written {
         [Some(pattern), None, None] => Place::Value(pattern),
         [None, Some(key), None] => Place::Shared(key),

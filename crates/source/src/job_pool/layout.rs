@@ -215,7 +215,8 @@ impl Layout {
         }
     }
 
-    fn key(&self, pattern: &str, id: &JobId) -> Option<Bytes> {
+    /// The key that a pattern makes for this id.
+    pub fn key(&self, pattern: &str, id: &JobId) -> Option<Bytes> {
         let (before, behind) = pattern.split_once(ID).unwrap_or((pattern, ""));
         let key = [before.as_bytes(), &id.bytes, behind.as_bytes()].concat();
         match self.names {

@@ -22,7 +22,7 @@ mod write;
 pub use self::config::JobPoolSpec;
 pub(crate) use self::config::KIND;
 pub use self::preset::{PRESETS, Preset};
-pub use self::rivals::{rivals, to_see_rivals};
+pub use self::rivals::{held, rivals, to_see_rivals};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 pub use self::source::JobPool;
 pub use self::write::{Leaving, Program, Written};

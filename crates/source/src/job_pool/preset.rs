@@ -19,6 +19,8 @@ pub struct Preset {
     pub place: Place,
     /// A hash with a field for each id that is of no use without the job.
     pub beside: Option<String>,
+    /// Keys that are of no use without the job: patterns with the id in them.
+    pub also: Vec<String>,
     /// The way in which names are written.
     pub names: Names,
     /// The format of the jobs.
@@ -114,6 +116,7 @@ fn ouqiang(name: &str) -> Preset {
         id: IdIn::Member,
         place: Place::Value("{id}".to_owned()),
         beside: None,
+        also: Vec::new(),
         names: Names::Plain,
         record: Format::Msgpack,
         wanted: Wanted { due: Some(("3".to_owned(), Unit::Seconds)), ..wanted("5", Some("1")) },
@@ -129,6 +132,7 @@ fn ice(name: &str) -> Preset {
         id: IdIn::Before("#".to_owned()),
         place: Place::Shared(of_instance("ice:job_pool".to_owned(), name)),
         beside: None,
+        also: Vec::new(),
         names: Names::Plain,
         record: Format::Json,
         wanted: tried("body", "topic", "retryCount"),
@@ -144,6 +148,7 @@ fn yii2(name: &str) -> Preset {
         id: IdIn::Member,
         place: Place::Shared(format!("{name}.messages")),
         beside: None,
+        also: Vec::new(),
         names: Names::Plain,
         record: Format::Ttr,
         wanted: wanted("body", None),
@@ -160,6 +165,7 @@ fn hdt3213(name: &str) -> Preset {
         id: IdIn::Member,
         place: Place::Value(format!("{prefix}:msg:{{id}}")),
         beside: Some(format!("{prefix}:retry:cnt")),
+        also: Vec::new(),
         names: Names::Plain,
         record: Format::Raw,
         wanted: Wanted::default(),
@@ -175,6 +181,7 @@ fn youzan(name: &str) -> Preset {
         id: IdIn::Field(Format::Java, "jodId".to_owned()),
         place: Place::Shared("job.pool".to_owned()),
         beside: None,
+        also: Vec::new(),
         names: Names::Java,
         record: Format::Java,
         wanted: tried("message", "topic", "retryCount"),
@@ -194,12 +201,25 @@ fn youzan_json(name: &str) -> Preset {
 
 /// BullMQ, and Bull from version 3 on: `name` is the queue's.
 fn bullmq(name: &str) -> Preset {
+    bullmq_with(BULL, name)
+}
+
+/// The prefix of BullMQ's queues that have no other.
+const BULL: &str = "bull";
+
+/// BullMQ, with the `prefix` of its queues.
+pub fn bullmq_with(prefix: &str, name: &str) -> Preset {
+    let job = format!("{prefix}:{name}:{{id}}");
     Preset {
-        buckets: vec![format!("bull:{name}:delayed")],
+        buckets: vec![format!("{prefix}:{name}:delayed")],
         score: Unit::Millis4096,
         id: IdIn::Member,
-        place: Place::Own(format!("bull:{name}:{{id}}"), "data".to_owned()),
         beside: None,
+        // As its own `removeJobKeys.lua`.
+        also: ["logs", "dependencies", "processed", "failed", "unsuccessful"]
+            .map(|part| format!("{job}:{part}"))
+            .into(),
+        place: Place::Own(job, "data".to_owned()),
         names: Names::Plain,
         record: Format::Raw,
         wanted: Wanted::default(),
@@ -221,6 +241,7 @@ fn asynq(name: &str) -> Preset {
         id: IdIn::Member,
         place: Place::Own(format!("asynq:{{{name}}}:t:{{id}}"), "msg".to_owned()),
         beside: None,
+        also: Vec::new(),
         names: Names::Plain,
         record: Format::Protobuf,
         wanted: Wanted { left_out: true, ..tried("2", "1", "5") },

@@ -12,6 +12,7 @@ impl JobPool {
     /// The rights on the pool for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = vec![self.on_buckets(&[MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
+        grants.extend(self.spec.to_see_held());
         if !self.ready.is_empty() {
             grants.push(self.on_lists(&[TYPE, LLEN]));
         }
@@ -59,7 +60,8 @@ impl JobPool {
             Place::Own(..) => self.on_jobs(&[HGET, HSTRLEN, UNLINK]),
         };
         let beside = self.beside.as_ref().map(|key| Grant::on([exact(key)], [HDEL]));
-        [jobs, self.in_scripts()].into_iter().chain(beside).collect()
+        let also = (!self.spec.also.is_empty()).then(|| Grant::on(self.also(), [UNLINK]));
+        [jobs, self.in_scripts()].into_iter().chain(beside).chain(also).collect()
     }
 
     fn to_write_status(&self) -> Option<Grant> {
@@ -79,7 +81,7 @@ impl JobPool {
     /// Scripts have keys of all kinds at once; what they may do to them their commands decide.
     fn in_scripts(&self) -> Grant {
         let keys = self.buckets().chain(self.beside.iter().map(exact)).chain([self.of_claims(), self.jobs()]);
-        Grant::on(keys, [EVALSHA])
+        Grant::on(keys.chain(self.also()), [EVALSHA])
     }
 
     fn of_claims(&self) -> Pattern {
@@ -105,12 +107,18 @@ impl JobPool {
     fn jobs(&self) -> Pattern {
         match &self.spec.layout.place {
             Place::Shared(key) => exact(&self.spec.layout.name(key).unwrap_or_default()),
-            Place::Value(pattern) | Place::Own(pattern, _) => {
-                let (before, behind) = pattern.split_once(ID).unwrap_or((pattern, ""));
-                Pattern::around([Some(before.to_owned()), None, Some(behind.to_owned())])
-            }
+            Place::Value(pattern) | Place::Own(pattern, _) => with_an_id(pattern),
         }
     }
+
+    fn also(&self) -> impl Iterator<Item = Pattern> {
+        self.spec.also.iter().map(|pattern| with_an_id(pattern))
+    }
+}
+
+fn with_an_id(pattern: &str) -> Pattern {
+    let (before, behind) = pattern.split_once(ID).unwrap_or((pattern, ""));
+    Pattern::around([Some(before.to_owned()), None, Some(behind.to_owned())])
 }
 
 fn exact(name: &Bytes) -> Pattern {

@@ -9,8 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use super::JobPoolSpec;
 use crate::competitors::{Client, clients};
 use delaybridge_ledger::StoreError;
-use delaybridge_link::rights::Grant;
-use delaybridge_link::rights::command::{CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB};
+use delaybridge_ledger::score::Unit;
+use delaybridge_link::rights::command::{CLIENT_INFO, CLIENT_LIST, EXISTS, HEXISTS, PUBSUB_NUMSUB, SCARD};
+use delaybridge_link::rights::{Grant, Pattern};
 use delaybridge_link::{Conn, listeners, missing_rights};
 
 /// Looks at the clients of the server so often, to see those whose connections do other things between two polls.
@@ -40,12 +41,59 @@ enum Trace {
 
 /// The sign of the program with this layout, and the name of the program.
 fn trace(spec: &JobPoolSpec) -> Option<(Trace, &'static str)> {
-    let bucket = spec.first_bucket();
-    if bucket.starts_with("asynq:{") {
+    if asynq(spec).is_some() {
         return Some((Trace::Channel("asynq:cancel"), "a server of asynq runs"));
     }
-    let queue = bucket.strip_prefix("bull:")?.strip_suffix(":delayed")?;
-    Some((Trace::Name(format!("bull:{}", STANDARD.encode(queue))), "a worker of BullMQ runs"))
+    let (prefix, queue) = bullmq(spec)?.rsplit_once(':')?;
+    Some((Trace::Name(format!("{prefix}:{}", STANDARD.encode(queue))), "a worker of BullMQ runs"))
+}
+
+/// What the keys of a queue of asynq begin with.
+fn asynq(spec: &JobPoolSpec) -> Option<&str> {
+    let bucket = spec.first_bucket();
+    bucket.strip_suffix(":scheduled").or(bucket.strip_suffix(":retry")).filter(|queue| queue.starts_with("asynq:{"))
+}
+
+/// The same of BullMQ. Nothing else has its scores.
+fn bullmq(spec: &JobPoolSpec) -> Option<&str> {
+    spec.first_bucket().strip_suffix(":delayed").filter(|_| spec.score == Unit::Millis4096)
+}
+
+impl JobPoolSpec {
+    /// The rights to see what its program holds back.
+    pub(super) fn to_see_held(&self) -> Vec<Grant> {
+        let on = |key: String, command| Grant::on([Pattern::exact(key)], [command]);
+        let asynq = asynq(self).map(|of| [on(format!("{of}:paused"), EXISTS), on(format!("{of}:groups"), SCARD)]);
+        let bullmq = bullmq(self).map(|of| on(format!("{of}:meta"), HEXISTS));
+        asynq.into_iter().flatten().chain(bullmq).collect()
+    }
+}
+
+/// What the program of a pool holds back, and this daemon does not, each in words; empty for nothing.
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn held(conn: &Conn, spec: &JobPoolSpec) -> Result<Vec<String>, StoreError> {
+    const PAUSED: &str = "and this daemon delivers its jobs all the same: `delaybridge pause` pauses it here";
+    let mut held = Vec::new();
+    if let Some(of) = asynq(spec) {
+        if conn.query::<bool>(redis::cmd("EXISTS").arg(format!("{of}:paused"))).await? {
+            held.push(format!("it is paused in asynq, {PAUSED}"));
+        }
+        let groups: u64 = conn.query(redis::cmd("SCARD").arg(format!("{of}:groups"))).await?;
+        if groups > 0 {
+            held.push(format!(
+                "asynq has {groups} groups: tasks in them wait for its own aggregation, and a scheduled one of a group is delivered by itself"
+            ));
+        }
+    }
+    if let Some(of) = bullmq(spec)
+        && conn.query::<bool>(redis::cmd("HEXISTS").arg(format!("{of}:meta")).arg("paused")).await?
+    {
+        held.push(format!("it is paused in BullMQ, {PAUSED}"));
+    }
+    Ok(held)
 }
 
 /// Signs of programs that take due jobs of these pools as well, each in words; empty for none. `None` if the user may not ask.
@@ -129,6 +177,11 @@ mod tests {
         assert_eq!(trace_of("asynq", "mails"), Some(Trace::Channel("asynq:cancel")));
         // Seen of BullMQ 5 on a queue `q`.
         assert_eq!(trace_of("bullmq", "q"), Some(Trace::Name("bull:cQ==".to_owned())));
+        let own = crate::job_pool::preset::bullmq_with("{my:app}", "q");
+        assert_eq!(
+            trace(&JobPoolSpec::of(own)),
+            Some((Trace::Name("{my:app}:cQ==".to_owned()), "a worker of BullMQ runs"))
+        );
         assert_eq!(trace_of("yii2", "queue"), None);
         assert!(is_named(&client("", "bull:cQ==:w:mine", "", 0, true), "bull:cQ=="));
         assert!(!is_named(&client("", "bull:cQ==x", "", 0, true), "bull:cQ=="));

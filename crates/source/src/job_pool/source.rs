@@ -192,9 +192,11 @@ impl Bodies for JobPool {
     }
 
     fn companions(&self, member: &Bytes, _body: &Bytes) -> Vec<CompanionKey> {
-        let field = || self.spec.layout.field(&self.spec.layout.id(member).ok()?);
-        let beside = self.beside.clone().and_then(|key| Some(CompanionKey::Field { key, field: field()? }));
-        beside.into_iter().collect()
+        let layout = &self.spec.layout;
+        let Ok(id) = layout.id(member) else { return Vec::new() };
+        let beside = self.beside.clone().and_then(|key| Some(CompanionKey::Field { key, field: layout.field(&id)? }));
+        let also = self.spec.also.iter().filter_map(|pattern| layout.key(pattern, &id));
+        beside.into_iter().chain(also.map(|key| CompanionKey::Whole { key })).collect()
     }
 
     fn revived(&self, body: Bytes) -> Bytes {

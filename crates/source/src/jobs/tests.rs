@@ -53,6 +53,7 @@ fn what_belongs_to_a_job_goes_with_it_and_its_client_s_id_is_remembered() {
     let kinds = |own, expires_ms| {
         let companions = orders.companions(&Bytes::from_static(b"a"), &record(own, expires_ms));
         let kind = |companion: &CompanionKey| match companion {
+            CompanionKey::Whole { .. } => 'u',
             CompanionKey::Field { .. } => 'h',
             CompanionKey::Member { .. } => 'z',
             CompanionKey::Remembered { ms, .. } => {

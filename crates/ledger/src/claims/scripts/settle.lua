@@ -17,7 +17,7 @@
 --      Before 'c', 'd' and 'x': 'b' place kind field sha1 n, the body that goes with the element if it still is what was
 --      delivered, or what an earlier life of the element ended with; sha1 is '' if this life found no body. It is the string at
 --      this place of KEYS ('s'), a field of the hash there ('f'), or that whole hash ('o'). And n times `what place name ms`,
---      done after it: 'h' a field of a hash goes, 'z' a member of a zset goes, 'k' it comes, to be kept until ms from now on
+--      done after it: 'u' a key goes, 'h' a field of a hash goes, 'z' a member of a zset goes, 'k' it comes, to be kept until ms from now on
 -- Returns {now, answers, dead letters trimmed away}: a letter for each verdict: y done, a done before, n not there any
 --      more, w the destination is no list (nothing was changed).
 --
@@ -84,7 +84,9 @@ local function remove_body(b, element, ended)
   if kind == 'f' then call('HDEL', key, field) else call('UNLINK', key) end
   for at = b + 6, b + 2 + 4 * tonumber(ARGV[b + 5]), 4 do
     local what, beside, name = ARGV[at], KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2]
-    if what == 'h' then
+    if what == 'u' then
+      redis.pcall('UNLINK', beside)
+    elseif what == 'h' then
       redis.pcall('HDEL', beside, name)
     elseif what == 'z' then
       redis.pcall('ZREM', beside, name)

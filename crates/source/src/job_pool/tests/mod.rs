@@ -53,6 +53,7 @@ fn plain_at(tag: &str) -> Preset {
         id: IdIn::Member,
         place: Place::Shared(format!("{{{tag}}}:jobs")),
         beside: None,
+        also: Vec::new(),
         names: Names::Plain,
         record: Format::Raw,
         wanted: Wanted::default(),

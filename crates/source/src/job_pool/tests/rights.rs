@@ -25,7 +25,8 @@ fn shared() -> Preset {
 fn own() -> Preset {
     let at = StatusAt::Hash("state".to_owned());
     let place = Place::Own("{pool}:job:{id}".to_owned(), "record".to_owned());
-    Preset { place, status: Some(Box::new(Status { at, ..states("") })), ..plain() }
+    let also = vec!["{pool}:job:{id}:logs".to_owned()];
+    Preset { place, also, status: Some(Box::new(Status { at, ..states("") })), ..plain() }
 }
 
 /// A string for each job.
