@@ -1,13 +1,18 @@
 //! The messages in a RabbitMQ queue, taken out of it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use lapin::message::BasicGetMessage;
 use lapin::options::{BasicAckOptions, BasicGetOptions, ExchangeDeclareOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 
+use super::eventually::eventually;
 use super::oracle::Delivery;
+
+/// Time for a broker to show what it has confirmed.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection of the test, and its only channel.
 pub struct Rabbits {
@@ -32,6 +37,15 @@ impl Rabbits {
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         let queue = self.channel.queue_declare(queue.into(), passive, FieldTable::default()).await;
         queue.map_or(0, |queue| queue.message_count())
+    }
+
+    /// Waits until the queue has no message that waits for a consumer.
+    pub async fn emptied(&self, queue: &str) {
+        eventually("the queue to be empty", PATIENCE, async || match self.count(queue).await {
+            0 => Ok(()),
+            some => Err(format!("{queue} has {some}")),
+        })
+        .await;
     }
 
     /// Takes all messages in the queue.

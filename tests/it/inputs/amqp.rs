@@ -91,7 +91,7 @@ async fn a_delayed_message_comes_out_when_it_is_due_as_it_went_in() {
     pass(Duration::from_millis(300)).await;
     let mut rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
     assert_eq!(rabbits.take_all("orders").await.expect("look").len(), 0, "it was delivered twice");
-    assert_eq!(rabbits.count("delay-in").await, 0);
+    rabbits.emptied("delay-in").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
