@@ -36,7 +36,7 @@ fn what_is_left_out_of_an_amqp_sink_has_the_documented_default() {
     let text = describe(&config);
     for part in [
         "    amqp:\n      urls: [amqp://r:5672]\n      vhost: /\n      login: plain\n      username: guest\n      password: (hidden)\n",
-        "      connect_timeout: 5s\n      heartbeat: 10s\n      max_unconfirmed: 1000\n      mandatory: true\n      persistent: true\n",
+        "      connect_timeout: 5s\n      heartbeat: 10s\n      frame_max: 128KiB\n      max_unconfirmed: 1000\n      mandatory: true\n      persistent: true\n",
         "      max_message_size: 128MiB\n      topology: expect\n      timeout: 10s\n      max_rate: none\n",
         "      - sink: out\n        exchange: x\n        routing_key: \n        envelope: raw\n",
     ] {
@@ -124,6 +124,10 @@ fn values_out_of_range_and_settings_that_lose_messages_are_reported() {
     key("heartbeat: 1500ms", &["sinks.out.amqp.heartbeat: the broker takes seconds, up to 65535"]);
     key("heartbeat: 100ms", &["sinks.out.amqp.heartbeat: `100ms` is too short"]);
     key("max_unconfirmed: 0", &["sinks.out.amqp.max_unconfirmed: 0 is out of range"]);
+    for size in ["4KiB", "17MiB"] {
+        let refused = "sinks.out.amqp.frame_max: no broker and no client agree on frames of this size | write a size from";
+        key(&format!("frame_max: {size}"), &[refused]);
+    }
     key("mandatory: maybe", &["sinks.out.amqp.mandatory: `maybe` is neither true nor false"]);
     key("timeout: 24s", &["queues.mails.lease: the lease (30s) less its margin of a fifth is not longer"]);
     key("properties: {}", &["sinks.out.amqp.properties: unknown key"]);

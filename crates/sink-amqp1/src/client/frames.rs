@@ -12,6 +12,8 @@ use crate::errors::PeerError;
 
 /// Largest frame that the broker may send: ours have answers, no messages.
 pub(super) const MAX_FRAME: u32 = 64 * 1024;
+/// Longest text of an error that is kept, in characters.
+const MAX_WORDS: usize = 300;
 /// Smallest limit of frames that a peer may have.
 const MIN_MAX_FRAME: u32 = 512;
 /// Bytes of a frame before its body.
@@ -200,7 +202,11 @@ fn outcome(value: &WireValue) -> Result<DeliveryOutcome, NotAmqp> {
 /// The error at this place. One that cannot be read is as good as none: the link or the connection ends either way.
 fn error(fields: &WireFields, place: usize) -> PeerError {
     let Some(Ok(fields)) = fields.get(place).map(WireValue::fields) else { return PeerError::default() };
-    let text = |place: usize| fields.get(place).and_then(WireValue::text).unwrap_or_default();
+    // A range of deliveries has one error, of which each of them gets a copy.
+    let text = |place: usize| {
+        let text = fields.get(place).and_then(WireValue::text).unwrap_or_default();
+        text.chars().take(MAX_WORDS).collect()
+    };
     PeerError { condition: text(0), description: text(1) }
 }
 

@@ -18,7 +18,7 @@ use super::link::LinkLimits;
 use super::links::{Amqp1Links, Amqp1Question, LinksLimits};
 use crate::Amqp1Spec;
 use delaybridge_dial::DialStream;
-use delaybridge_sink::output::FrameOutput;
+use delaybridge_sink::output::{FrameOutput, OwedAnswers};
 use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 
 /// Elements taken from the queue at once.
@@ -36,6 +36,8 @@ struct Service<'a> {
     timeout: Duration,
     input: BytesMut,
     output: FrameOutput,
+    /// The states of links that the broker asks for.
+    owed: OwedAnswers,
     links: Amqp1Links,
     /// Interval at which the broker wants to hear from us.
     speak_every: Option<Duration>,
@@ -75,6 +77,7 @@ pub(super) async fn run(
         timeout,
         input,
         output: FrameOutput::default(),
+        owed: OwedAnswers::default(),
         links: Amqp1Links::new(limits, container),
         speak_every: peer.idle.map(|idle| idle / 2),
         heard: now,
@@ -121,7 +124,12 @@ impl Service<'_> {
                     Err(error) => return ServiceEnd::Lost(error.to_string()),
                 },
                 left = self.output.write(writer), if self.output.waits() => match left {
-                    Ok(()) => self.spoke = Instant::now(),
+                    Ok(()) => {
+                        self.spoke = Instant::now();
+                        if !self.output.waits() {
+                            self.owed.paid();
+                        }
+                    }
                     Err(error) => return ServiceEnd::Lost(error.to_string()),
                 },
                 Some(question) = intake.asks.recv() => self.links.ask(question, &mut self.output.bytes),
@@ -151,6 +159,9 @@ impl Service<'_> {
                     return Err(format!("the broker ended the connection with {}", error.words()));
                 }
                 Ok(Some(PeerFrame::Of(channel, what))) => {
+                    if matches!(&what, Performative::Flow(flow) if flow.echo || flow.drain) {
+                        self.owed.owe().map_err(|why| format!("the broker breaks the protocol: {why}"))?;
+                    }
                     let read = self.links.received(channel, what, &mut self.output.bytes);
                     read.map_err(|why| format!("the broker sent {}", why.0))?;
                 }

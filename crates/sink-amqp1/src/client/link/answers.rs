@@ -36,10 +36,12 @@ impl Amqp1Link {
         if outcome == DeliveryOutcome::None && !settled {
             return;
         }
-        if !settled {
+        let decided = self.flights.take(first, last);
+        // What concerns nothing of ours is owed nothing.
+        if !settled && !decided.is_empty() {
             frames::settle(out, self.channel, first, last);
         }
-        for item in self.flights.take(first, last) {
+        for item in decided {
             let outcome = match &outcome {
                 DeliveryOutcome::Accepted => {
                     self.has_taken = true;

@@ -167,7 +167,11 @@ async fn every_outcome_has_its_class() {
     let answer = |out: &mut BytesMut, channel, number, body: &str| {
         match body {
             "accepted" => dispose(out, channel, number, true, 0x24, |_| {}),
-            "unsettled" => dispose(out, channel, number, false, 0x24, |_| {}),
+            "unsettled" => {
+                // Of a delivery that was never sent: it is owed no settlement.
+                dispose(out, channel, number + 1_000, false, 0x24, |_| {});
+                dispose(out, channel, number, false, 0x24, |_| {});
+            }
             "received" => {
                 dispose(out, channel, number, false, 0x23, |_| {});
                 dispose(out, channel, number, true, 0x26, |_| {});
