@@ -1,5 +1,7 @@
 //! The rights that the ledger's scripts and reads need, key by key.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use crate::handle::Ledger;
@@ -54,8 +56,12 @@ impl Ledger {
         let k = &self.keys;
         let keys = [&k.leases, &k.retry, &k.dead].map(|key| exact(key));
         let source = self.source.keys();
+        // Those that the gauges ask for, and those that `check --live` asks for: the keys of bodies are among them.
+        let typed = self.source.repair().typed_keys().into_iter().map(|(key, _)| key);
+        let expirable: BTreeSet<Bytes> = source.iter().cloned().chain(typed).collect();
         vec![
             Grant::on(keys.into_iter().chain(source.iter().map(|key| exact(key))), [EVALSHA]),
+            Grant::on(expirable.iter().map(|key| exact(key)), [PTTL]),
             on(&k.leases, [TYPE, ZCARD, ZRANGE]),
             Grant::on([k.of_claims()], [ZCARD]),
             on(&k.retry, [TYPE, ZCARD, ZCOUNT, ZRANGE]),
@@ -132,6 +138,7 @@ impl Ledger {
             on(&k.audit(), [XADD, XREVRANGE]),
             // `fsck`.
             on(&k.leases, [ZSCORE]),
+            Grant::on(self.source.repair().typed_keys().iter().map(|(key, _)| exact(key)), [EVALSHA, PERSIST, PTTL]),
             Grant::on([k.all_aside()], [EXISTS]),
         ];
         if self.source.bodies().is_some() {

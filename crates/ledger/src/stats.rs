@@ -1,11 +1,15 @@
 //! The numbers behind a queue's gauges.
 
+use bytes::Bytes;
+use redis::Value;
+
 use super::claims::Header;
 use crate::answers::{Depths, InFlight};
+use crate::body::AllBodies;
 use crate::error::StoreError;
 use crate::handle::Ledger;
 use delaybridge_core::message::LATEST_MS;
-use delaybridge_link::{Conn, Fields};
+use delaybridge_link::{BadReply, Conn, Fields, LinkError};
 
 /// Entries that wait for a retry and are looked at; one if that is not small.
 pub const LOOKED_AT: usize = 64;
@@ -29,6 +33,8 @@ pub struct Stats {
     pub dead: i64,
     /// The numbers of the source.
     pub source: Depths,
+    /// Time in ms until Redis deletes a key of the source, which somebody has given a time to live; `None` if none has one.
+    pub expires_ms: Option<i64>,
 }
 
 impl Stats {
@@ -66,12 +72,41 @@ impl Ledger {
         let (now_ms, leases) = (fields.int()?, fields.int()?);
         let (retry, dead) = (fields.int()?, fields.int()?);
         let source = self.source.depths(fields.array()?)?;
+        let bodies = match self.source.bodies().and_then(|bodies| bodies.all_bodies()) {
+            Some(AllBodies::Fields { key }) => self.time_to_live(conn, &[key]).await?,
+            _ => Vec::new(),
+        };
+        let expires_ms = bodies.into_iter().flatten().chain(Some(fields.int()?).filter(|ms| *ms >= 0)).min();
         // Most of ten thousand queues have none.
         let InFlight { elements, more } =
             if leases > 0 { self.claims().in_flight(conn).await? } else { InFlight::default() };
         let in_flight = i64::try_from(elements).unwrap_or(i64::MAX);
         let retry_oldest_ms = if retry > 0 { self.oldest_retry(conn).await? } else { None };
-        Ok(Stats { now_ms, in_flight, in_flight_more: more, retry, retry_oldest_ms, dead, source })
+        Ok(Stats { now_ms, in_flight, in_flight_more: more, retry, retry_oldest_ms, dead, source, expires_ms })
+    }
+
+    /// The keys of the source that Redis will delete because somebody has given them a time to live, each with the ms until then.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn expiring(&self, conn: &Conn) -> Result<Vec<(Bytes, i64)>, StoreError> {
+        let keys: Vec<Bytes> = self.source.repair().typed_keys().into_iter().map(|(key, _)| key).collect();
+        let left = self.time_to_live(conn, &keys).await?;
+        Ok(keys.into_iter().zip(left).filter_map(|(key, left)| Some((key, left?))).collect())
+    }
+
+    /// The ms until Redis deletes each of these keys; `None` for one that stays.
+    async fn time_to_live(&self, conn: &Conn, keys: &[Bytes]) -> Result<Vec<Option<i64>>, StoreError> {
+        let mut pipe = redis::pipe();
+        for key in keys {
+            pipe.cmd("PTTL").arg(&key[..]);
+        }
+        let left = |answer: Result<Value, LinkError>| match answer? {
+            Value::Int(ms) => Ok(Some(ms).filter(|ms| *ms >= 0)),
+            _ => Err(BadReply { script: "PTTL", expected: "a number" }.into()),
+        };
+        conn.pipeline(&pipe).await?.into_iter().map(left).collect()
     }
 
     /// Due time of the oldest entry that waits for a retry, of those with the next attempts: in an outage that is where

@@ -113,6 +113,8 @@ catalogue! {
         shared!("Due time of the last element, to a second or a thousandth of the time until then; 0 when nothing is ahead.");
     absurd_due: IntGaugeVec, "delaybridge_queue_absurd_due", "elements", ["queue"], &[],
         shared!("Scheduled elements with due times that are hardly meant: more than a year ahead, or before 2001, as seconds that were taken for milliseconds are. Absent until there was one.");
+    expires: GaugeVec, "delaybridge_queue_expires_seconds", "seconds", ["queue"], &[],
+        shared!("Time until Redis deletes a key of the queue's source, with all elements in it, because another program has given it a time to live (EXPIRE). Absent while no key has one.");
     forecast_lateness: GaugeVec, "delaybridge_queue_forecast_lateness_seconds", "seconds", ["queue"], &[],
         "Greatest lateness to expect of what falls due within the next hour, at the highest rate that this daemon has delivered the queue \
          with in the last day while it could not keep up, and at most `max_rate`. Absent while no such rate is known. A daemon knows its own \
@@ -334,7 +336,7 @@ mod tests {
         let names: Vec<_> = CATALOGUE.iter().map(|metric| metric.name.trim_start_matches("delaybridge_")).collect();
         // A renamed metric breaks users' alerts: note it in the changelog before you change this list.
         let pinned = "queue_messages queue_oldest_due_age_seconds queue_oldest_due_age_by_state_seconds queue_next_due_timestamp_seconds \
-             queue_due_within queue_last_due_timestamp_seconds queue_absurd_due queue_forecast_lateness_seconds \
+             queue_due_within queue_last_due_timestamp_seconds queue_absurd_due queue_expires_seconds queue_forecast_lateness_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
              recovered_messages_total returned_messages_total missing_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total skipped_messages_total headers_left_out_total audit_records_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
              possible_duplicates_total duplicates_avoided_total lookups_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \

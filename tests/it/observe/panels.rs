@@ -80,6 +80,8 @@ pub fn rows() -> Vec<Row> {
                 lines("Time until the last element falls due", "queue_last_due_timestamp_seconds", "s", &["queue"])
                     .ask("clamp_min(max by (queue) ({} > 0) - time(), 0)", "{{queue}}"),
                 rare("Due times that are hardly meant", "queue_absurd_due", &["queue"]),
+                lines("Time until Redis deletes a key (0: never)", "queue_expires_seconds", "s", &["queue"])
+                    .ask("min by (queue) ({}) or vector(0)", "{{queue}}"),
             ],
         ),
         row(

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{PATIENCE, now_ms};
 use crate::harness::daemon::{ConfigFile, Daemon, cli};
-use crate::harness::{RedisServer, eventually};
+use crate::harness::{RedisServer, RedissonQueue, eventually};
 
 /// The exit code and the output of a command.
 fn ask(config: &ConfigFile, line: &str) -> (i32, String) {
@@ -91,4 +91,70 @@ async fn every_command_works_or_says_why_not() {
     assert_eq!(back, 1_700_000_000.25);
     let kept: f64 = redis.zscore("schedule", job(1)).await.expect("a score");
     assert_eq!(kept, score.parse::<f64>().expect("a number"));
+}
+
+/// A producer that sets a time to live with each element: Redis would delete what is not delivered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_to_live_on_a_source_is_reported_and_repaired() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let yaml = format!(
+        "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: out }} }} }}\nqueues:\n  \
+         set: {{ source: {{ zset: {{ key: due, score: ms }} }}, to: [{{ sink: out }}] }}\n  \
+         pool: {{ source: {{ job_pool: {{ preset: yii2 }} }}, to: [{{ sink: out }}] }}\n  \
+         list: {{ source: {{ redisson: {{ name: orders }} }}, to: [{{ sink: out }}] }}\n",
+        server.url()
+    );
+    let config = ConfigFile::new(&yaml);
+    let later = now_ms(&mut redis).await + 86_400_000;
+    redis.zadd::<_, _, _, ()>("due", "a", later).await.expect("the server takes it");
+    redis.zadd::<_, _, _, ()>("queue.delayed", "7", later / 1_000).await.expect("the server takes it");
+    redis.hset::<_, _, _, ()>("queue.messages", "7", "300;x").await.expect("the server takes it");
+    let redisson = RedissonQueue::new("orders");
+    redisson.offer(&mut redis, later, b"x").await;
+    let mut daemon = Daemon::start(&yaml).await;
+    let metric = "delaybridge_queue_expires_seconds";
+    eventually("the gauges", PATIENCE, async || {
+        match daemon.metric("delaybridge_queue_messages{state=\"scheduled\"}").await {
+            3.0 => Ok(()),
+            other => Err(other.to_string()),
+        }
+    })
+    .await;
+    assert!(!daemon.get("/metrics").await.expect("metrics").body.contains(metric));
+    assert!(!well(&config, "check --live").contains("EXPIRE"));
+    assert_eq!(ask(&config, "fsck").0, 0);
+
+    let keys = [("set", "due"), ("pool", "queue.messages"), ("list", "redisson_delay_queue:{orders}")];
+    for (_, key) in keys {
+        redis.expire::<_, ()>(key, 3_600).await.expect("the server takes it");
+    }
+    for (queue, _) in keys {
+        let selector = format!("{metric}{{queue=\"{queue}\"}}");
+        eventually("the time until then", PATIENCE, async || {
+            let left = daemon.metric(&selector).await;
+            if (3_000.0..=3_600.0).contains(&left) { Ok(()) } else { Err(left.to_string()) }
+        })
+        .await;
+    }
+    let (code, said) = ask(&config, "check --live");
+    for (queue, key) in keys {
+        let line = said.lines().find(|line| line.contains(&format!("queue {queue}: expiry"))).unwrap_or_default();
+        assert!(code == 1 && line.contains(&format!("Redis deletes {key} in")), "{said}");
+    }
+    let (code, found) = ask(&config, "fsck");
+    assert!(code == 1 && found.contains("a key of the source has a time to live"), "{found}");
+    let repaired = well(&config, "fsck --repair");
+    for (_, key) in keys {
+        assert!(repaired.contains(key), "{repaired}");
+        let left: i64 = redis.ttl(key).await.expect("an answer");
+        assert_eq!(left, -1, "{key}");
+    }
+    assert_eq!(ask(&config, "fsck").0, 0);
+    eventually("the gauge to go", PATIENCE, async || {
+        let body = daemon.get("/metrics").await?.body;
+        if body.contains(&format!("{metric}{{")) { Err(body) } else { Ok(()) }
+    })
+    .await;
+    assert_eq!(daemon.stop().await, 0);
 }

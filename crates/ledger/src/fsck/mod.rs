@@ -31,6 +31,7 @@ impl Ledger {
             found.not_checked("everything else: a key of another type has to be repaired first");
             return Ok(());
         }
+        self.look_at_times_to_live(conn, found).await?;
         self.look_at_leases(conn, terms, found).await?;
         self.look_at_pauses(conn, &terms.sinks, found).await?;
         let held = self.look_at_held(conn, found).await?;

@@ -22,6 +22,8 @@ pub const COMPARED: usize = 4_000_000;
 pub enum Fault {
     /// A key of the queue holds another type.
     ForeignType,
+    /// A key of the source with a time to live.
+    Expiring,
     /// Keys of a claim without its lease.
     ClaimWithoutLease,
     /// A lease that is over, of a claim without keys.

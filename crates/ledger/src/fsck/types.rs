@@ -1,4 +1,4 @@
-//! Keys of the queue that hold another type than ours or the source's.
+//! Keys of the queue that hold another type than ours or the source's, and those that Redis will delete.
 
 use std::sync::LazyLock;
 
@@ -11,6 +11,7 @@ use crate::handle::Ledger;
 use crate::unleased::claims_with_keys;
 use delaybridge_link::{BadReply, Conn, Script};
 
+static PERSIST: LazyLock<Script> = LazyLock::new(|| script("fsck_persist", include_str!("scripts/persist.lua")));
 static ASIDE: LazyLock<Script> = LazyLock::new(|| script("fsck_aside", include_str!("scripts/aside.lua")));
 
 const FOREIGN: &str = "the key belongs to another program, or the name of the queue is wrong: fsck changes no such key";
@@ -44,6 +45,20 @@ impl Ledger {
             }
         }
         Ok(wrong)
+    }
+
+    /// Looks for keys of the source that Redis will delete with all that is in them.
+    pub(super) async fn look_at_times_to_live(&self, conn: &Conn, found: &mut Found<'_>) -> Result<(), StoreError> {
+        for (key, left_ms) in self.expiring(conn).await? {
+            let subject = format!("{} is deleted in {} s", String::from_utf8_lossy(&key), left_ms / 1_000);
+            found.add(Suspect::new(
+                Fault::Expiring,
+                subject,
+                Repair::Script,
+                Check::new(&PERSIST, vec![key], Vec::new()),
+            ));
+        }
+        Ok(())
     }
 
     fn wrong(&self, key: &Bytes, kind: &str, want: &'static str) -> Suspect {

@@ -2,7 +2,8 @@
 --
 -- KEYS 1 leases zset, 2 retry zset, 3 dead stream, then those of the source
 -- ARGV those of the source
--- Returns {now, leases, retry, dead, what the source adds}. The source's half defines SOURCE_TYPES and source_depths().
+-- Returns {now, leases, retry, dead, what the source adds, ms until Redis deletes a key of the source, -1 if it deletes none}. The
+--      source's half defines SOURCE_TYPES and source_depths().
 --
 -- Sent twice: it reads again.
 
@@ -51,4 +52,9 @@ local function ahead(zsets, raw, due)
 end
 
 --#source stats
-return {now, redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2]), redis.call('XLEN', KEYS[3]), source_depths()}
+local left = -1
+for i = 4, #KEYS do
+  local until_then = redis.call('PTTL', KEYS[i])
+  if until_then >= 0 and (left < 0 or until_then < left) then left = until_then end
+end
+return {now, redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2]), redis.call('XLEN', KEYS[3]), source_depths(), left}

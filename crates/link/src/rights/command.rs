@@ -120,7 +120,9 @@ commands! {
     LSET = one("lset", WRITES, &["0", "x"]);
     LTRIM = one("ltrim", WRITES, &["0", "0"]);
     MEMORY_USAGE = one("memory|usage", LOOKS, &[]);
+    PERSIST = one("persist", WRITES, &[]);
     PING = one("ping", LOOKS, &[]);
+    PTTL = one("pttl", READS, &[]);
     PUBLISH = one("publish", LOOKS, &["x"]);
     PUBSUB_NUMSUB = one("pubsub|numsub", LOOKS, &[]);
     RENAME = all("rename", BOTH, &[]);

@@ -39,6 +39,13 @@ pub fn explanation(fault: Fault) -> Explanation {
             "every script on this key fails: the queue does not move",
             "renames a key that begins with `delaybridge:` to `delaybridge:aside:...` and keeps its value; a key of the source stays",
         ),
+        Fault::Expiring => of(
+            "expiring",
+            "a key of the source has a time to live",
+            "a producer or a person ran EXPIRE on it",
+            "Redis deletes it then, with all elements that are not delivered",
+            "removes the time to live; a producer that sets it sets it again",
+        ),
         Fault::ClaimWithoutLease => of(
             "claim_without_lease",
             "a claim has elements and no lease",

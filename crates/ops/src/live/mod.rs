@@ -213,6 +213,7 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
         Err(error) => vec![finding(what, Health::Failed, explained(&error))],
     };
     findings.insert(1, rights);
+    findings.extend(expiry(&queue, format!("queue {}: expiry", spec.id)).await);
     findings.extend(codec::look(&queue, format!("queue {}: codec", spec.id)).await);
     let drained = spec.source.of_kind::<RedissonSpec>();
     if let Some(redisson) = drained.filter(|queue| queue.consume.ready && matches!(spec.mode, Mode::Deliver)) {
@@ -230,6 +231,24 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
         findings.push(notifications(conn, format!("queue {}: notifications", spec.id)).await);
     }
     findings
+}
+
+/// A finding about each key of the source that Redis will delete.
+async fn expiry(queue: &Queue, what: String) -> Vec<LiveFinding> {
+    let found = match queue.ledger.expiring(&queue.conn).await {
+        Ok(found) => found,
+        Err(error) => return vec![finding(what, Health::Failed, explained(&error))],
+    };
+    let line = |(key, left_ms): (bytes::Bytes, i64)| {
+        let detail = format!(
+            "Redis deletes {} in {}, with all elements that are not delivered by then: it has a time to live (EXPIRE). Find the program that \
+             sets it, and run PERSIST, or `delaybridge fsck --repair`",
+            super::content::escaped(&String::from_utf8_lossy(&key)),
+            plural::duration(left_ms.unsigned_abs())
+        );
+        finding(what.clone(), Health::Failed, detail)
+    };
+    found.into_iter().map(line).collect()
 }
 
 /// A finding about the free places of the ready list, if it is an `RBoundedBlockingQueue`.

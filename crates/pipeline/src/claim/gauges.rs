@@ -149,6 +149,7 @@ fn show_gauges(registry: &QueueRegistry, place: usize, store: &dyn Store, stats:
             })
         }),
         next_due_ms: source.head_ms,
+        expires_ms: stats.expires_ms,
         ahead: QueueAhead {
             within: source.ahead.within.map(count),
             absurd: count(source.ahead.absurd),

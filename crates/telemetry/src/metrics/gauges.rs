@@ -19,6 +19,8 @@ pub struct QueueSizes {
     pub oldest: [Duration; LateState::ALL.len()],
     /// The due time of the next element, in Redis milliseconds since the epoch.
     pub next_due_ms: Option<i64>,
+    /// Time in ms until Redis deletes a key of the queue's source, if it deletes one.
+    pub expires_ms: Option<i64>,
     /// Elements that are not due yet.
     pub ahead: QueueAhead,
 }
@@ -49,7 +51,7 @@ impl QueueMetrics {
 
     /// Shows the result of a look at the queue.
     pub fn sizes(&self, sizes: &QueueSizes) {
-        let QueueSizes { messages, oldest, next_due_ms, ahead } = sizes;
+        let QueueSizes { messages, oldest, next_due_ms, expires_ms, ahead } = sizes;
         let families = self.families();
         for (state, n) in MessageState::ALL.into_iter().zip(messages) {
             self.gauge(&families.messages, Some(state.as_str()), (Together::Sum, *n as f64));
@@ -65,6 +67,10 @@ impl QueueMetrics {
         self.gauge(&families.oldest_due_age, None, (Together::Max, oldest));
         let next_due = next_due_ms.unwrap_or(0) as f64 / 1000.0;
         self.gauge(&families.next_due, None, (Together::Earliest, next_due));
+        match expires_ms {
+            Some(ms) => self.gauge(&families.expires, None, (Together::Earliest, *ms as f64 / 1000.0)),
+            None => self.clear(&families.expires, None),
+        }
         self.ahead(ahead);
         let [_scheduled, due, in_flight, retry, dead] = *messages;
         self.bound().tally.saw(LastLook {
@@ -136,6 +142,7 @@ impl QueueMetrics {
             self.clear(&families.due_within, Some(horizon.as_str()));
         }
         self.clear(&families.last_due, None);
+        self.clear(&families.expires, None);
         self.clear(&families.forecast_lateness, None);
         if bound.has_absurd.swap(false, Ordering::Relaxed) {
             self.clear(&families.absurd_due, None);

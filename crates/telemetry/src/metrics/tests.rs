@@ -43,7 +43,8 @@ fn use_everything(metrics: &Metrics) {
     let oldest = [1500, 2500, 500].map(Duration::from_millis);
     let lateness = Some(Duration::from_millis(220_500));
     let ahead = QueueAhead { within: [1, 2, 3, 4, 5], absurd: 6, last_due_ms: Some(1_700_000_900_500), lateness };
-    queue.sizes(&QueueSizes { messages: [7; 5], oldest, next_due_ms: Some(1_700_000_000_250), ahead });
+    let (next_due_ms, expires_ms) = (Some(1_700_000_000_250), Some(90_500));
+    queue.sizes(&QueueSizes { messages: [7; 5], oldest, next_due_ms, expires_ms, ahead });
     queue.leftovers(&TERMS, 3, Duration::from_secs(4));
     queue.offered_overdue(Duration::from_millis(30));
     queue.dead_lettered("junk");
@@ -134,7 +135,7 @@ fn of_thousands_of_queues_a_thousand_have_series_and_the_rest_counts_together() 
             let oldest = [n, 0, 0].map(Duration::from_secs);
             let next_due_ms = Some(5_000_000 - i64::try_from(n).unwrap());
             let ahead = QueueAhead { within: [0, 0, 2, 2, 2], last_due_ms: next_due_ms, ..QueueAhead::default() };
-            queue.sizes(&QueueSizes { messages: [1, 0, 0, 0, 3], oldest, next_due_ms, ahead });
+            queue.sizes(&QueueSizes { messages: [1, 0, 0, 0, 3], oldest, next_due_ms, expires_ms: None, ahead });
             queue.leftovers(&TERMS, 4, Duration::from_secs(n));
             queue.held(n == 1_100);
         }
@@ -213,6 +214,7 @@ fn values_arrive_under_their_labels() {
         r#"delaybridge_queue_due_within{horizon="10m",queue="orders"} 2"#,
         r#"delaybridge_queue_last_due_timestamp_seconds{queue="orders"} 1700000900.5"#,
         r#"delaybridge_queue_absurd_due{queue="orders"} 6"#,
+        r#"delaybridge_queue_expires_seconds{queue="orders"} 90.5"#,
         r#"delaybridge_queue_forecast_lateness_seconds{queue="orders"} 220.5"#,
         r#"delaybridge_throttled_seconds_total{queue="orders",sink=""} 0.25"#,
         r#"delaybridge_queue_messages{queue="orders",state="in_flight"} 7"#,

@@ -44,6 +44,7 @@ impl Store for MemoryStore {
             retry: queue.retry.len() as i64,
             retry_oldest_ms: queue.oldest_retry_ms(),
             dead: queue.dead.len() as i64,
+            expires_ms: None,
             source: Depths {
                 scheduled: queue.scheduled.len() as i64,
                 due: queue.count("scheduled", now_ms),
