@@ -191,7 +191,7 @@ fn partitions(consumer: &Asker, topic: &str, group: &str) -> Result<usize, Failu
 
 /// Asks whether the group may commit offsets of the topic, which takes the same rights as consuming it: those of a partition that
 /// does not exist. A cluster looks at the rights first, and commits nothing.
-fn may_consume(consumer: &Asker, topic: &str) -> Result<(), KafkaError> {
+pub(super) fn may_consume<C: ConsumerContext>(consumer: &BaseConsumer<C>, topic: &str) -> Result<(), KafkaError> {
     let mut nowhere = TopicPartitionList::new();
     nowhere.add_partition_offset(topic, NOWHERE, Offset::Offset(0))?;
     match consumer.commit(&nowhere, CommitMode::Sync) {

@@ -24,11 +24,13 @@ use tokio_util::sync::CancellationToken;
 use super::errors::failure;
 use super::offsets::UnconfirmedOffsets;
 use super::partitions::{MetTopics, PartitionStates, Step};
+use super::reading::{self, Reading};
 use super::record::{Partition, RecordPlace, TopicId, arrival};
 use super::{KafkaInputSpec, StartFrom, starts};
 use crate::client::proof::Proof;
 use crate::client::settings::security;
 use crate::errors;
+use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Failure;
 use delaybridge_input::{Arrival, InputEvents, InputReset};
@@ -54,6 +56,13 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 /// The time-out of a look. Nothing else is done meanwhile.
 const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
+/// The interval between questions whether the topics can be read at all.
+const ASK: Duration = Duration::from_secs(5);
+/// The time without a word after which the group takes a member for dead, and gives its partitions to others. A process that was
+/// killed and started again at once waits for the end of the former one.
+const SESSION: Duration = Duration::from_secs(10);
+/// The waits of a partition whose refused record found no place in the dead-letter topic.
+const HELD: Backoff = Backoff::doubling(Duration::from_secs(5), Duration::from_secs(60), Jitter::From(0.8));
 
 /// The end of a record.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,6 +71,8 @@ pub(super) enum RecordEnd {
     Done,
     /// The record holds its partition, for this reason.
     Held(String),
+    /// The dead-letter topic does not take the record now, for this reason. It holds its partition until it is tried again.
+    Unburied(String),
     /// The record is behind one that holds the partition.
     Behind,
 }
@@ -85,6 +96,15 @@ struct InputListener {
     went_back: Mutex<Vec<(Partition, i64)>>,
     /// The reason why the partitions that came last are not read.
     failed: Mutex<Option<Failure>>,
+    /// The cluster refuses the login.
+    refused: AtomicBool,
+    /// The client has said something that may mean that nothing is read.
+    doubt: AtomicBool,
+    /// Nothing is read, whatever the group says.
+    silent: AtomicBool,
+    /// The refused records that found no place in the dead-letter topic, by their partitions: the offset, and the tries.
+    tried: Mutex<HashMap<Partition, (i64, u32)>>,
+    stop: CancellationToken,
     /// Whether partitions have come since this was looked at. The client keeps a pause beyond the assignment, and knows none of a
     /// partition that is new.
     assigned: AtomicBool,
@@ -107,7 +127,8 @@ impl ClientContext for InputListener {
         let partitions = statistics.topics.values().flat_map(|topic| topic.partitions.values());
         let lag: i64 = partitions.map(|partition| partition.consumer_lag.max(0)).sum();
         self.events.lag(lag.unsigned_abs());
-        if statistics.cgrp.is_some_and(|group| group.state == "up") {
+        let is_silent = self.silent.load(Ordering::Relaxed) || self.doubt.load(Ordering::Relaxed);
+        if !is_silent && statistics.cgrp.is_some_and(|group| group.state == "up") {
             self.events.connected(&self.address);
         }
     }
@@ -115,7 +136,11 @@ impl ClientContext for InputListener {
     fn error(&self, error: KafkaError, reason: &str) {
         // The client connects again to a broker that it has lost; only all of them are an outage.
         let is_outage = [Code::AllBrokersDown, Code::Authentication, Code::Fatal].map(Some);
-        if is_outage.contains(&error.rdkafka_error_code().map(|code| errors::cause(code, reason))) {
+        let code = error.rdkafka_error_code().map(|code| errors::cause(code, reason));
+        if code == Some(Code::Authentication) {
+            self.refused.store(true, Ordering::Relaxed);
+        }
+        if is_outage.contains(&code) {
             self.events.down(&failure(&format!("consume {}: {reason}", self.address), &error));
         }
     }
@@ -125,7 +150,7 @@ impl InputListener {
     /// Begins to read these partitions, which are all that this member has.
     fn assign(&self, consumer: &BaseConsumer<Self>, list: &mut TopicPartitionList) -> Result<(), Failure> {
         let failed = |error: KafkaError| failure(&format!("consume {}", self.address), &error);
-        let begins = starts::begins(consumer, &self.spec, &self.met, list)?;
+        let begins = starts::begins(consumer, &self.spec, &self.met, list, &self.stop)?;
         for begin in &begins {
             let at = begin.at.map_or(Offset::Beginning, Offset::Offset);
             list.set_partition_offset(&begin.topic, begin.partition, at).map_err(failed)?;
@@ -140,6 +165,15 @@ impl InputListener {
         Ok(())
     }
 
+    /// Counts the tries to find a place for a refused record: those before this one.
+    fn tries(&self, place: &RecordPlace) -> u32 {
+        let mut tried = self.tried.lock();
+        let tries = tried.entry((place.topic.clone(), place.partition)).or_insert((place.offset, 0));
+        let before = if tries.0 == place.offset { tries.1 } else { 0 };
+        *tries = (place.offset, before.saturating_add(1));
+        before
+    }
+
     /// Notes a record, and says what was skipped before it. Returns the id of its topic, as far as it is known.
     fn arrived(&self, consumer: &BaseConsumer<Self>, topic: &str, partition: i32, offset: i64) -> Option<TopicId> {
         match self.states.arrived(topic, partition, offset) {
@@ -147,14 +181,22 @@ impl InputListener {
             Step::Back(expected) => self.went_back.lock().push(((topic.to_owned(), partition), expected)),
             // Offsets that were compacted away, or are marks of transactions, are no gap.
             Step::Over(expected) => match delivery_status::first_offset(consumer, topic, partition) {
-                Some(first) if first > expected => {
-                    self.events.missed(topic, partition, expected, (first.min(offset) - expected).unsigned_abs());
+                Some(first) => {
+                    if let Some(missed) = missed(expected, first, offset) {
+                        self.events.missed(topic, partition, expected, missed);
+                    }
                 }
-                _ => {}
+                None => {}
             },
         }
         self.met.id(topic)
     }
+}
+
+/// The number of records that a broker has removed between the expected offset and that of a record, given the first one that it
+/// has. A record before that was fetched before others were removed: what is missing in front of it never was a record.
+fn missed(expected: i64, first: i64, offset: i64) -> Option<u64> {
+    (first > expected && first <= offset).then(|| (first - expected).unsigned_abs())
 }
 
 impl ConsumerContext for InputListener {
@@ -198,7 +240,9 @@ pub(super) fn start(
     let met = Arc::new(MetTopics::default());
     let work = move || {
         while !stop.is_cancelled() && !batches.is_closed() {
-            if let Err(failure) = consume(&spec, &address, &met, &events, &batches, &stop) {
+            if let Err(failure) = consume(&spec, &address, &met, &events, &batches, &stop)
+                && !stop.is_cancelled()
+            {
                 events.down(&failure);
                 std::thread::sleep(AGAIN.min(Duration::from_secs(1)));
             }
@@ -211,8 +255,25 @@ pub(super) fn start(
     ended
 }
 
-/// The partitions that a record holds: their terms, and the reasons.
-type HeldPartitions = HashMap<Partition, (u64, String)>;
+/// The partitions that a record holds.
+type HeldPartitions = HashMap<Partition, HeldPartition>;
+
+/// A partition that a record holds.
+struct HeldPartition {
+    term: u64,
+    /// The offset of the record.
+    offset: i64,
+    why: String,
+    /// When the record is tried again; `None` if it never is.
+    again: Option<Instant>,
+    /// It is tried now.
+    is_tried: bool,
+}
+
+/// Whether nothing of this partition is taken now.
+fn is_held(held: &HeldPartitions, partition: &Partition) -> bool {
+    held.get(partition).is_some_and(|held| !held.is_tried)
+}
 
 /// A batch that is decided now.
 struct OpenBatch {
@@ -229,14 +290,14 @@ fn consume(
     batches: &mpsc::Sender<TakenRecords>,
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
-    let consumer = client(spec, address, met, events)?;
+    let consumer = client(spec, address, met, events, stop)?;
     let topics: Vec<_> = spec.topics.iter().map(String::as_str).collect();
     consumer.subscribe(&topics).map_err(|error| failure(&format!("consume {address}"), &error))?;
     let mut waiting: Option<OpenBatch> = None;
     let mut held = HeldPartitions::new();
     // Records that came after their partitions were paused.
     let mut rest: VecDeque<(RecordPlace, Arrival)> = VecDeque::new();
-    let mut looked = Instant::now();
+    let (mut looked, mut asked, mut reading) = (Instant::now(), Instant::now(), Reading::All);
     while !stop.is_cancelled() {
         if let Some(failure) = consumer.context().failed.lock().take() {
             return Err(failure);
@@ -246,6 +307,25 @@ fn consume(
                 held.retain(|(name, _), _| *name != topic);
                 consumer.context().assigned.store(true, Ordering::Relaxed);
             }
+            let context = consumer.context();
+            // The client would go on with the password that it was started with. What is not committed comes again.
+            if context.refused.load(Ordering::Relaxed) && context.proof.is_outdated(&spec.cluster) {
+                return Ok(());
+            }
+            let in_doubt = context.doubt.load(Ordering::Relaxed) || reading != Reading::All;
+            if asked.elapsed() >= ASK || in_doubt {
+                if let Some(found) = reading::look(&consumer, &topics, &spec.group, in_doubt) {
+                    context.doubt.store(false, Ordering::Relaxed);
+                    context.silent.store(matches!(found, Reading::Nothing(_)), Ordering::Relaxed);
+                    found.show(&reading, events, address);
+                    if found == Reading::All && reading != Reading::All {
+                        show_held(events, &held);
+                    }
+                    reading = found;
+                }
+                asked = Instant::now();
+            }
+            try_again(&consumer, &mut held, &mut rest)?;
             looked = Instant::now();
         }
         if let Some(batch) = &mut waiting {
@@ -274,12 +354,11 @@ fn consume(
         let (wait, most) = (if records.is_empty() { POLL } else { Duration::ZERO }, BATCH - records.len());
         records.extend(taken(&consumer, spec, wait, most)?);
         let states = &consumer.context().states;
-        held.retain(|(topic, partition), (term, _)| states.term(topic, *partition) == *term);
+        held.retain(|(topic, partition), held| states.term(topic, *partition) == held.term);
         if consumer.context().assigned.swap(false, Ordering::Relaxed) {
             resume(&consumer, &held);
         }
-        records
-            .retain(|(place, _)| !states.is_over(place) && !held.contains_key(&(place.topic.clone(), place.partition)));
+        records.retain(|(place, _)| !states.is_over(place) && !is_held(&held, &(place.topic.clone(), place.partition)));
         if records.is_empty() {
             commit(&consumer);
             continue;
@@ -396,11 +475,12 @@ fn taken(
             Some(Err(error)) => {
                 let context = consumer.context();
                 let failure = failure(&format!("consume {}", context.address), &error);
-                // The client goes on by itself, unless a person has to do something or it is broken for good.
-                match consumer.client().fatal_error() {
-                    Some(_) => return Err(failure),
-                    None => context.events.down(&failure),
+                // The client goes on by itself, unless a person has to do something or it is broken for good. It says so once.
+                if consumer.client().fatal_error().is_some() {
+                    return Err(failure);
                 }
+                context.doubt.store(true, Ordering::Relaxed);
+                context.events.down(&failure);
             }
         }
         wait = Duration::ZERO;
@@ -417,16 +497,30 @@ fn finish(
     held: &mut HeldPartitions,
 ) {
     let context = consumer.context();
-    let mut pause = TopicPartitionList::new();
+    let (mut pause, mut went_on) = (TopicPartitionList::new(), false);
     for (place, end) in places.iter().zip(&ends) {
         // The record of an earlier topic of the name is not there any more.
         let is_gone = context.met.is_other(&place.topic, place.topic_id.as_deref());
-        if let (RecordEnd::Held(why), false) = (end, is_gone) {
+        let (RecordEnd::Held(why) | RecordEnd::Unburied(why), false) = (end, is_gone) else {
             let partition = (place.topic.clone(), place.partition);
-            pause.add_partition(&place.topic, place.partition);
-            let text = format!("{why}, in topic {} partition {} offset {}", place.topic, place.partition, place.offset);
-            held.insert(partition, (place.term, text));
-        }
+            let was_tried = held.get(&partition).is_some_and(|held| held.is_tried && held.offset == place.offset);
+            if was_tried && (*end == RecordEnd::Done || is_gone) {
+                held.remove(&partition);
+                went_on = true;
+            }
+            continue;
+        };
+        pause.add_partition(&place.topic, place.partition);
+        let at = format!("in topic {} partition {} offset {}", place.topic, place.partition, place.offset);
+        let tries = context.tries(place);
+        let (why, again) = match end {
+            RecordEnd::Unburied(_) => {
+                (format!("{why}, {at}"), Some(Instant::now().after(HELD.wait(tries, fastrand::f64()))))
+            }
+            _ => (format!("{why}, {at}: write `dead_letter_topic: NAME`"), None),
+        };
+        let here = HeldPartition { term: place.term, offset: place.offset, why, again, is_tried: false };
+        held.insert((place.topic.clone(), place.partition), here);
     }
     let lost: HashSet<_> = places.iter().filter(|place| context.states.is_over(place)).collect();
     let is_lost = |topic: &str, partition| lost.iter().any(|at| at.topic == topic && at.partition == partition);
@@ -435,10 +529,46 @@ fn finish(
             context.unconfirmed.add((topic, partition), next, topic_id);
         }
     }
-    if let Some((_, why)) = held.values().next() {
+    if !held.is_empty() {
         drop(consumer.pause(&pause));
-        events.holds(held.len(), &format!("{why}: write `dead_letter_topic: NAME`"));
+        show_held(events, held);
+    } else if went_on {
+        events.up(&context.address);
     }
+}
+
+fn show_held(events: &InputEvents, held: &HeldPartitions) {
+    if let Some(first) = held.values().next() {
+        events.holds(held.len(), &first.why);
+    }
+}
+
+/// Reads partitions again whose refused record is to be tried once more: from this record on.
+fn try_again(
+    consumer: &BaseConsumer<InputListener>,
+    held: &mut HeldPartitions,
+    rest: &mut VecDeque<(RecordPlace, Arrival)>,
+) -> Result<(), Failure> {
+    let (now, context) = (Instant::now(), consumer.context());
+    for ((topic, partition), place) in held.iter_mut() {
+        let is_due = !place.is_tried && place.again.is_some_and(|again| again <= now);
+        if !is_due || context.states.term(topic, *partition) != place.term {
+            continue;
+        }
+        place.is_tried = true;
+        // What came behind it comes again behind it.
+        rest.retain(|(other, _)| other.partition != *partition || other.topic != *topic);
+        let what = format!("read topic {topic} partition {partition} again from offset {}", place.offset);
+        let failed = |error: KafkaError| failure(&what, &error);
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, *partition, Offset::Offset(place.offset)).map_err(failed)?;
+        context.states.begins(topic, *partition, Some(place.offset));
+        let moved = consumer.seek_partitions(list, TIMEOUT).map_err(failed)?;
+        moved.elements().iter().try_for_each(|of| of.error()).map_err(failed)?;
+        // All that is to be read is resumed.
+        context.assigned.store(true, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 /// The offset to commit for each partition, with the id of its topic: that of the first record that is not done, or the one behind
@@ -468,7 +598,7 @@ fn resume(consumer: &BaseConsumer<InputListener>, held: &HeldPartitions) {
     let Ok(all) = consumer.assignment() else { return };
     let mut free = TopicPartitionList::new();
     for of in all.elements() {
-        if !held.contains_key(&(of.topic().to_owned(), of.partition())) {
+        if !is_held(held, &(of.topic().to_owned(), of.partition())) {
             free.add_partition(of.topic(), of.partition());
         }
     }
@@ -480,6 +610,7 @@ fn client(
     address: &str,
     met: &Arc<MetTopics>,
     events: &InputEvents,
+    stop: &CancellationToken,
 ) -> Result<BaseConsumer<InputListener>, Failure> {
     let mut config = ClientConfig::new();
     config.set_log_level(RDKafkaLogLevel::Info);
@@ -488,6 +619,8 @@ fn client(
         .set("bootstrap.servers", spec.cluster.brokers.join(","))
         .set("client.id", &spec.cluster.client_id)
         .set("group.id", &spec.group)
+        .set("session.timeout.ms", SESSION.as_millis().to_string())
+        .set("heartbeat.interval.ms", (SESSION / 4).as_millis().to_string())
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         // For places that are out of range: where a partition begins is decided before.
@@ -511,6 +644,11 @@ fn client(
         unconfirmed: UnconfirmedOffsets::default(),
         went_back: Mutex::default(),
         failed: Mutex::default(),
+        refused: AtomicBool::default(),
+        doubt: AtomicBool::default(),
+        silent: AtomicBool::default(),
+        stop: stop.clone(),
+        tried: Mutex::default(),
         assigned: AtomicBool::default(),
         events: events.clone(),
         address: address.to_owned(),
@@ -534,7 +672,8 @@ mod tests {
             ..super::super::tests::spec()
         };
         let events = delaybridge_testing::input::events();
-        let consumer = client(&Arc::new(spec), "kafka", &Arc::default(), &events).expect("a consumer");
+        let stop = CancellationToken::new();
+        let consumer = client(&Arc::new(spec), "kafka", &Arc::default(), &events, &stop).expect("a consumer");
         consumer.subscribe(&[&topic]).expect("subscribe");
         let begun = Instant::now();
         let poll_until = |what: &str, done: &dyn Fn() -> bool| {
@@ -548,6 +687,24 @@ mod tests {
         let unconfirmed = &consumer.context().unconfirmed;
         unconfirmed.add((topic.clone(), 0), 0, None);
         poll_until("no answer", &|| unconfirmed.is_empty());
+    }
+
+    #[test]
+    fn only_what_a_broker_has_removed_was_missed() {
+        // expected, first that is there, offset of the record
+        let rows = [
+            (5, 8, 8, Some(3)),
+            (5, 8, 9, Some(3)),
+            // A mark of a transaction, or a compacted record.
+            (5, 0, 7, None),
+            (5, 5, 7, None),
+            // The record was fetched before those around it were removed.
+            (5, 100, 7, None),
+            (5, 8, 7, None),
+        ];
+        for (expected, first, offset, found) in rows {
+            assert_eq!(missed(expected, first, offset), found, "{expected} {first} {offset}");
+        }
     }
 
     #[test]

@@ -15,10 +15,9 @@ use super::check;
 use super::consumer::{self, RecordEnd, TakenRecords};
 use super::record::RecordPlace;
 use crate::{KafkaDestination, KafkaSink, NAME};
-use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::carried::{self, Carried};
 use delaybridge_core::clock::Instant;
-use delaybridge_core::message::{Class, Failure, Identity};
+use delaybridge_core::message::{Failure, Identity};
 use delaybridge_input::{Arrival, Input, InputCheck, InputRefusal, JobIntake, Verdict};
 use delaybridge_sink::{Connector, Outbound, Sink};
 
@@ -26,8 +25,6 @@ use delaybridge_sink::{Connector, Outbound, Sink};
 const REFUSED: &str = "delaybridge-refused";
 /// The time-out of a record to the dead-letter topic.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The waits before such a record is tried again.
-const WAITS: Backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(5), Jitter::From(0.5));
 
 /// The input itself.
 pub(super) struct KafkaInput {
@@ -69,16 +66,30 @@ impl KafkaInput {
             }
         }
         let verdicts = intake.take(taken.iter().map(|(_, arrival)| arrival.clone()).collect(), stop).await?;
-        let mut verdicts = taken.into_iter().zip(verdicts);
+        let (mut verdicts, mut no_place) = (taken.into_iter().zip(verdicts), None);
         for end in ends.iter_mut().filter(|end| end.is_none()) {
             let Some(((place, arrival), verdict)) = verdicts.next() else { continue };
             *end = Some(match (verdict, letters) {
                 (Verdict::Scheduled | Verdict::Duplicate, _) => RecordEnd::Done,
                 (Verdict::Refused(refusal), None) => RecordEnd::Held(refusal.to_string()),
                 (Verdict::Refused(refusal), Some(letters)) => {
-                    match self.bury(intake, letters, (&place, arrival), refusal, stop).await? {
-                        Ok(()) => RecordEnd::Done,
-                        Err(why) => RecordEnd::Held(format!("{refusal}; {why}")),
+                    let partition = (place.topic.clone(), place.partition);
+                    match &no_place {
+                        _ if held.contains(&partition) => RecordEnd::Behind,
+                        // Each try takes its time, and other partitions wait for this batch.
+                        Some(why) => {
+                            held.insert(partition);
+                            RecordEnd::Unburied(format!("{refusal}; {why}"))
+                        }
+                        None => match self.bury(letters, (&place, arrival), &refusal, stop).await? {
+                            Ok(()) => RecordEnd::Done,
+                            Err(why) => {
+                                held.insert(partition);
+                                let text = format!("{refusal}; {why}");
+                                no_place = Some(why);
+                                RecordEnd::Unburied(text)
+                            }
+                        },
                     }
                 }
             });
@@ -86,14 +97,13 @@ impl KafkaInput {
         Some(ends.into_iter().flatten().collect())
     }
 
-    /// Writes a refused record to the dead-letter topic, until it is there; the reason if it can never be. `None` if `stop` came
-    /// first.
+    /// Writes a refused record to the dead-letter topic; the reason why it is not there. It may be all the same: then it comes again,
+    /// with the same id. `None` if `stop` came first.
     async fn bury(
         &self,
-        intake: &JobIntake,
         letters: &KafkaSink,
         (place, arrival): (&RecordPlace, Arrival),
-        refusal: InputRefusal,
+        refusal: &InputRefusal,
         stop: &CancellationToken,
     ) -> Option<Result<(), String>> {
         let topic: Arc<str> = self.spec.dead_letter_topic.as_deref()?.into();
@@ -102,33 +112,25 @@ impl KafkaInput {
         let reason = [(REFUSED.into(), refusal.code().to_owned())];
         let headers = carried.headers.iter().map(|(name, value)| (name.as_str().into(), value.clone()));
         let headers: Vec<_> = reason.into_iter().chain(headers).collect();
-        let carried = Some(Arc::new(carried));
-        let mut waits = 0;
-        loop {
-            let letter = Outbound {
-                id: id.clone(),
-                queue: self.spec.group.as_str().into(),
-                due_ms: None,
-                attempt: waits + 1,
-                now_ms: 0,
-                send_before: Instant::now().after(TIMEOUT),
-                destination: KafkaDestination { topic: topic.clone(), key: None }.into(),
-                body: arrival.body.clone(),
-                headers: headers.clone(),
-                carried: carried.clone(),
-                mark: None,
-            };
-            let Err(failure) = letters.deliver(letter).await else { return Some(Ok(())) };
-            if failure.class == Class::MessagePermanent {
-                return Some(Err(format!("topic {topic} does not take it: {failure}")));
+        let letter = Outbound {
+            id,
+            queue: self.spec.group.as_str().into(),
+            due_ms: None,
+            attempt: 1,
+            now_ms: 0,
+            send_before: Instant::now().after(TIMEOUT),
+            destination: KafkaDestination { topic: topic.clone(), key: None }.into(),
+            body: arrival.body.clone(),
+            headers,
+            carried: Some(Arc::new(carried)),
+            mark: None,
+        };
+        tokio::select! {
+            biased;
+            written = letters.deliver(letter) => {
+                Some(written.map_err(|failure| format!("topic {topic} does not take it: {failure}")))
             }
-            intake.events().waits(&format!("write a refused record to topic {topic}: {failure}"));
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return None,
-                () = tokio::time::sleep(WAITS.wait(waits, fastrand::f64())) => {}
-            }
-            waits = waits.saturating_add(1);
+            () = stop.cancelled() => None,
         }
     }
 }

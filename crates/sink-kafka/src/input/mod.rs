@@ -1,7 +1,7 @@
 //! The input `kafka`: records of topics, as a member of a consumer group.
 //!
-//! `record` reads a record, `consumer` is the thread with the client, `starts` says from where it reads, `decide` what becomes of
-//! its records, `check` asks before all of it, and `may_write` whether refused records have a place.
+//! `record` reads a record, `consumer` is the thread with the client, `starts` says from where it reads, `reading` whether it can,
+//! `decide` what becomes of its records, `check` asks before all of it, and `may_write` whether refused records have a place.
 
 mod check;
 mod consumer;
@@ -14,16 +14,19 @@ mod lives;
 mod may_write;
 mod offsets;
 mod partitions;
+mod reading;
 mod record;
 mod starts;
+#[cfg(test)]
+mod truth;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::config::{CLUSTER_KEYS, cluster};
-use crate::target::unfit_topic;
 use crate::errors::codes;
+use crate::target::unfit_topic;
 use crate::{KafkaSpec, NAME};
 use decide::KafkaInput;
 use delaybridge_input::{Input, InputConnector, InputKind, RedeliveryPlace};
@@ -145,14 +148,14 @@ impl InputConnector for KafkaInputSpec {
         format!("topics {} at {}", self.topics.join(", "), self.cluster.address())
     }
 
-    fn takes_from(&self, place: &RedeliveryPlace<'_>) -> bool {
-        let to_topic = place.text("topic").is_some_and(|topic| self.topics.iter().any(|own| own == topic));
-        place.kind == NAME && to_topic && place.address == self.cluster.address()
     fn descriptors(&self) -> u64 {
         // The consumer, and the producer of the dead-letter topic.
         2 * self.cluster.descriptors()
     }
 
+    fn takes_from(&self, place: &RedeliveryPlace<'_>) -> bool {
+        let to_topic = place.text("topic").is_some_and(|topic| self.topics.iter().any(|own| own == topic));
+        place.kind == NAME && to_topic && place.address == self.cluster.address()
     }
 }
 

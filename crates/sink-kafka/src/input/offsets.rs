@@ -12,7 +12,7 @@ use super::record::{Partition, TopicId};
 use super::starts;
 use delaybridge_core::clock::Instant;
 
-/// The wait for the answer to a commit that has none. The client answers before: after `session.timeout.ms` (45 s) without a
+/// The wait for the answer to a commit that has none. The client answers before: after `session.timeout.ms` (10 s) without a
 /// coordinator, and after `socket.timeout.ms` (60 s) without an answer of it, each of three times.
 const LOST: Duration = Duration::from_secs(300);
 /// The wait after a commit that was refused. The group may be without a coordinator, or on the way to a new one.

@@ -12,6 +12,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka::{Offset, TopicPartitionList};
+use tokio_util::sync::CancellationToken;
 
 use super::errors::{failure, of_code};
 use super::partitions::MetTopics;
@@ -51,16 +52,23 @@ struct CommittedOffset {
 /// The committed offsets of a group.
 type GroupOffsets = HashMap<Partition, CommittedOffset>;
 
-/// Decides from where the partitions of this list are read. Blocks.
+/// Decides from where the partitions of this list are read. Blocks, one question at a time: none is asked after `stop`.
 pub(super) fn begins<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     spec: &KafkaInputSpec,
     met: &MetTopics,
     list: &TopicPartitionList,
+    stop: &CancellationToken,
 ) -> Result<Vec<Begin>, Failure> {
+    let goes_on = || match stop.is_cancelled() {
+        true => Err(Failure::new(Class::Transient, "closed", "begin to consume: the input stops")),
+        false => Ok(()),
+    };
     let given: Vec<Partition> = list.elements().iter().map(|of| (of.topic().to_owned(), of.partition())).collect();
     let names: BTreeSet<String> = given.iter().map(|(topic, _)| topic.clone()).collect();
+    goes_on()?;
     let topics = describe(consumer, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    goes_on()?;
     let mut offsets = committed(consumer, spec, &topics, &given)?;
     for name in &names {
         // Also of one with offsets: whether they are of this topic is known by its id.
@@ -74,6 +82,7 @@ pub(super) fn begins<C: ConsumerContext>(
             continue;
         }
         let is_other = met.is_other(name, topic.id.as_deref());
+        goes_on()?;
         settle(consumer, spec, topic, if is_other { Offset::Beginning } else { Offset::End })?;
         offsets = committed(consumer, spec, &topics, &given)?;
     }

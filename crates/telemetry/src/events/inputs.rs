@@ -126,6 +126,13 @@ impl InputEvents {
         }
     }
 
+    /// The input takes messages from a part of its places only. Logged only if that is new.
+    pub fn reads_in_part(&self, problem: &str) {
+        if self.set(InputState::Holding(problem.to_owned())) {
+            warn!(input = &*self.input, problem, "input reads a part of its topics only");
+        }
+    }
+
     /// Refused messages come back to the input. Logged only if that is new.
     pub fn comes_back(&self, reason: &str) {
         if self.set(InputState::Holding(reason.to_owned())) {

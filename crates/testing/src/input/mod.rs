@@ -164,9 +164,18 @@ impl World {
 
     /// Waits until the input takes messages.
     pub async fn up(&self) {
+        until("the input takes no messages", async || self.is_up()).await;
+    }
+
+    /// Whether the input says that it takes messages.
+    pub fn is_up(&self) -> bool {
         let up = format!("delaybridge_input_up{{input=\"{INPUT}\"}} 1");
-        let is_up = async || self.events.metrics().render().is_ok_and(|text| text.contains(&up));
-        until("the input takes no messages", is_up).await;
+        self.events.metrics().render().is_ok_and(|text| text.contains(&up))
+    }
+
+    /// Waits until the input says that it takes no messages.
+    pub async fn down(&self) {
+        until("the input says that it takes messages", async || !self.is_up()).await;
     }
 
     /// Waits for this many scheduled jobs.
