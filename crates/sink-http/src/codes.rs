@@ -27,6 +27,11 @@ pub(super) const CODES: &[Code] = &[
     code("http_404", "Not Found: there is nothing at this path.", "Correct `url` or `path`."),
     code("http_405", "Method Not Allowed.", "Correct `method`, `url` or `path`."),
     code("http_408", "Request Timeout: the server stopped waiting for the request.", BUSY),
+    code(
+        "http_409",
+        "Conflict, for an element that the receiver may have had before: it may still work on that request.",
+        "Nothing: the element is sent again after `Retry-After`, or after a growing wait. After an hour it counts as an attempt.",
+    ),
     code("http_410", "Gone: the path was removed.", "Correct `url` or `path`, or remove the destination."),
     code("http_413", "Content Too Large.", "Raise the limit of the receiver, or keep payloads smaller."),
     code(
@@ -45,6 +50,11 @@ pub(super) const CODES: &[Code] = &[
     code("http_5xx", "Another status from 500 to 599.", MAYBE),
     code("http_other", "A status that HTTP does not have.", "The message has the status."),
     code("http_truncated", "The connection broke within an answer of success.", AGAIN),
+    code(
+        "http_unreadable",
+        "The answer is HTTP, and its head cannot be read: a status that is no number, two different lengths, more than 64 KiB. It counts as an attempt, since the element may have arrived.",
+        "See the receiver's log, and correct the program that writes the answer.",
+    ),
     code("http_garbage", "The answer is not HTTP.", "Check the port, and whether it wants `https://`."),
     code("retry_after", "The server asked for a pause that is not over; nothing was sent.", BUSY),
     code("http_bad_path", "Path or query cannot be sent.", "Correct the template, then redrive."),

@@ -87,6 +87,10 @@ pub struct HttpSpec {
     /// lower limit.
     #[key(count(1, 10_000), default = "64")]
     pub max_concurrency: usize,
+    /// Whether an answer of success counts only when its body has arrived. Without it, a body that does not end within 5 s is not
+    /// waited for.
+    #[key(Kind::Flag, default = "false")]
+    pub read_body: bool,
     /// Probe of the server at start and while there is nothing to send: a request `OPTIONS /` or `HEAD /` without
     /// credentials, or only a connection. Any status but 502, 503 and 504 means that the server is up.
     #[key(word::<HttpProbe>(), default = "options")]
@@ -137,6 +141,11 @@ impl Connector for HttpSpec {
         self.origin.to_string()
     }
 
+    fn descriptors(&self) -> u64 {
+        // One for each request, and that of the probe.
+        self.max_concurrency as u64 + 1
+    }
+
     fn looks_for_destinations(&self) -> bool {
         // Only a request would tell, and even a HEAD may do something there.
         false
@@ -146,11 +155,6 @@ impl Connector for HttpSpec {
 /// The path of a URL is a route's: see the queues.
 fn shown_origin(origin: &HttpOrigin) -> Option<Value> {
     Some(origin.to_string().into())
-    fn descriptors(&self) -> u64 {
-        // One for each request, and that of the probe.
-        self.max_concurrency as u64 + 1
-    }
-
 }
 
 /// The names of the headers; the values may be secrets.

@@ -37,7 +37,7 @@ fn what_is_left_out_of_an_http_sink_has_the_documented_default() {
     assert_shown(
         &text,
         &[
-            "    http:\n      url: https://hooks\n      method: POST\n      connect_timeout: 5s\n      max_concurrency: 64\n      probe: options\n",
+            "    http:\n      url: https://hooks\n      method: POST\n      connect_timeout: 5s\n      max_concurrency: 64\n      read_body: false\n      probe: options\n",
             "      timeout: 10s\n      max_rate: none\n",
             "      - sink: out\n        path: /orders\n        envelope: raw\n",
         ],

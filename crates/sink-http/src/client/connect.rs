@@ -15,12 +15,16 @@ use tokio_rustls::TlsConnector;
 use super::super::HttpSpec;
 use super::connection::{Http1Connection, Http2Connection};
 use super::errors;
+use super::fair::{FairStream, ReadBudget, TooMany};
 use super::tasks::Tasks;
 use delaybridge_core::message::Failure;
 use delaybridge_http_client::{Tls, explain, first_to_answer};
 
 /// The versions of HTTP that are offered over TLS.
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
+
+/// Headers of an answer.
+const MOST_HEADERS: usize = 256;
 
 /// A new connection.
 #[derive(Debug)]
@@ -37,12 +41,13 @@ pub(super) struct HttpConnector {
     spec: Arc<HttpSpec>,
     tls: Option<Tls>,
     tasks: Tasks,
+    budget: Arc<ReadBudget>,
 }
 
 impl HttpConnector {
     pub(super) fn new(spec: Arc<HttpSpec>, tasks: Tasks) -> HttpConnector {
         let tls = spec.origin.tls.then(|| Tls::new(spec.tls.clone().unwrap_or_default(), PROTOCOLS));
-        HttpConnector { spec, tls, tasks }
+        HttpConnector { spec, tls, tasks, budget: Arc::new(ReadBudget::new()) }
     }
 
     /// Whether the server may offer HTTP/2, which is only asked for over TLS.
@@ -92,16 +97,20 @@ impl HttpConnector {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> Result<OpenedConnection, Failure> {
-        let handshake = http1::Builder::new().handshake(TokioIo::new(stream)).await;
+        let too_many = TooMany::default();
+        let stream = FairStream::new(stream, self.budget.clone(), too_many.clone());
+        let handshake = lenient().handshake(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|error| errors::handshake(&self.spec, &error))?;
         self.tasks.spawn(connection);
-        Ok(OpenedConnection::Alone(Http1Connection::new(sender)))
+        Ok(OpenedConnection::Alone(Http1Connection::new(sender, too_many)))
     }
 
     async fn shared(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> Result<OpenedConnection, Failure> {
+        // HTTP/2 has its own way to skip interim answers; its frames are read in the same share.
+        let stream = FairStream::new(stream, self.budget.clone(), TooMany::default());
         let handshake = http2::Builder::new(self.tasks.clone())
             .timer(TokioTimer::new())
             // A peer that has gone without a word is noticed while requests wait for it.
@@ -121,4 +130,16 @@ impl HttpConnector {
         }));
         Ok(OpenedConnection::Shared(shared))
     }
+}
+
+/// HTTP/1.1 that takes heads which other clients take. No header but `Retry-After`, `Location` and `Date` is used, no body is, and no
+/// connection is shared with anybody: so nothing can be smuggled past what reads them. Two different lengths stay an error.
+fn lenient() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .allow_spaces_after_header_name_in_responses(true)
+        .ignore_invalid_headers_in_responses(true)
+        .max_headers(MOST_HEADERS);
+    builder
 }

@@ -10,6 +10,7 @@ use hyper::{Request, Response, Version};
 use tokio::sync::watch;
 
 use super::body::Slices;
+use super::fair::TooMany;
 use delaybridge_core::clock::Instant;
 
 /// Longest age of a connection: a name may get another address, and a balancer other servers.
@@ -21,14 +22,15 @@ type Answer = Result<Response<Incoming>, TrySendError<Request<Slices>>>;
 #[derive(Debug)]
 pub(super) struct Http1Connection {
     sender: http1::SendRequest<Slices>,
+    too_many: TooMany,
     opened: Instant,
     used: Instant,
 }
 
 impl Http1Connection {
-    pub(super) fn new(sender: http1::SendRequest<Slices>) -> Http1Connection {
+    pub(super) fn new(sender: http1::SendRequest<Slices>, too_many: TooMany) -> Http1Connection {
         let now = Instant::now();
-        Http1Connection { sender, opened: now, used: now }
+        Http1Connection { sender, too_many, opened: now, used: now }
     }
 
     /// Whether it may carry another request: open, young, and not idle for longer than `idle`.
@@ -160,9 +162,12 @@ impl ReadyConnection {
     }
 
     /// Sends one request. An error that holds the request says that no byte of it was sent.
-    pub(super) async fn send(&mut self, request: Request<Slices>) -> Answer {
+    pub(super) async fn send(&mut self, mut request: Request<Slices>) -> Answer {
         match self {
-            ReadyConnection::Alone(alone) => alone.sender.try_send_request(request).await,
+            ReadyConnection::Alone(alone) => {
+                alone.too_many.watch(&mut request);
+                alone.sender.try_send_request(request).await
+            }
             ReadyConnection::Shared(stream) => stream.0.sender.clone().try_send_request(request).await,
         }
     }

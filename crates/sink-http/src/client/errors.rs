@@ -19,12 +19,19 @@ pub(super) fn attempt(spec: &HttpSpec) -> String {
     format!("{} {}", spec.method.as_str(), spec.origin)
 }
 
-/// Classifies a status; `None` is success. `path` is the path that was requested.
-pub(super) fn of_status(spec: &HttpSpec, status: StatusCode, headers: &HeaderMap, path: &str) -> Option<Failure> {
+/// Classifies a status; `None` is success. `path` is the path that was requested. `again`: the server may have had the element
+/// before.
+pub(super) fn of_status(
+    spec: &HttpSpec,
+    status: StatusCode,
+    headers: &HeaderMap,
+    path: &str,
+    again: bool,
+) -> Option<Failure> {
     if status.is_success() {
         return None;
     }
-    let (class, code, about, advice) = row(status.as_u16());
+    let (class, code, about, advice) = row(status.as_u16(), again);
     let redirect = status.is_redirection().then(|| points_to(spec, headers, path));
     let advice = redirect.as_deref().unwrap_or(advice);
     let name = status.canonical_reason().map(|name| format!(" {name}")).unwrap_or_default();
@@ -32,8 +39,8 @@ pub(super) fn of_status(spec: &HttpSpec, status: StatusCode, headers: &HeaderMap
     Some(Failure::new(class, code, text).about(about))
 }
 
-/// Class, code, what it is about, and what to do.
-fn row(status: u16) -> (Class, &'static str, About, &'static str) {
+/// Class, code, what it is about, and what to do. `again`: the server may have had the element before.
+fn row(status: u16, again: bool) -> (Class, &'static str, About, &'static str) {
     const WAIT: &str = "it is asked again later";
     const MAYBE: &str = "it may have taken the request; see its log";
     const FAULT: &str = "it does not take this request";
@@ -44,6 +51,8 @@ fn row(status: u16) -> (Class, &'static str, About, &'static str) {
         404 => (Class::TargetPermanent, "http_404"),
         405 => (Class::TargetPermanent, "http_405"),
         408 => (Class::Backpressure, "http_408"),
+        // The idempotency key of a request that it still works on. The first one with a key is in nobody's way.
+        409 if again => (Class::Backpressure, "http_409"),
         410 => (Class::TargetPermanent, "http_410"),
         413 => (Class::MessagePermanent, "http_413"),
         415 => (Class::MessagePermanent, "http_415"),
@@ -63,16 +72,17 @@ fn row(status: u16) -> (Class, &'static str, About, &'static str) {
         },
     };
     let (about, advice) = match status {
-        401 => (About::Sink, "check `bearer_token_file` or the headers that prove who sends"),
+        401 => (About::Account, "check `bearer_token_file` or the headers that prove who sends"),
+        409 if again => (About::Message, "it may still work on an earlier copy; it is asked again later"),
         403 => (About::Target, "the token or the secret does not allow this"),
         404 | 410 => (About::Target, "correct `url`"),
         405 => (About::Target, "correct `method` or `url`"),
         300..=399 => (About::Target, ""),
         _ => match class {
-            Class::Backpressure => (About::Sink, WAIT),
-            Class::Ambiguous => (About::Sink, MAYBE),
-            Class::MessagePermanent => (About::Sink, FAULT),
-            _ => (About::Sink, "delaybridge does not know what this means"),
+            Class::MessagePermanent => (About::Message, FAULT),
+            Class::Backpressure => (About::Target, WAIT),
+            Class::Ambiguous => (About::Target, MAYBE),
+            _ => (About::Target, "delaybridge does not know what this means"),
         },
     };
     (class, code, about, advice)
@@ -95,7 +105,8 @@ pub(super) fn of_probe(spec: &HttpSpec, status: StatusCode) -> Option<Failure> {
 /// No complete answer to a probe.
 pub(super) fn probe_lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     let (code, why) = match error.is_parse() {
-        true => ("http_garbage", "what the server answered is not HTTP".to_owned()),
+        true if is_of_version(error) => ("http_garbage", "what the server answered is not HTTP".to_owned()),
+        true => ("http_unreadable", "the head of the server's answer cannot be read".to_owned()),
         false => ("connection_lost", format!("the connection broke before the answer ({})", root(error))),
     };
     Failure::new(Class::Transient, code, format!("probe {}: {why}", spec.origin))
@@ -136,18 +147,28 @@ fn points_to(spec: &HttpSpec, headers: &HeaderMap, path: &str) -> String {
 /// The server asked for a pause that is not over.
 pub(super) fn paused(spec: &HttpSpec, left: Duration) -> Failure {
     let text = format!("{}: not sent: the server asked to wait {} s more", attempt(spec), left.as_secs() + 1);
-    Failure::new(Class::Backpressure, "retry_after", text)
+    Failure::new(Class::Backpressure, "retry_after", text).about(About::Target).after(Some(left))
+}
+
+/// No URL of the host takes anything, and enough of them are tried.
+pub(super) fn host_busy(spec: &HttpSpec) -> Failure {
+    let text =
+        format!("{}: not sent: paths of this server were busy, and none has taken anything since", attempt(spec));
+    Failure::new(Class::Transient, Failure::NOT_SENT, text).about(About::Target)
 }
 
 /// The request was handed to the connection, and no complete answer came.
 pub(super) fn lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     if was_refused(error) {
         let text = format!("{}: the server refused the stream before it looked at the request", attempt(spec));
-        return Failure::new(Class::Transient, Failure::NOT_SENT, text);
+        return Failure::new(Class::Transient, Failure::NOT_SENT, text).about(About::Target);
     }
-    let (class, code, why) = if error.is_parse() {
+    let (class, code, why) = if error.is_parse() && is_of_version(error) {
         // The port may belong to another protocol: nothing counts, so that no element is lost to that.
         (Class::Ambiguous, "http_garbage", "what the server answered is not HTTP")
+    } else if error.is_parse() {
+        // The same request would get the same answer for ever: it counts.
+        (Class::Unknown, "http_unreadable", "the head of the server's answer cannot be read")
     } else if error.is_incomplete_message() {
         (Class::Ambiguous, "connection_lost", "the connection was closed before the answer")
     } else {
@@ -155,15 +176,22 @@ pub(super) fn lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     };
     // The error's own words name system calls and frames, never bytes of the answer; a parser's may.
     let detail = if error.is_parse() { String::new() } else { format!(" ({})", root(error)) };
-    Failure::new(class, code, format!("{}: {why}{detail}: it may have arrived", attempt(spec)))
+    Failure::new(class, code, format!("{}: {why}{detail}: it may have arrived", attempt(spec))).about(About::Target)
 }
 
-/// In HTTP/2 a server says of a stream that it did not look at it.
+/// Whether the first bytes of an answer are not those of HTTP. The library has no other way to tell than its words.
+fn is_of_version(error: &hyper::Error) -> bool {
+    error.is_parse_version_h2() || error.to_string().contains("HTTP version")
+}
+
+/// In HTTP/2 a server says of a stream that it did not look at it: it refuses it, or its number is above the last one that it
+/// says it looks at when it closes. The library gives that error to no other stream.
 fn was_refused(error: &hyper::Error) -> bool {
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
         if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return error.is_remote() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (refused || error.is_go_away());
         }
         source = error.source();
     }
@@ -182,20 +210,20 @@ fn root(error: &hyper::Error) -> String {
 /// The answer began with a status of success, and its end never came.
 pub(super) fn truncated(spec: &HttpSpec) -> Failure {
     let text = format!("{}: the connection broke within the answer: it may have arrived", attempt(spec));
-    Failure::new(Class::Ambiguous, "http_truncated", text)
+    Failure::new(Class::Ambiguous, "http_truncated", text).about(About::Target)
 }
 
 /// No answer in time.
 pub(super) fn timeout(spec: &HttpSpec, limit: Duration) -> Failure {
     let text = format!("{}: no answer within {limit:?}", attempt(spec));
-    Failure::new(Class::Ambiguous, "timeout", text)
+    Failure::new(Class::Ambiguous, "timeout", text).about(About::Target)
 }
 
 /// No turn in time.
 pub(super) fn not_sent(spec: &HttpSpec, limit: Duration) -> Failure {
     let text =
         format!("{}: not sent within {limit:?}: more requests are under way than the server answers", attempt(spec));
-    Failure::new(Class::Transient, Failure::NOT_SENT, text)
+    Failure::new(Class::Transient, Failure::NOT_SENT, text).about(About::Target)
 }
 
 /// The sink was closed before the element's turn came.

@@ -16,14 +16,16 @@ use super::super::HttpSpec;
 use super::connection::ReadyConnection;
 use super::credentials::Credentials;
 use super::pool::Pool;
-use super::retry_after::{self, RetryPause};
-use super::{errors, request};
+use super::urls::{Heard, UrlPlace};
+use super::{errors, request, retry_after};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_sink::Outbound;
 
 /// Bytes of an answer that are read. A longer one is as good as complete; its connection is closed.
 const ANSWER_BYTES: usize = 64 << 10;
+/// Time allowed for the body of an answer of success: the status has said it. With `read_body` it is waited for.
+const BODY: Duration = Duration::from_secs(5);
 /// Time allowed for the rest of an answer of failure, so that its connection can be kept.
 const REST: Duration = Duration::from_millis(500);
 /// Connections that are tried while each of them ends before a byte was sent.
@@ -34,7 +36,17 @@ const TRIES: usize = 3;
 pub(super) struct HttpClient {
     pub(super) spec: Arc<HttpSpec>,
     pub(super) pool: Pool,
-    pub(super) pause: RetryPause,
+}
+
+/// How far a request has come when its time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// No byte of it has left.
+    Waiting,
+    /// It may have arrived.
+    Sent,
+    /// The server has answered that it took it. Only the body is missing.
+    Taken,
 }
 
 /// The end of reading an answer.
@@ -48,19 +60,18 @@ enum AnswerRead {
 }
 
 impl HttpClient {
-    /// Sends one element and reads the answer. The caller stops waiting by dropping this; `sent` then says whether a
-    /// byte may have left.
+    /// Sends one element and reads the answer. The caller stops waiting by dropping this; `progress` then says how far it came.
     pub(super) async fn deliver(
         &self,
         message: &Outbound,
-        path: &str,
+        (path, place): (&str, &UrlPlace<'_>),
         credentials: &Credentials,
-        sent: &mut bool,
+        progress: &mut Progress,
     ) -> Outcome {
         for attempt in 0..TRIES {
             let ready = self.pool.acquire(attempt > 0).await?;
             let request = request::build(&self.spec, message, path, credentials, ready.version())?;
-            if let Some(left) = self.pause.left(Instant::now()) {
+            if let Some(left) = place.paused(Instant::now()) {
                 self.pool.keep(ready);
                 return Err(errors::paused(&self.spec, left));
             }
@@ -69,15 +80,16 @@ impl HttpClient {
                 self.pool.keep(ready);
                 return Err(Failure::stale());
             }
-            *sent = true;
+            *progress = Progress::Sent;
             let mut guard = Retire(Some(ready));
             let Some(ready) = guard.0.as_mut() else { continue };
             match ready.send(request).await {
-                Ok(response) => return self.answered(message, path, response, guard).await,
+                Ok(response) => return self.answered(message, (path, place), response, guard, progress).await,
                 // The connection had ended, or ended now, without a byte of this request.
-                Err(error) if error.message().is_some() => *sent = false,
+                Err(error) if error.message().is_some() => *progress = Progress::Waiting,
                 Err(error) => {
                     guard.disarm();
+                    place.heard(Heard::Other);
                     return Err(errors::lost(&self.spec, &error.into_error()));
                 }
             }
@@ -117,36 +129,47 @@ impl HttpClient {
     async fn answered(
         &self,
         message: &Outbound,
-        path: &str,
+        (path, place): (&str, &UrlPlace<'_>),
         response: Response<Incoming>,
         mut guard: Retire,
+        progress: &mut Progress,
     ) -> Outcome {
         let (head, mut body) = response.into_parts();
-        let failure = errors::of_status(&self.spec, head.status, &head.headers, path);
+        let failure = errors::of_status(&self.spec, head.status, &head.headers, path, message.attempt > 1);
         let Some(failure) = failure else {
-            // Only a complete answer is a success: a server that breaks off in the middle may have failed.
-            return match read(&mut body).await {
-                AnswerRead::Complete => {
+            let limit = if self.spec.read_body {
+                // It is all that is waited for: the caller ends that.
+                Duration::MAX
+            } else {
+                *progress = Progress::Taken;
+                BODY
+            };
+            // A server that breaks off in the middle may have failed. One that is slow has said it.
+            let outcome = match tokio::time::timeout(limit, read(&mut body)).await {
+                Ok(AnswerRead::Complete) => {
                     guard.keep(&self.pool);
                     Ok(())
                 }
-                AnswerRead::Long => {
+                Ok(AnswerRead::Long) | Err(_) => {
                     guard.disarm();
                     Ok(())
                 }
-                AnswerRead::Broken => Err(errors::truncated(&self.spec)),
+                Ok(AnswerRead::Broken) => Err(errors::truncated(&self.spec)),
             };
+            place.heard(if outcome.is_ok() { Heard::Taken } else { Heard::Other });
+            return outcome;
         };
-        if failure.class == Class::Backpressure
-            && let Some(wait) = retry_after::wait(&head.headers, message.now_ms)
-        {
-            self.pause.extend(Instant::now(), wait);
-        }
+        let wait = match failure.class {
+            Class::Backpressure => retry_after::wait(&head.headers, message.now_ms),
+            _ => None,
+        };
+        let is_busy = failure.class == Class::Backpressure && failure.about.is_of_destination();
+        place.heard(if is_busy { Heard::Busy(wait) } else { Heard::Other });
         // The status says it all. What follows is read only to keep the connection.
         if let Ok(AnswerRead::Complete) = tokio::time::timeout(REST, read(&mut body)).await {
             guard.keep(&self.pool);
         }
-        Err(failure)
+        Err(failure.after(wait))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The sink itself: one request an element, and the answer's status as the confirmation.
 //!
 //! ```text
-//! deliver -> a place among `max_concurrency` -> pause -> credentials -> connection -> exchange -> status
-//!                                                                       pool
+//! deliver -> a place at the URL -> one among `max_concurrency` -> credentials -> connection -> exchange -> status
+//!            pause                                                              pool
 //! ```
 //!
 //! **What is sent, is known.** The connections are hyper's, the pool around them is ours: no request is repeated by a
@@ -12,7 +12,7 @@
 //!
 //! **What a failure of one costs the others.** With HTTP/1.1 each request has a connection of its own, with HTTP/2 a
 //! stream. A request that is given up resets its stream, and the connection takes no new ones, since the peer may be
-//! gone.
+//! gone. A URL that answers nothing has a few places, so that others go on; see `urls.rs`.
 //!
 //! All rows of what a status means are in `errors.rs`.
 
@@ -22,11 +22,13 @@ mod connection;
 mod credentials;
 mod errors;
 mod exchange;
+mod fair;
 mod pool;
 mod request;
 mod retry_after;
 mod signature;
 mod tasks;
+mod urls;
 
 #[cfg(test)]
 mod tests;
@@ -41,10 +43,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::connect::HttpConnector;
 use self::credentials::CredentialFiles;
-use self::exchange::HttpClient;
+use self::exchange::{HttpClient, Progress};
 use self::pool::Pool;
-use self::retry_after::RetryPause;
 use self::tasks::Tasks;
+use self::urls::{NotNow, Urls};
 use super::{HttpDestination, HttpProbe, HttpSpec, NAME};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Failure, Outcome};
@@ -60,6 +62,7 @@ const CLOSE: Duration = Duration::from_secs(3);
 pub struct HttpSink {
     client: Arc<HttpClient>,
     credentials: CredentialFiles,
+    urls: Urls,
     timeout: Duration,
     /// One permit for each request that may be under way.
     places: Semaphore,
@@ -76,7 +79,7 @@ impl HttpSink {
         let tasks = Tasks::default();
         let pool = Pool::new(HttpConnector::new(spec.clone(), tasks.clone()));
         let (credentials, places) = (CredentialFiles::new(&spec), Semaphore::new(spec.max_concurrency));
-        let client = Arc::new(HttpClient { spec, pool, pause: RetryPause::default() });
+        let client = Arc::new(HttpClient { spec, pool });
         let pruned = client.clone();
         let pruning = tokio::spawn(async move {
             loop {
@@ -84,35 +87,48 @@ impl HttpSink {
                 pruned.pool.prune();
             }
         });
-        HttpSink { client, credentials, timeout, places, tasks, _pruning: AbortOnDropHandle::new(pruning) }
+        let urls = Urls::new(Instant::now());
+        HttpSink { client, credentials, urls, timeout, places, tasks, _pruning: AbortOnDropHandle::new(pruning) }
     }
 
     async fn deliver_in_time(&self, message: &Outbound) -> Outcome {
         let HttpDestination { path, .. } = message.destination.of_kind(NAME)?;
-        let mut sent = false;
+        let mut progress = Progress::Waiting;
         // A request that begins in the last twentieth of its time would only be in doubt: its answer would come too late.
         let begin_before = Instant::now().after(self.timeout * 19 / 20);
-        let delivery = self.deliver_in_turn(message, path, begin_before, &mut sent);
+        let delivery = self.deliver_in_turn(message, path, begin_before, &mut progress);
         let delivery = tokio::time::timeout(self.timeout, delivery).await;
         match delivery {
             Ok(outcome) => outcome,
-            Err(_) if sent => Err(errors::timeout(&self.client.spec, self.timeout)),
+            Err(_) if progress == Progress::Taken => Ok(()),
+            Err(_) if progress == Progress::Sent => Err(errors::timeout(&self.client.spec, self.timeout)),
             Err(_) if Instant::now() >= message.send_before => Err(Failure::stale()),
             Err(_) => Err(errors::not_sent(&self.client.spec, self.timeout)),
         }
     }
 
-    async fn deliver_in_turn(&self, message: &Outbound, path: &str, begin_before: Instant, sent: &mut bool) -> Outcome {
-        let spec = &self.client.spec;
+    async fn deliver_in_turn(
+        &self,
+        message: &Outbound,
+        path: &str,
+        begin_before: Instant,
+        progress: &mut Progress,
+    ) -> Outcome {
+        let (spec, begun) = (&self.client.spec, Instant::now());
+        // At the URL first: what waits for one that does not answer takes no place of others.
+        let at_url = self.urls.place(path).await.map_err(|why| match why {
+            NotNow::Paused(left) => errors::paused(spec, left),
+            NotNow::HostBusy => errors::host_busy(spec),
+        })?;
         let Ok(_place) = self.places.acquire().await else { return Err(errors::closed(spec)) };
-        if let Some(left) = self.client.pause.left(Instant::now()) {
-            return Err(errors::paused(spec, left));
+        if let Some(failure) = self.client.pool.failed_since(begun) {
+            return Err(failure);
         }
         let credentials = self.credentials.current().await.map_err(|why| errors::secret(spec, &why))?;
         if Instant::now() >= begin_before && Instant::now() < message.send_before {
             return Err(errors::not_sent(spec, self.timeout));
         }
-        self.client.deliver(message, path, &credentials, sent).await
+        self.client.deliver(message, (path, &at_url), &credentials, progress).await
     }
 }
 
@@ -146,7 +162,7 @@ impl Sink for HttpSink {
 
     fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
         let ask = async {
-            if let Some(left) = self.client.pause.left(Instant::now()) {
+            if let Some(left) = self.urls.paused(Instant::now()) {
                 return Err(errors::paused(&self.client.spec, left));
             }
             match self.client.spec.probe {

@@ -39,6 +39,18 @@ struct PoolState {
     failed: Option<(Instant, Failure)>,
 }
 
+impl PoolState {
+    /// Notes how an attempt to open a connection has ended.
+    fn note(&mut self, failure: Option<&Failure>) {
+        self.failed = failure.map(|failure| (Instant::now(), failure.clone()));
+    }
+
+    fn failed_since(&self, begun: Instant) -> Option<Failure> {
+        let (at, failure) = self.failed.as_ref()?;
+        (*at > begun).then(|| failure.clone())
+    }
+}
+
 /// The pool's offer for a request.
 enum PooledConnection {
     Idle(Http1Connection),
@@ -64,7 +76,11 @@ impl Pool {
                     Ok(false) | Err(_) => continue,
                 },
                 PooledConnection::Shared(shared) => OpenedConnection::Shared(shared),
-                PooledConnection::Nothing { may_share: false } => self.connector.open().await?,
+                PooledConnection::Nothing { may_share: false } => {
+                    let opened = self.connector.open().await;
+                    self.state.lock().note(opened.as_ref().err());
+                    opened?
+                }
                 PooledConnection::Nothing { may_share: true } => match self.open_for_all().await? {
                     Some(opened) => opened,
                     None => continue,
@@ -96,20 +112,24 @@ impl Pool {
             if state.alone_only || state.shared.as_ref().is_some_and(|shared| shared.is_fit(IDLE_SHARED)) {
                 return Ok(None);
             }
-            if let Some((at, failure)) = &state.failed
-                && *at > begun
-            {
-                return Err(failure.clone());
+            if let Some(failure) = state.failed_since(begun) {
+                return Err(failure);
             }
         }
         let opened = self.connector.open().await;
         let mut state = self.state.lock();
+        state.note(opened.as_ref().err());
         match &opened {
             Ok(OpenedConnection::Shared(shared)) => state.shared = Some(shared.clone()),
             Ok(OpenedConnection::Alone(_)) => state.alone_only = true,
-            Err(failure) => state.failed = Some((Instant::now(), failure.clone())),
+            Err(_) => {}
         }
         opened.map(Some)
+    }
+
+    /// Why no connection could be opened since then: whoever has waited meanwhile need not try it once more.
+    pub(super) fn failed_since(&self, begun: Instant) -> Option<Failure> {
+        self.state.lock().failed_since(begun)
     }
 
     /// Keeps a connection whose last answer has been read to its end.

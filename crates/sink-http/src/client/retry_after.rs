@@ -1,15 +1,12 @@
 //! `Retry-After`: the time for which the server wants to be left alone.
 //!
-//! The breaker of the pipeline asks again after 30 s at the latest. A server that asks for longer gets it here: until
-//! then every element is refused without a byte on the wire.
+//! The breaker of the pipeline asks again after 30 s at the latest. A URL that asks for longer gets it in `urls.rs`: until then
+//! every element for it is refused without a byte on the wire.
 
 use std::time::Duration;
 
 use hyper::HeaderMap;
 use hyper::header::{DATE, HeaderName, RETRY_AFTER};
-use parking_lot::Mutex;
-
-use delaybridge_core::clock::Instant;
 
 /// The longest wait that is obeyed. A mistaken header must not stop a queue for days.
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
@@ -34,22 +31,4 @@ pub(super) fn wait(headers: &HeaderMap, now_ms: i64) -> Option<Duration> {
 
 fn since_epoch(date: &str) -> Option<Duration> {
     httpdate::parse_http_date(date).ok()?.duration_since(std::time::UNIX_EPOCH).ok()
-}
-
-/// The time until which nothing is sent.
-#[derive(Debug, Default)]
-pub(super) struct RetryPause(Mutex<Option<Instant>>);
-
-impl RetryPause {
-    /// Sends nothing for `wait` from `now` on, or for longer if that was asked for before.
-    pub(super) fn extend(&self, now: Instant, wait: Duration) {
-        let mut until = self.0.lock();
-        *until = (*until).max(Some(now.after(wait)));
-    }
-
-    /// The rest of the pause.
-    pub(super) fn left(&self, now: Instant) -> Option<Duration> {
-        let left = (*self.0.lock())?.since(now);
-        (!left.is_zero()).then_some(left)
-    }
 }

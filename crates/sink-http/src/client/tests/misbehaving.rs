@@ -2,6 +2,7 @@
 
 use std::future::pending;
 
+use futures_util::future::join_all;
 use tokio::time::sleep;
 
 use super::raw::Raw;
@@ -67,10 +68,45 @@ async fn a_refusal_that_breaks_off_is_a_refusal() {
 
 #[tokio::test]
 async fn what_is_not_http_is_ambiguous_and_not_quoted() {
-    for answer in ["SSH-2.0-OpenSSH_9.2\r\n", "HTTP/9.9 200 OK\r\n\r\n", "HTTP/1.1 twohundred\r\n\r\n", "{}\r\n\r\n"] {
+    for answer in ["SSH-2.0-OpenSSH_9.2\r\n", "HTTP/9.9 200 OK\r\n\r\n", "{}\r\n\r\n", "220 mail ESMTP\r\n"] {
         let failure = after(answer).await.unwrap_err();
         assert_failed(&failure, Class::Ambiguous, "http_garbage", "is not HTTP");
-        assert!(!failure.message.contains("SSH") && !failure.message.contains("two"), "{failure}");
+        assert!(!failure.message.contains("SSH") && !failure.message.contains("mail"), "{failure}");
+    }
+}
+
+/// Nothing can be smuggled to a client that keeps no header and reads no body: what other clients take is taken.
+#[tokio::test]
+async fn a_success_with_an_odd_head_is_a_success() {
+    let many: String = (0..200).map(|n| format!("X-{n}: {n}\r\n")).collect();
+    let odd = [
+        "X-Folded: one\r\n two\r\n",
+        "X-Space : one\r\n",
+        "X Space: one\r\n",
+        ": no name\r\n",
+        "no colon\r\n",
+        "X-Control: a\u{1}b\r\n",
+        "X-\u{fc}: one\r\n",
+        "Content-Length: 2\r\n",
+        &many,
+    ];
+    for headers in odd {
+        let answer: &'static str = format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: 2\r\n\r\nok").leak();
+        assert_eq!(after(answer).await, Ok(()), "{headers:?}");
+    }
+}
+
+/// Else the same element would get the same answer for ever.
+#[tokio::test]
+async fn a_head_that_cannot_be_read_counts_as_an_attempt() {
+    for answer in [
+        "HTTP/1.1 twohundred\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\nok",
+    ] {
+        let failure = after(answer).await.unwrap_err();
+        assert_failed(&failure, Class::Unknown, "http_unreadable", "cannot be read");
+        assert!(!failure.message.contains("two"), "{failure}");
     }
 }
 
@@ -116,8 +152,7 @@ async fn an_answer_that_never_ends_is_read_for_a_while_only() {
     .await;
     let sink = impatient(plain(server.port));
     assert_eq!(deliver(&sink, "/").await, Ok(()), "the server has said that it took it");
-    let silent = failure(&sink, "/").await;
-    assert_failed(&silent, Class::Ambiguous, "timeout", "no answer within");
+    assert_eq!(deliver(&sink, "/").await, Ok(()), "it has said so again");
     let refused = failure(&sink, "/").await;
     assert_failed(&refused, Class::MessagePermanent, "http_400", "answered 400");
 }
@@ -135,7 +170,27 @@ async fn a_head_that_never_ends_is_not_read() {
     })
     .await;
     let failure = failure(&sink(plain(server.port)), "/").await;
-    assert_failed(&failure, Class::Ambiguous, "http_garbage", "not HTTP");
+    assert_failed(&failure, Class::Unknown, "http_unreadable", "cannot be read");
+}
+
+#[tokio::test]
+async fn the_body_of_a_success_is_waited_for_only_where_that_is_asked_for() {
+    let server = Raw::start(|mut talk| async move {
+        talk.request().await;
+        talk.say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").await;
+        pending().await
+    })
+    .await;
+    // The time-out is beyond the time for a body, and before it.
+    for timeout in [Duration::from_secs(60), Duration::from_millis(600)] {
+        let sink = HttpSink::new(plain(server.port), timeout);
+        let begun = Stopwatch::start();
+        assert_eq!(deliver(&sink, "/").await, Ok(()), "{timeout:?}");
+        begun.assert_within(Duration::from_secs(20), "the five seconds for a body");
+        assert_eq!(server.requests(), server.connections(), "such a connection is not used again");
+    }
+    let patient = impatient(HttpSpec { read_body: true, ..plain(server.port) });
+    assert_failed(&failure(&patient, "/").await, Class::Ambiguous, "timeout", "no answer within");
 }
 
 #[tokio::test]
@@ -174,6 +229,31 @@ async fn hints_before_the_answer_are_not_the_answer() {
     let switched = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
     let failure = after(switched).await.unwrap_err();
     assert!(matches!(failure.class, Class::Unknown | Class::Ambiguous), "{failure}");
+}
+
+/// Each of many connections sends interim answers as fast as it can.
+#[tokio::test]
+async fn interim_answers_without_end_end_the_connection() {
+    let server = Raw::start(|mut talk| async move {
+        talk.request().await;
+        let much = "HTTP/1.1 100 Continue\r\n\r\n".repeat(2_000);
+        while talk.says(&much).await {}
+    })
+    .await;
+    let sink = HttpSink::new(plain(server.port), Duration::from_secs(60));
+    let begun = Stopwatch::start();
+    let outcomes = join_all((0..64).map(|n| {
+        let sink = &sink;
+        async move { deliver(sink, &format!("/{n}")).await }
+    }))
+    .await;
+    begun.assert_within(Duration::from_secs(30), "the end of each connection; a time-out takes 60 s");
+    for outcome in outcomes {
+        assert_failed(&outcome.unwrap_err(), Class::Ambiguous, "connection_lost", "more than 8 interim answers");
+    }
+    // As many as anybody sends are none too many.
+    let few: &'static str = format!("{}{OK}", "HTTP/1.1 102 Processing\r\n\r\n".repeat(8)).leak();
+    assert_eq!(after(few).await, Ok(()));
 }
 
 #[tokio::test]

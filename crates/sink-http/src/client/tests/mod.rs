@@ -8,6 +8,7 @@ mod reuse;
 mod server;
 mod statuses;
 mod tls;
+mod urls;
 
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ fn plain(port: u16) -> HttpSpec {
         signature: None,
         connect_timeout: Duration::from_secs(2),
         max_concurrency: 64,
+        read_body: false,
         probe: HttpProbe::Options,
     }
 }

@@ -78,20 +78,35 @@ impl Talk {
         whole
     }
 
+    /// Reads a request to its end: its path. `None` if the client closed the connection before.
+    pub(super) async fn path(&mut self) -> Option<String> {
+        let head = self.text().await?;
+        let mut body = vec![0; length(&head)];
+        self.stream.read_exact(&mut body).await.ok()?;
+        head.split(' ').nth(1).map(str::to_owned)
+    }
+
     /// Reads the head of a request: the length of its body.
     pub(super) async fn head(&mut self) -> Option<usize> {
+        self.text().await.map(|head| length(&head))
+    }
+
+    async fn text(&mut self) -> Option<String> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(self.stream.read_u8().await.ok()?);
         }
-        let head = String::from_utf8(head).unwrap();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        Some(length.expect("a length").parse().unwrap())
+        Some(String::from_utf8(head).unwrap())
     }
 
     /// Writes; that the client has gone is not the script's concern.
     pub(super) async fn say(&mut self, text: &str) {
         drop(self.stream.write_all(text.as_bytes()).await);
+    }
+
+    /// Writes; whether the client is still there.
+    pub(super) async fn says(&mut self, text: &str) -> bool {
+        self.stream.write_all(text.as_bytes()).await.is_ok()
     }
 
     /// Writes nothing more, and goes on reading.
@@ -105,4 +120,9 @@ impl Talk {
         let mut rest = vec![0; 64 << 10];
         while self.stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
     }
+}
+
+fn length(head: &str) -> usize {
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    length.expect("a length").parse().unwrap()
 }

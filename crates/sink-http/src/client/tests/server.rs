@@ -1,11 +1,11 @@
 //! A webhook in this process: HTTP/1.1 and HTTP/2, with and without TLS, that notes what it gets.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -49,6 +49,11 @@ struct Desk {
     seen: Mutex<Vec<Seen>>,
     answers: Mutex<Answers>,
     stalled: watch::Sender<bool>,
+    /// Paths of which requests wait.
+    stalled_paths: watch::Sender<HashSet<String>>,
+    /// The status of all paths that have none of their own.
+    status: AtomicU16,
+    answered: AtomicUsize,
     connections: AtomicUsize,
     /// Requests that are answered at this moment, and the most there ever were.
     busy: Mutex<(usize, usize)>,
@@ -93,6 +98,9 @@ impl Server {
             seen: Mutex::default(),
             answers: Mutex::default(),
             stalled: watch::Sender::new(false),
+            stalled_paths: watch::Sender::default(),
+            status: AtomicU16::new(200),
+            answered: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             busy: Mutex::default(),
         };
@@ -127,6 +135,27 @@ impl Server {
     /// Requests wait from now on, or go on.
     pub(super) fn stall(&self, stalled: bool) {
         self.desk.stalled.send_replace(stalled);
+    }
+
+    /// Requests to a path wait from now on, or go on.
+    pub(super) fn stall_path(&self, path: &str, stalled: bool) {
+        self.desk.stalled_paths.send_modify(|paths| {
+            if stalled {
+                paths.insert(path.to_owned())
+            } else {
+                paths.remove(path)
+            };
+        });
+    }
+
+    /// The status of all paths that have none of their own.
+    pub(super) fn answer_all(&self, status: u16) {
+        self.desk.status.store(status, Ordering::Relaxed);
+    }
+
+    /// Requests that were answered, with whatever status.
+    pub(super) fn answered(&self) -> usize {
+        self.desk.answered.load(Ordering::Relaxed)
     }
 
     /// What is answered to a path from now on.
@@ -182,6 +211,8 @@ async fn answer(desk: Arc<Desk>, request: Request<Incoming>) -> Result<Response<
     let busy = Busy::new(&desk);
     let mut stalled = desk.stalled.subscribe();
     stalled.wait_for(|stalled| !stalled).await.unwrap();
+    let mut paths = desk.stalled_paths.subscribe();
+    paths.wait_for(|paths| !paths.contains(request.uri().path())).await.unwrap();
     let (head, mut incoming) = request.into_parts();
     let mut body = Vec::new();
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut incoming).poll_frame(context)).await {
@@ -193,7 +224,9 @@ async fn answer(desk: Arc<Desk>, request: Request<Incoming>) -> Result<Response<
     }
     let path = head.uri.path_and_query().map(|path| path.as_str().to_owned()).unwrap_or_default();
     let method = head.method.as_str().to_owned();
-    let (status, headers) = desk.answers.lock().unwrap().get(&path).cloned().unwrap_or((200, Vec::new()));
+    let other = (desk.status.load(Ordering::Relaxed), Vec::new());
+    let (status, headers) = desk.answers.lock().unwrap().get(&path).cloned().unwrap_or(other);
+    desk.answered.fetch_add(1, Ordering::Relaxed);
     if status < 300 {
         let seen = Seen { method, path, version: head.version, headers: head.headers, body };
         desk.seen.lock().unwrap().push(seen);
