@@ -19,6 +19,7 @@ use super::error::{ConnectError, ConnectErrorKind};
 use super::gate::Gate;
 use super::info::ServerInfo;
 use super::refusal::{Question, explain, not_connected, refusal};
+use super::replies::{Largest, Measured, Replies};
 use crate::RedisEndpoint;
 
 /// Time for which data may stay unacknowledged before the kernel closes the connection (`TCP_USER_TIMEOUT`).
@@ -32,6 +33,7 @@ pub(super) struct Wire {
     /// The driver task, aborted with the wire.
     pub(super) _driver: AbortOnDropHandle<()>,
     pub(super) gate: Arc<Gate>,
+    replies: Arc<Replies>,
 }
 
 /// An attempt at one server.
@@ -72,7 +74,8 @@ impl<'a> RedisAttempt<'a> {
 
     async fn wire(&self) -> Tried<Wire> {
         let gate = Arc::new(Gate::default());
-        let stream = self.stream(Some(gate.clone())).await?;
+        let replies = Replies::after_login(Largest::SMALL, Largest::ELEMENTS);
+        let stream = Measured::new(self.stream(Some(gate.clone())).await?, replies.clone());
         self.dial.enter(Phase::Login);
         // The library sends nothing: its set-up hides the server's reply to AUTH.
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -81,7 +84,7 @@ impl<'a> RedisAttempt<'a> {
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let opened = MultiplexedConnection::new_with_config(&settings, stream, config).await;
         let (connection, driver) = opened.map_err(|error| explain(&error, &self.dial))?;
-        Ok(Wire { connection, _driver: AbortOnDropHandle::new(tokio::spawn(driver)), gate })
+        Ok(Wire { connection, _driver: AbortOnDropHandle::new(tokio::spawn(driver)), gate, replies })
     }
 }
 
@@ -100,6 +103,9 @@ pub(super) async fn connect(
             let password = attempt.password().await?;
             let mut wire = attempt.wire().await?;
             let info = greet(&mut wire.connection, &attempt, options, password.as_ref()).await?;
+            if !options.small_replies {
+                wire.replies.logged_in();
+            }
             Ok((wire, info))
         })
         .await;
@@ -121,7 +127,7 @@ pub(super) async fn connect(
 /// # Errors
 ///
 /// As for [`connect`].
-pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<PubSub, ConnectError> {
+pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<(PubSub, Arc<Replies>), ConnectError> {
     let attempt = RedisAttempt::new(endpoint);
     attempt
         .within(async {
@@ -134,9 +140,11 @@ pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<PubS
             if let Some(password) = attempt.password().await? {
                 settings = settings.set_password(password.expose_secret());
             }
-            let stream = attempt.stream(None).await?;
+            let replies = Replies::new(Largest::MESSAGES);
+            let stream = Measured::new(attempt.stream(None).await?, replies.clone());
             attempt.dial.enter(Phase::Login);
-            PubSub::new(&settings, stream).await.map_err(|error| explain(&error, &attempt.dial))
+            let opened = PubSub::new(&settings, stream).await;
+            Ok((opened.map_err(|error| explain(&error, &attempt.dial))?, replies))
         })
         .await
 }

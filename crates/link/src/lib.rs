@@ -27,6 +27,7 @@ mod locator;
 mod node;
 mod refusal;
 mod replication;
+mod replies;
 mod reply;
 pub mod rights;
 mod score;
@@ -90,11 +91,18 @@ pub struct LinkOptions {
     pub scripts: Vec<Script>,
     /// Interval between two heartbeats of an idle connection.
     pub heartbeat: Duration,
+    /// Whether no reply has elements in it, as those of a server that only confirms: larger ones end the connection.
+    pub small_replies: bool,
 }
 
 impl Default for LinkOptions {
     fn default() -> Self {
-        LinkOptions { client_name: "delaybridge".to_owned(), scripts: Vec::new(), heartbeat: Duration::from_secs(1) }
+        LinkOptions {
+            client_name: "delaybridge".to_owned(),
+            scripts: Vec::new(),
+            heartbeat: Duration::from_secs(1),
+            small_replies: false,
+        }
     }
 }
 

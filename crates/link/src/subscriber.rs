@@ -20,6 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::connect::connect_pubsub;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::refusal::lets_nobody_in;
+use super::replies::Replies;
 use super::supervisor::wait_after;
 use crate::{Locator, RedisEndpoint};
 use delaybridge_core::clock::Instant;
@@ -143,7 +144,7 @@ impl Worker {
             self.channels = self.wants.borrow_and_update().clone();
             let subscribing = &*self;
             match self.locator.first(|server| async move { subscribing.subscribe(&server).await }.boxed()).await {
-                Ok((server, (sink, stream, refused))) => {
+                Ok((server, (sink, messages, refused))) => {
                     let since = Instant::now();
                     self.refused = refused;
                     log::debug!(redis = %server.address(), channels = self.channels.len(), refused = self.refused.len(), "subscribed");
@@ -153,7 +154,7 @@ impl Worker {
                     // Unbiased. Listening can be dropped at any time: a message that was not passed on is made up for
                     // by the look at everything after the next subscription.
                     let reason = tokio::select! {
-                        reason = self.listen(&server, sink, stream) => reason,
+                        reason = self.listen(&server, sink, messages) => reason,
                         () = locator.left(&server) => "another server is the master",
                     };
                     log::debug!(redis = %server.address(), reason, "lost the subscription");
@@ -192,12 +193,16 @@ impl Worker {
     async fn subscribe(
         &self,
         server: &Arc<RedisEndpoint>,
-    ) -> Result<(PubSubSink, PubSubStream, Vec<Arc<str>>), ConnectError> {
+    ) -> Result<(PubSubSink, Messages, Vec<Arc<str>>), ConnectError> {
         let error = |kind, message| ConnectError { kind, address: server.address(), message };
-        let (mut sink, stream) = connect_pubsub(server).await?.split();
+        let (connection, replies) = connect_pubsub(server).await?;
+        let (mut sink, stream) = connection.split();
+        let mut messages = Messages { stream, replies };
         let within = server.command_timeout;
-        let refused = match join(&mut sink, &self.channels, within).await {
-            Ok(without) => return Ok((sink, stream, without)),
+        // The receiver looks at everything afterwards, so what comes meanwhile is not kept.
+        let joined = messages.meanwhile(|_| {}, join(&mut sink, &self.channels, within)).await;
+        let refused = match joined {
+            Ok(without) => return Ok((sink, messages, without)),
             Err(NotJoined::Silent) => {
                 return Err(error(ConnectErrorKind::Timeout, format!("SUBSCRIBE: no answer within {within:?}")));
             }
@@ -224,7 +229,7 @@ impl Worker {
     }
 
     /// Passes messages on until the connection ends or stops answering; returns the reason.
-    async fn listen(&mut self, server: &RedisEndpoint, mut sink: PubSubSink, mut stream: PubSubStream) -> &'static str {
+    async fn listen(&mut self, server: &RedisEndpoint, mut sink: PubSubSink, mut messages: Messages) -> &'static str {
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let events = self.events.clone();
@@ -237,21 +242,22 @@ impl Worker {
                     permit.send(SubscriberEvent::Subscribed);
                     self.missed = false;
                 }
-                message = stream.next() => {
+                message = messages.next() => {
                     let Some(message) = message else { return "the connection ended" };
                     self.hand_on(&message);
                 }
                 Ok(()) = self.wants.changed() => {
                     let wanted = self.wants.borrow_and_update().clone();
-                    if let Err(why) = self.change(server, &mut sink, wanted).await {
+                    if let Err(why) = self.change(server, &mut sink, &mut messages, wanted).await {
                         return why;
                     }
                 }
                 _ = heartbeat.tick() => {
                     let ping = sink.ping::<redis::Value>();
-                    match tokio::time::timeout(server.command_timeout, ping).await {
+                    let ping = tokio::time::timeout(server.command_timeout, ping);
+                    match messages.meanwhile(|message| self.hand_on(message), ping).await {
                         Ok(Ok(_)) => {
-                            if let Err(why) = self.ask_again(server, &mut sink).await {
+                            if let Err(why) = self.ask_again(server, &mut sink, &mut messages).await {
                                 return why;
                             }
                         }
@@ -270,6 +276,7 @@ impl Worker {
         &mut self,
         server: &RedisEndpoint,
         sink: &mut PubSubSink,
+        messages: &mut Messages,
         wanted: Arc<[Arc<str>]>,
     ) -> Result<(), &'static str> {
         let without = |all: &Arc<[Arc<str>]>, known: &Arc<[Arc<str>]>| -> Vec<Arc<str>> {
@@ -279,11 +286,13 @@ impl Worker {
         let within = server.command_timeout;
         for chunk in fewer.chunks(CHUNK) {
             let chunk: Vec<&str> = chunk.iter().map(|channel| &**channel).collect();
-            if !matches!(tokio::time::timeout(within, sink.unsubscribe(&chunk)).await, Ok(Ok(()))) {
+            let left = tokio::time::timeout(within, sink.unsubscribe(&chunk));
+            if !matches!(messages.meanwhile(|message| self.hand_on(message), left).await, Ok(Ok(()))) {
                 return Err("it could not leave a channel");
             }
         }
-        let refused = match join(sink, &more, within).await {
+        let joined = messages.meanwhile(|message| self.hand_on(message), join(sink, &more, within)).await;
+        let refused = match joined {
             Ok(refused) => refused,
             // Some channels work, so they are not given up because of these.
             Err(NotJoined::Refused(error)) if error.code() == Some("NOPERM") => more.clone(),
@@ -299,12 +308,18 @@ impl Worker {
     }
 
     /// Retries some of the refused channels: the user may have received the right.
-    async fn ask_again(&mut self, server: &RedisEndpoint, sink: &mut PubSubSink) -> Result<(), &'static str> {
+    async fn ask_again(
+        &mut self,
+        server: &RedisEndpoint,
+        sink: &mut PubSubSink,
+        messages: &mut Messages,
+    ) -> Result<(), &'static str> {
         let count = self.refused.len().min(ASKED_AGAIN);
         let some: Vec<_> = self.refused.drain(..count).collect();
         let mut joined = Vec::new();
         for channel in some {
-            match ask(sink, std::slice::from_ref(&channel), server.command_timeout).await {
+            let asked = ask(sink, std::slice::from_ref(&channel), server.command_timeout);
+            match messages.meanwhile(|message| self.hand_on(message), asked).await {
                 Ok(()) => joined.push(channel),
                 // To the end of the queue.
                 Err(NotJoined::Refused(_)) => self.refused.push(channel),
@@ -334,6 +349,34 @@ impl Worker {
         let payload = Bytes::copy_from_slice(message.get_payload_bytes());
         let event = SubscriberEvent::Message { channel: channel.clone(), payload };
         self.missed = self.events.try_send(event).is_err();
+    }
+}
+
+/// The messages of a subscription. The server's answers are behind them, so they are taken while one is awaited.
+struct Messages {
+    stream: PubSubStream,
+    replies: Arc<Replies>,
+}
+
+impl Messages {
+    /// The next message; `None` at the end of the connection. Cancel safe.
+    async fn next(&mut self) -> Option<redis::Msg> {
+        let message = self.stream.next().await?;
+        self.replies.taken();
+        Some(message)
+    }
+
+    /// Waits for an answer of the server, and gives each message that comes before it to `each`.
+    async fn meanwhile<T>(&mut self, mut each: impl FnMut(&redis::Msg), answer: impl Future<Output = T>) -> T {
+        let mut answer = std::pin::pin!(answer);
+        loop {
+            // Both are cancel safe: the answer is polled on.
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer,
+                Some(message) = self.next() => each(&message),
+            }
+        }
     }
 }
 

@@ -55,7 +55,10 @@ impl Connector for RedisSpec {
     fn connect(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink> {
         Arc::new(match &self.target {
             None => RedisSink::on_shared(source.clone(), timeout),
-            Some(own) => RedisSink::on_own(Redis::start(own, LinkOptions::default()), timeout),
+            Some(own) => RedisSink::on_own(
+                Redis::start(own, LinkOptions { small_replies: true, ..LinkOptions::default() }),
+                timeout,
+            ),
         })
     }
 
@@ -74,11 +77,11 @@ impl Connector for RedisSpec {
         false
     }
 
-    fn redis(&self) -> Option<SinkRedis<'_>> {
-        Some(self.target.as_ref().map_or(SinkRedis::OfTheQueues, SinkRedis::Own))
-    }
     fn descriptors(&self) -> u64 {
         self.target.as_ref().map(RedisTarget::descriptors).unwrap_or_default()
     }
 
+    fn redis(&self) -> Option<SinkRedis<'_>> {
+        Some(self.target.as_ref().map_or(SinkRedis::OfTheQueues, SinkRedis::Own))
+    }
 }
