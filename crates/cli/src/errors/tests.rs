@@ -59,7 +59,7 @@ fn every_code_of_the_source_is_explained_and_no_other() {
         let mut codes: Vec<&str> = behind.iter().flat_map(|mark| quoted(text, mark, 120)).collect();
         codes.extend(quoted(text, "Row(Code::", 100));
         if path.ends_with("message.rs") {
-            codes.extend(quoted(text, ": FailureCode =", 40));
+            codes.extend(quoted(text, ": FailureCode =", 60));
         }
         codes.extend(quoted(text, "PANIC: &str =", 30));
         codes.extend(quoted(text, "{ code: None, label: ", 30));
