@@ -89,7 +89,9 @@ impl StsClient {
         let request = request.body(Full::new(Bytes::from(form)));
         let request = request.map_err(|_| refused(&format!("{what}: the request cannot be written")))?;
         let answer = server.exchange(request, LIMIT, ANSWER).await.map_err(|error| match error {
-            ExchangeError::Tls(why) => refused(&format!("{what}: {}: {why}", server.origin())),
+            ExchangeError::NotConnected(error) if error.needs_a_person() => {
+                refused(&format!("{what}: {}: {error}", server.origin()))
+            }
             other => unavailable(&format!("{what}: {}: {other}", server.origin())),
         })?;
         read(action, &what, &answer)

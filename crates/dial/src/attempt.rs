@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::socket::{Socket, WriteGate};
-use crate::{Address, DialError, DialStream, Phase, Tls, tcp};
+use crate::{Address, DialError, DialStream, Phase, Proxy, Tls, tcp};
 
 /// The options of a socket.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,8 @@ pub struct Options {
     pub user_timeout: Option<Duration>,
     /// Asked before each write.
     pub gate: Option<Arc<dyn WriteGate>>,
+    /// The proxy that the server is reached through.
+    pub proxy: Option<Arc<Proxy>>,
 }
 
 /// An attempt to connect.
@@ -91,6 +93,17 @@ impl Attempt {
     }
 
     async fn socket(&self, to: &Address, options: Options) -> Result<DialStream, DialError> {
+        match options.proxy.clone() {
+            None => self.direct(to, options).await,
+            Some(proxy) => {
+                let opened = self.direct(proxy.address(), options).await;
+                let stream = opened.map_err(|error| error.within(format_args!("connect through proxy {proxy}")))?;
+                proxy.tunnel(stream, to).await
+            }
+        }
+    }
+
+    async fn direct(&self, to: &Address, options: Options) -> Result<DialStream, DialError> {
         let socket = match to {
             Address::Tcp { host, port } => {
                 self.enter(Phase::Resolve);

@@ -105,8 +105,7 @@ impl DialError {
     /// The error of a server that did not accept our certificate, or asks for one, if that is what this error is. In TLS 1.3 the server
     /// says so when we already write; it has looked at nothing of that.
     pub fn refused_client(error: &(dyn std::error::Error + 'static)) -> Option<DialError> {
-        let error = tls::rustls_error(error).filter(|error| tls::refuses_client(error))?;
-        Some(DialError::permanent(Phase::Tls, tls::explain(error, "")))
+        tls::client_refusal(error).map(|refusal| DialError::permanent(Phase::Tls, tls::explain(&refusal, "")))
     }
 
     pub(crate) fn resolve(host: &str, error: &io::Error) -> DialError {
@@ -141,6 +140,11 @@ impl DialError {
     pub(crate) fn timed_out(phase: Phase, limit: Duration, encrypted: bool) -> DialError {
         let text = format!("timed out after {limit:?} while {}: {}", phase.as_str(), phase.remedy(encrypted));
         DialError { kind: Some(io::ErrorKind::TimedOut), ..DialError::passing(phase, text) }
+    }
+
+    /// The same error, in a larger attempt.
+    pub(crate) fn within(self, attempted: impl fmt::Display) -> DialError {
+        DialError { text: format!("{attempted}: {self}"), ..self }
     }
 
     /// The failure of a sink that has no connection. `attempted` is what it tried.

@@ -16,12 +16,10 @@ use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsConnector;
 
-use crate::{ExchangeError, HttpAnswer, HttpPeer, explain, first_to_answer};
+use crate::{ExchangeError, HttpAnswer, HttpPeer};
 use delaybridge_core::clock::Instant;
+use delaybridge_dial::DialError;
 
 /// An open connection.
 pub struct HttpConnection {
@@ -38,6 +36,8 @@ pub struct HttpConnection {
 pub enum SendError {
     /// The connection had ended: no byte of the request was sent.
     NotSent,
+    /// The server did not accept our certificate, or asks for one, which TLS 1.3 tells only now: the request was not looked at.
+    Refused(DialError),
     /// The server may have carried the request out.
     InDoubt(ExchangeError),
 }
@@ -55,29 +55,9 @@ impl HttpConnection {
     ///
     /// Why there is none; nothing was sent.
     pub async fn open(peer: &HttpPeer) -> Result<HttpConnection, ExchangeError> {
-        let (host, port) = (peer.origin().host.as_str(), peer.origin().port);
-        let addresses = tokio::net::lookup_host((host, port)).await.map_err(ExchangeError::Name)?;
-        let stream = first_to_answer(addresses).await.map_err(ExchangeError::Connect)?;
-        // Requests are written whole. An error only means that the connection is gone already.
-        drop(stream.set_nodelay(true));
-        let Some(tls) = peer.tls() else { return HttpConnection::over(peer, stream).await };
-        let config = tls.current().await.map_err(ExchangeError::Tls)?;
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| ExchangeError::Tls("no certificate can be for this host".to_owned()))?;
-        let connected = TlsConnector::from(config).connect(name, stream).await;
-        let stream = connected.map_err(|error| match explain(&error) {
-            Some(why) => ExchangeError::Tls(why),
-            None => ExchangeError::Connect(error),
-        })?;
-        HttpConnection::over(peer, stream).await
-    }
-
-    async fn over(
-        peer: &HttpPeer,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<HttpConnection, ExchangeError> {
+        let stream = peer.dial().await.map_err(ExchangeError::NotConnected)?;
         let host = HeaderValue::from_str(&peer.origin().authority())
-            .map_err(|_| ExchangeError::Tls("the host name cannot be sent".to_owned()))?;
+            .map_err(|_| ExchangeError::Broken("the host name cannot be sent".to_owned()))?;
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let driver: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async { drop(driver.await) });
         let now = Instant::now();
@@ -115,7 +95,13 @@ impl HttpConnection {
             match sender.try_send_request(request).await {
                 Ok(response) => read(response, most).await.map_err(SendError::InDoubt),
                 Err(error) if error.message().is_some() => Err(SendError::NotSent),
-                Err(error) => Err(SendError::InDoubt(broken(error.into_error()))),
+                Err(error) => {
+                    let error = error.into_error();
+                    Err(match DialError::refused_client(&error) {
+                        Some(refused) => SendError::Refused(refused),
+                        None => SendError::InDoubt(broken(error)),
+                    })
+                }
             }
         });
         // Order: an answer counts, even if the connection has ended with it. The connection makes progress only while it is polled.

@@ -1,6 +1,5 @@
 //! One request on a connection of its own, over HTTP/1.1.
 
-use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +8,8 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{HeaderMap, Request};
 
 use crate::connection::{HttpConnection, SendError};
-use crate::{HttpOrigin, Tls};
+use crate::origin::{HttpOrigin, PLAIN};
+use delaybridge_dial::{Attempt, DialError, DialStream, Options, ProxyChoice, Tls};
 use delaybridge_settings::TlsFiles;
 
 /// A server that is asked now and then.
@@ -17,6 +17,7 @@ use delaybridge_settings::TlsFiles;
 pub struct HttpPeer {
     origin: HttpOrigin,
     tls: Option<Tls>,
+    proxy: ProxyChoice,
 }
 
 /// The answer to a request.
@@ -33,15 +34,9 @@ pub struct HttpAnswer {
 /// The reason why there is no answer. No message has a part of the request, which may be a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The host name has no address.
-    #[error("look up the host name: {0}: check the name, and the resolver of this host")]
-    Name(io::Error),
     /// No connection.
-    #[error("connect: {0}: check host and port, and that the server may be reached from here")]
-    Connect(io::Error),
-    /// No TLS.
     #[error("{0}")]
-    Tls(String),
+    NotConnected(DialError),
     /// The connection ended before the answer, or the answer is not HTTP.
     #[error("the connection broke before the answer ({0})")]
     Broken(String),
@@ -54,10 +49,16 @@ pub enum ExchangeError {
 }
 
 impl HttpPeer {
-    /// The server of this origin; `files` are for `https`.
+    /// The server of this origin; `files` are for `https`. The environment says whether it is behind a proxy.
     pub fn new(origin: HttpOrigin, files: TlsFiles) -> HttpPeer {
-        let tls = origin.tls.then(|| Tls::new(files, &[b"http/1.1"]));
-        HttpPeer { origin, tls }
+        let tls = origin.tls.then(|| Tls::new(files).with_protocols(&[b"http/1.1"]));
+        HttpPeer { origin, tls, proxy: ProxyChoice::Environment }
+    }
+
+    /// The same server, with this decision about a proxy.
+    #[must_use]
+    pub fn with_proxy(self, proxy: ProxyChoice) -> HttpPeer {
+        HttpPeer { proxy, ..self }
     }
 
     /// The server's address, for messages.
@@ -80,9 +81,11 @@ impl HttpPeer {
         asked.await.unwrap_or(Err(ExchangeError::TimedOut(limit)))
     }
 
-    /// The settings of TLS, for `https`.
-    pub(crate) fn tls(&self) -> Option<&Tls> {
-        self.tls.as_ref()
+    /// Opens a connection.
+    pub(crate) async fn dial(&self) -> Result<DialStream, DialError> {
+        let (to, encrypted) = (self.origin.address(), self.tls.is_some());
+        let options = Options { proxy: self.proxy.of(&to, encrypted)?, ..Options::default() };
+        Attempt::new(encrypted, PLAIN).open_with(&to, self.tls.as_ref(), options).await
     }
 
     async fn ask(&self, mut request: Request<Full<Bytes>>, most: usize) -> Result<HttpAnswer, ExchangeError> {
@@ -90,6 +93,7 @@ impl HttpPeer {
         let mut connection = HttpConnection::open(self).await?;
         connection.send(request, most).await.map_err(|error| match error {
             SendError::NotSent => ExchangeError::Broken("it was closed at once".to_owned()),
+            SendError::Refused(error) => ExchangeError::NotConnected(error),
             SendError::InDoubt(error) => error,
         })
     }

@@ -4,7 +4,11 @@
 
 use std::fmt;
 
+use delaybridge_dial::Address;
 use delaybridge_settings::url::host_and_port;
+
+/// What to do for a connection without TLS.
+pub const PLAIN: &str = "write `http://`";
 
 /// The server of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +22,11 @@ pub struct HttpOrigin {
 }
 
 impl HttpOrigin {
+    /// The address of the server.
+    pub fn address(&self) -> Address {
+        Address::tcp(&self.host, self.port)
+    }
+
     /// `host`, or `host:port` where the port is not the scheme's own.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };

@@ -10,7 +10,8 @@ use super::service::AwsService;
 use super::target::{self, AwsKeys};
 use delaybridge_aws::spec as aws;
 use delaybridge_aws::{AwsLoginSpec, host_of};
-use delaybridge_http_client::{HttpOrigin, split};
+use delaybridge_dial::ProxyChoice;
+use delaybridge_http_client::{HttpOrigin, read_proxy, shown_proxy, split};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Group, Key, Kind, count, duration, key, tables};
 use delaybridge_settings::reader::Section;
@@ -26,6 +27,12 @@ const ENDPOINT: Key = key(
      the region.",
 );
 const TLS: Key = key("tls", Kind::Section(&tls::TABLE), "Certificates for an endpoint of `https://`.");
+const PROXY: Key = key(
+    "proxy",
+    Kind::Secret,
+    "HTTP proxy that the API is reached through, as `http://[user:password@]host[:port]`, or `none`. By default the variables \
+     `HTTPS_PROXY` and `NO_PROXY` decide, for `https://`.",
+);
 const CONNECT_TIMEOUT: Key =
     key("connect_timeout", duration(1), "Timeout for host name, TCP and TLS together.").default("5s");
 const MAX_CONCURRENCY: Key =
@@ -39,6 +46,7 @@ const SERVER: &[Key] = &[
     aws::PROFILE,
     aws::CREDENTIALS_FILE,
     TLS,
+    PROXY,
     CONNECT_TIMEOUT,
     MAX_CONCURRENCY,
     kind::TIMEOUT,
@@ -73,6 +81,8 @@ pub struct AwsSpec {
     pub login: AwsLoginSpec,
     /// Certificates.
     pub tls: Option<TlsFiles>,
+    /// The proxy in front of it.
+    pub proxy: ProxyChoice,
     /// Time to connect in.
     pub connect_timeout: Duration,
     /// Requests at once.
@@ -110,6 +120,7 @@ fn settings(section: &Section<'_>, service: AwsService, keys: AwsKeys, own: Opti
         service,
         origin,
         tls,
+        proxy: read_proxy(section, &PROXY),
         connect_timeout: section.duration(&CONNECT_TIMEOUT),
         max_concurrency: section.count(&MAX_CONCURRENCY).and_then(|count| usize::try_from(count).ok()).unwrap_or(1),
         login: login.clone(),
@@ -152,7 +163,8 @@ impl Connector for AwsSpec {
             (CONNECT_TIMEOUT.name, show_duration(self.connect_timeout).into()),
             (MAX_CONCURRENCY.name, self.max_concurrency.into()),
         ];
-        let own = tls.into_iter().chain(own).map(|(name, value)| (name.to_owned(), value));
+        let proxy = shown_proxy(&self.proxy).map(|proxy| (PROXY.name, proxy));
+        let own = tls.into_iter().chain(proxy).chain(own).map(|(name, value)| (name.to_owned(), value));
         let endpoint = (ENDPOINT.name.to_owned(), Value::from(self.origin.to_string()));
         std::iter::once(endpoint).chain(shown::fields(&self.login)).chain(own).collect()
     }

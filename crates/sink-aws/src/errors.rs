@@ -155,7 +155,9 @@ pub(super) fn unclear(attempt: &str) -> Failure {
 /// There is no connection, so that nothing was sent.
 pub(super) fn not_connected(origin: &str, error: &ExchangeError) -> Failure {
     match error {
-        ExchangeError::Tls(why) => Failure::new(Class::TargetPermanent, "tls", format!("connect to {origin}: {why}")),
+        ExchangeError::NotConnected(error) if error.needs_a_person() => {
+            error.failure(format_args!("connect to {origin}"))
+        }
         other => Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("connect to {origin}: {other}")),
     }
 }
@@ -181,6 +183,7 @@ pub(super) fn in_doubt(attempt: &str, error: &ExchangeError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use delaybridge_dial::{DialError, Phase};
 
     fn error(code: &str, is_senders: bool) -> ServiceError {
         ServiceError { code: code.to_owned(), text: "geheim".to_owned(), is_senders }
@@ -268,6 +271,7 @@ mod tests {
         let broken = in_doubt("send", &ExchangeError::Broken("x".to_owned()));
         assert_eq!((broken.class, broken.code), (Class::Ambiguous, "connection_lost"));
         assert!(not_connected("o", &ExchangeError::Broken("x".to_owned())).is_unsent());
-        assert_eq!(not_connected("o", &ExchangeError::Tls("x".to_owned())).class, Class::TargetPermanent);
+        let tls = ExchangeError::NotConnected(DialError::permanent(Phase::Tls, "x"));
+        assert_eq!((not_connected("o", &tls).class, not_connected("o", &tls).code), (Class::TargetPermanent, "tls"));
     }
 }

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 
 use super::target::{self, NAME, PathKey};
 use super::{names, secrets};
-use delaybridge_http_client::{self as url, HttpOrigin};
+use delaybridge_dial::ProxyChoice;
+use delaybridge_http_client::{self as url, HttpOrigin, read_proxy, shown_proxy};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Table};
 use delaybridge_settings::reader::{STAND_IN, Section};
@@ -73,6 +74,10 @@ pub struct HttpSpec {
     /// Certificates for `https://`.
     #[key(Kind::Section(&tls::TABLE))]
     pub tls: Option<TlsFiles>,
+    /// HTTP proxy that the server is reached through, as `http://[user:password@]host[:port]`, or `none`. By default the variables
+    /// `HTTPS_PROXY` and `NO_PROXY` decide, for `https://`.
+    #[key(Kind::Secret, read = read_proxy, show = shown_proxy)]
+    pub proxy: ProxyChoice,
     /// File whose first line is sent as `Authorization: Bearer`. Changes apply within a second.
     #[key(Kind::File, read = token_file)]
     pub bearer_token_file: Option<PathBuf>,

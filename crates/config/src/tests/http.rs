@@ -147,6 +147,21 @@ fn tls_needs_https() {
 }
 
 #[test]
+fn a_proxy_is_shown_without_its_login() {
+    let text = shown("url: 'https://hooks', proxy: 'http://user:${SECRET}@proxy:8080'", "");
+    assert_shown(&text, &["      proxy: http://proxy:8080\n"]);
+    assert!(!text.contains("geheim") && !text.contains("user:"), "{text}");
+    assert_shown(&shown("url: 'https://hooks', proxy: none", ""), &["      proxy: none\n"]);
+    sink(
+        "url: 'https://hooks', proxy: 'socks5://proxy'",
+        &["sinks.out.http.proxy: the URL of a proxy begins with `http://`"],
+    );
+    let plain = load(&file("url: 'https://hooks', proxy: 'http://user:plain@proxy'", "")).unwrap();
+    let warnings = lines(&plain.warnings);
+    assert!(warnings.len() == 1 && warnings[0].contains("the URL holds a password in plain text"), "{warnings:?}");
+}
+
+#[test]
 fn dead_letters_have_a_path_of_their_own() {
     let text = GOOD.replace("stdout: {}", "http: { url: 'https://hooks/a' }");
     let dead =

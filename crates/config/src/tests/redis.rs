@@ -44,6 +44,48 @@ fn sentinels_and_servers_have_logins_of_their_own() {
 }
 
 #[test]
+fn a_unix_socket_is_a_place_of_a_server() {
+    let config = load(&GOOD.replacen(URL, "  url: unix:///run/redis/redis.sock?db=3\n", 1)).unwrap().config;
+    assert_eq!(config.redis.only().unwrap().address(), "unix:/run/redis/redis.sock?db=3");
+    let shown = describe(&config);
+    assert!(shown.contains("  url: unix:///run/redis/redis.sock?db=3\n"), "{shown}");
+    redis(
+        "  url: unix:///run/redis.sock\n  tls: {}\n",
+        &["3:8 redis.tls: `tls` has no effect on a Unix socket | remove `tls`"],
+    );
+    redis(
+        "  url: unix:///run/redis.sock\n  database: 3\n",
+        &["3:13 redis.database: the database is a part of the URL | write it behind the path"],
+    );
+    redis(
+        "  url: unix://run/redis.sock\n",
+        &[
+            "2:8 redis.url: the path of a socket begins with `/`, after `unix://` | write `unix:///run/redis/redis.sock`",
+        ],
+    );
+}
+
+#[test]
+fn a_certificate_may_have_another_name_than_the_host() {
+    let of = |tls: &str| load(&GOOD.replacen(URL, &format!("  url: rediss://10.0.0.1\n  tls: {{ {tls} }}\n"), 1));
+    let named = of("server_name: redis.example.com").unwrap();
+    assert_eq!(lines(&named.warnings), [""; 0]);
+    let shown = describe(&named.config);
+    assert!(shown.contains("    server_name: redis.example.com\n") && !shown.contains("verify_hostname"), "{shown}");
+    let any = of("verify_hostname: false").unwrap();
+    let warnings = lines(&any.warnings);
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("redis.tls.verify_hostname: the name in the server's certificate"),
+        "{warnings:?}"
+    );
+    assert!(describe(&any.config).contains("    verify_hostname: false\n"), "{}", describe(&any.config));
+    let both = of("verify_hostname: false, server_name: a").unwrap_err().to_string();
+    assert!(both.contains("`server_name` has no effect with `verify_hostname: false`"), "{both}");
+    let wrong = of("server_name: 'https://a'").unwrap_err().to_string();
+    assert!(wrong.contains("redis.tls.server_name") && wrong.contains("this is no host name"), "{wrong}");
+}
+
+#[test]
 fn what_is_wrong_about_sentinels_is_named() {
     redis("  sentinel: { master: m, nodes: [s:26379] }\n", &[]);
     redis("  sentinel: { nodes: [s] }\n", &["2:3 redis.sentinel: `master` is missing | Name of the master"]);

@@ -213,7 +213,7 @@ fn templates_of_other_programs_are_constants_and_doubtful() {
 #[test]
 fn a_url_for_sentinels_says_how_they_are_written_here() {
     let url = |url: &str, help: &str| {
-        let row = format!("2:8 redis.url: the URL does not begin with redis:// or rediss:// | {help}");
+        let row = format!("2:8 redis.url: the URL does not begin with redis://, rediss:// or unix:// | {help}");
         check("redis://127.0.0.1:6379/0", url, &[&row]);
     };
     url(

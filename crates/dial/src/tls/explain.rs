@@ -58,25 +58,35 @@ pub fn explain(error: &Error, plain: &str) -> String {
     format!("{advice} ({error})")
 }
 
-/// Whether the other side has refused our certificate, or that there is none.
-pub(crate) fn refuses_client(error: &Error) -> bool {
-    use Alert::{
-        AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked, CertificateUnknown,
-        HandshakeFailure, UnknownCA, UnsupportedCertificate,
-    };
-    let Error::AlertReceived(alert) = error else { return false };
-    matches!(
-        alert,
-        AccessDenied
-            | BadCertificate
-            | CertificateExpired
-            | CertificateRequired
-            | CertificateRevoked
-            | CertificateUnknown
-            | HandshakeFailure
-            | UnknownCA
-            | UnsupportedCertificate
-    )
+/// The alerts by which the other side refuses our certificate, or that there is none.
+const REFUSALS: [Alert; 9] = [
+    Alert::AccessDenied,
+    Alert::BadCertificate,
+    Alert::CertificateExpired,
+    Alert::CertificateRequired,
+    Alert::CertificateRevoked,
+    Alert::CertificateUnknown,
+    Alert::HandshakeFailure,
+    Alert::UnknownCA,
+    Alert::UnsupportedCertificate,
+];
+
+fn refuses_client(error: &Error) -> bool {
+    matches!(error, Error::AlertReceived(alert) if REFUSALS.contains(alert))
+}
+
+/// The refusal of our certificate that an error is, or was caused by. HTTP/2 keeps only the words of an error.
+pub(crate) fn client_refusal(error: &(dyn StdError + 'static)) -> Option<Error> {
+    if let Some(error) = rustls_error(error) {
+        return refuses_client(error).then(|| error.clone());
+    }
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    let words = innermost.to_string();
+    let alert = words.rsplit_once("received fatal alert: ")?.1;
+    REFUSALS.into_iter().find(|refusal| format!("{refusal:?}") == alert).map(Error::AlertReceived)
 }
 
 /// The certificate errors that rustls has no names for.

@@ -2,7 +2,6 @@
 
 mod any_name;
 mod explain;
-mod files;
 
 use std::path::Path;
 use std::sync::{Arc, Once};
@@ -16,17 +15,15 @@ use tokio_rustls::TlsConnector;
 use xxhash_rust::xxh3::xxh3_64;
 
 use delaybridge_core::clock::Instant;
-use delaybridge_settings::TlsFiles;
+use delaybridge_settings::{TlsFiles, files};
 
 use crate::{DialError, DialStream, Phase};
 
-pub(crate) use explain::refuses_client;
+pub(crate) use explain::client_refusal;
 pub use explain::{explain, rustls_error};
 
 /// Longest age of the system's authorities: a large file, which hardly ever changes.
 const SYSTEM_FRESH: Duration = Duration::from_secs(10);
-/// Limit for reading the files.
-const READ_LIMIT: Duration = Duration::from_secs(5);
 
 /// Installs the crypto provider of the process, without which TLS panics at the first handshake. Calling it again has no effect.
 pub fn init() {
@@ -93,17 +90,9 @@ impl Tls {
     /// The settings for a new connection.
     async fn config(&self) -> Result<Arc<ClientConfig>, DialError> {
         let (files, protocols, last) = (self.files.clone(), self.protocols, self.made.lock().clone());
-        // On a thread of its own: a file may be on a slow disk, or on one that does not answer.
-        let making = tokio::task::spawn_blocking(move || made(&files, protocols, last));
-        let made = match tokio::time::timeout(READ_LIMIT, making).await {
-            Ok(made) => made.map_err(|_| permanent("read the TLS files: interrupted"))?.map_err(permanent)?,
-            Err(_) => {
-                return Err(permanent(format!(
-                    "read the TLS files {}: no answer within {READ_LIMIT:?}: check the disk that they are on",
-                    named(&self.files)
-                )));
-            }
-        };
+        // On a thread of its own: a file may be on a slow disk.
+        let making = tokio::task::spawn_blocking(move || made(&files, protocols, last)).await;
+        let made = making.map_err(|_| permanent("read the TLS files: interrupted"))?.map_err(permanent)?;
         *self.made.lock() = Some(made.clone());
         Ok(made.config)
     }
@@ -113,19 +102,13 @@ fn permanent(text: impl Into<String>) -> DialError {
     DialError::permanent(Phase::Tls, text)
 }
 
-fn named(files: &TlsFiles) -> String {
-    let client = files.client.iter().flat_map(|(certificate, key)| [certificate, key]);
-    let all: Vec<_> = files.ca_file.iter().chain(client).map(|path| path.display().to_string()).collect();
-    if all.is_empty() { "of the system".to_owned() } else { all.join(", ") }
-}
-
 /// Reads the files, and makes the settings of them unless they are the same as last time. Blocks.
 fn made(files: &TlsFiles, protocols: &[&[u8]], last: Option<Made>) -> Result<Made, String> {
     let content = Content {
-        ca: files.ca_file.as_deref().map(|path| files::read("ca_file", path)).transpose()?,
+        ca: files.ca_file.as_deref().map(|path| read("ca_file", path)).transpose()?,
         client: match &files.client {
             None => None,
-            Some((certificate, key)) => Some((files::read("cert_file", certificate)?, files::read("key_file", key)?)),
+            Some((certificate, key)) => Some((read("cert_file", certificate)?, read("key_file", key)?)),
         },
     };
     let from = content.hash();
@@ -137,6 +120,10 @@ fn made(files: &TlsFiles, protocols: &[&[u8]], last: Option<Made>) -> Result<Mad
     }
     let config = Arc::new(client_config(files, &content, protocols)?);
     Ok(Made { from, at: Instant::now(), config })
+}
+
+fn read(key: &str, path: &Path) -> Result<Vec<u8>, String> {
+    files::read(path).map_err(|why| format!("read {key} {}: {why}", path.display()))
 }
 
 impl Content {

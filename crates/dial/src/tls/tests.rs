@@ -189,7 +189,7 @@ async fn a_file_that_cannot_be_used_is_named_with_its_remedy() {
         (ca("not a certificate"), "it holds no PEM section `CERTIFICATE`"),
         (ca(broken), "no certificate in it can be read"),
         (at("/nowhere/ca.pem"), "read ca_file /nowhere/ca.pem: No such file"),
-        (at("/dev/zero"), "it is no regular file"),
+        (at("/dev/zero"), "not a regular file"),
         (ca(&" ".repeat((1 << 20) + 1)), "larger than 1 MiB"),
         (client(pki.file("key.pem", &encrypted)), "decrypt it with `openssl pkey -in"),
         (

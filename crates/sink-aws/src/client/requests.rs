@@ -45,7 +45,7 @@ enum BatchEnd {
 
 impl AwsClient {
     pub(super) fn new(spec: AwsSpec, timeout: Duration) -> AwsClient {
-        let peer = HttpPeer::new(spec.origin.clone(), spec.tls.clone().unwrap_or_default());
+        let peer = HttpPeer::new(spec.origin.clone(), spec.tls.clone().unwrap_or_default()).with_proxy(spec.proxy.clone());
         // An attempt to connect ends before the delivery that waits for it, so that it can say why it failed.
         let connections = AwsConnections::new(peer, spec.connect_timeout.min(timeout * 4 / 5));
         let login = AwsLogin::new(&spec.login, AwsVariables::of_process());
@@ -208,6 +208,9 @@ impl AwsClient {
                 }
                 // The connection had ended, without a byte of this request.
                 Ok(Err(SendError::NotSent)) => {}
+                Ok(Err(SendError::Refused(error))) => {
+                    return Err(errors::not_connected(&self.connections.server(), &ExchangeError::NotConnected(error)));
+                }
                 Ok(Err(SendError::InDoubt(error))) => return Err(errors::in_doubt(attempt, &error)),
                 Err(_) => return Err(errors::in_doubt(attempt, &ExchangeError::TimedOut(self.timeout))),
             }

@@ -1,16 +1,12 @@
-//! Opens a connection: name, TCP, TLS, and the version of HTTP that the server offers.
+//! Opens a connection, with the version of HTTP that the server offers.
 
 use std::future::{Future, poll_fn};
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsConnector;
 
 use super::super::HttpSpec;
 use super::connection::{Http1Connection, Http2Connection};
@@ -18,7 +14,8 @@ use super::errors;
 use super::fair::{FairStream, ReadBudget, TooMany};
 use super::tasks::Tasks;
 use delaybridge_core::message::Failure;
-use delaybridge_http_client::{Tls, explain, first_to_answer};
+use delaybridge_dial::{Attempt, DialStream, Options, Tls};
+use delaybridge_http_client::PLAIN;
 
 /// The versions of HTTP that are offered over TLS.
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
@@ -46,7 +43,7 @@ pub(super) struct HttpConnector {
 
 impl HttpConnector {
     pub(super) fn new(spec: Arc<HttpSpec>, tasks: Tasks) -> HttpConnector {
-        let tls = spec.origin.tls.then(|| Tls::new(spec.tls.clone().unwrap_or_default(), PROTOCOLS));
+        let tls = spec.origin.tls.then(|| Tls::new(spec.tls.clone().unwrap_or_default()).with_protocols(PROTOCOLS));
         HttpConnector { spec, tls, tasks, budget: Arc::new(ReadBudget::new()) }
     }
 
@@ -65,38 +62,28 @@ impl HttpConnector {
     /// # Errors
     /// What failed, and what to do about it.
     pub(super) async fn open(&self) -> Result<OpenedConnection, Failure> {
-        let limit = self.spec.connect_timeout;
-        tokio::time::timeout(limit, self.connect())
-            .await
-            .unwrap_or_else(|_elapsed| Err(errors::connect_timeout(&self.spec, limit)))
+        let attempt = Attempt::new(self.tls.is_some(), PLAIN);
+        let opening = async {
+            let to = self.spec.origin.address();
+            let proxy = self.spec.proxy.of(&to, self.tls.is_some());
+            let opened = match proxy {
+                Ok(proxy) => {
+                    let options = Options { proxy, ..Options::default() };
+                    attempt.open_with(&to, self.tls.as_ref(), options).await
+                }
+                Err(error) => Err(error),
+            };
+            let stream = opened.map_err(|error| errors::not_connected(&self.spec, &error))?;
+            match stream.protocol() {
+                Some(b"h2") => self.shared(stream).await,
+                _ => self.alone(stream).await,
+            }
+        };
+        let opened = attempt.within(self.spec.connect_timeout, opening).await;
+        opened.unwrap_or_else(|late| Err(errors::not_connected(&self.spec, &late)))
     }
 
-    async fn connect(&self) -> Result<OpenedConnection, Failure> {
-        let failed = |error: &io::Error| errors::not_connected(&self.spec, error);
-        let (host, port) = (self.spec.origin.host.as_str(), self.spec.origin.port);
-        let addresses =
-            tokio::net::lookup_host((host, port)).await.map_err(|error| errors::name(&self.spec, &error))?;
-        let stream = first_to_answer(addresses).await.map_err(|error| failed(&error))?;
-        // Requests are written whole. An error only means that the connection is gone already.
-        drop(stream.set_nodelay(true));
-        let Some(tls) = &self.tls else { return self.alone(stream).await };
-        let config = tls.current().await.map_err(|why| errors::tls(&self.spec, &why))?;
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| errors::tls(&self.spec, "no certificate can be for the host in `url`"))?;
-        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|error| match explain(&error) {
-            Some(why) => errors::tls(&self.spec, &why),
-            None => failed(&error),
-        })?;
-        match stream.get_ref().1.alpn_protocol() {
-            Some(b"h2") => self.shared(stream).await,
-            _ => self.alone(stream).await,
-        }
-    }
-
-    async fn alone(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<OpenedConnection, Failure> {
+    async fn alone(&self, stream: DialStream) -> Result<OpenedConnection, Failure> {
         let too_many = TooMany::default();
         let stream = FairStream::new(stream, self.budget.clone(), too_many.clone());
         let handshake = lenient().handshake(TokioIo::new(stream)).await;
@@ -105,10 +92,7 @@ impl HttpConnector {
         Ok(OpenedConnection::Alone(Http1Connection::new(sender, too_many)))
     }
 
-    async fn shared(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<OpenedConnection, Failure> {
+    async fn shared(&self, stream: DialStream) -> Result<OpenedConnection, Failure> {
         // HTTP/2 has its own way to skip interim answers; its frames are read in the same share.
         let stream = FairStream::new(stream, self.budget.clone(), TooMany::default());
         let handshake = http2::Builder::new(self.tasks.clone())

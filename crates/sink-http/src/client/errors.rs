@@ -3,7 +3,6 @@
 //! A status that is in no row is `Unknown`: retried, counted, never a success. Nothing of a response is quoted but its
 //! status, nothing of the URL but scheme, host and port: the rest may hold a token or a part of the payload.
 
-use std::io;
 use std::time::Duration;
 
 use hyper::header::LOCATION;
@@ -11,6 +10,7 @@ use hyper::{HeaderMap, StatusCode, Uri};
 
 use super::super::HttpSpec;
 use delaybridge_core::message::{About, Class, Failure};
+use delaybridge_dial::DialError;
 use delaybridge_http_client::default_port;
 
 /// Method, scheme, host and port, for messages to a person. Path and query may hold a token or a part of the payload, so
@@ -159,6 +159,9 @@ pub(super) fn host_busy(spec: &HttpSpec) -> Failure {
 
 /// The request was handed to the connection, and no complete answer came.
 pub(super) fn lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
+    if let Some(refused) = DialError::refused_client(error) {
+        return not_connected(spec, &refused);
+    }
     if was_refused(error) {
         let text = format!("{}: the server refused the stream before it looked at the request", attempt(spec));
         return Failure::new(Class::Transient, Failure::NOT_SENT, text).about(About::Target);
@@ -231,30 +234,13 @@ pub(super) fn closed(spec: &HttpSpec) -> Failure {
     Failure::new(Class::Transient, "closed", format!("{}: the sink is closed", attempt(spec)))
 }
 
-/// No connection, because the host name has no address.
-pub(super) fn name(spec: &HttpSpec, error: &io::Error) -> Failure {
-    let text = format!("connect to {}: look up the host name: {error}", spec.origin);
-    Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
-}
-
-/// No connection, because of TCP, or because it ended within the TLS handshake.
-pub(super) fn not_connected(spec: &HttpSpec, error: &io::Error) -> Failure {
-    Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("connect to {}: {error}", spec.origin))
-}
-
-/// No connection in time.
-pub(super) fn connect_timeout(spec: &HttpSpec, limit: Duration) -> Failure {
-    let hint = if spec.origin.tls { "speaks TLS" } else { "is the right one" };
-    let text = format!(
-        "connect to {}: not connected within {limit:?}: check that the host can be reached and that the port {hint}",
-        spec.origin
-    );
-    Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
-}
-
-/// A certificate, a protocol version or a file has to be fixed.
-pub(super) fn tls(spec: &HttpSpec, why: &str) -> Failure {
-    Failure::new(Class::TargetPermanent, "tls", format!("connect to {}: {why}", spec.origin))
+/// No connection. Where TLS is the reason, a certificate, a version or a file has to be repaired.
+pub(super) fn not_connected(spec: &HttpSpec, error: &DialError) -> Failure {
+    let attempted = format!("connect to {}", spec.origin);
+    match error.needs_a_person() {
+        true => error.failure(attempted),
+        false => Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("{attempted}: {error}")),
+    }
 }
 
 /// A connection that ended before anything was sent on it.

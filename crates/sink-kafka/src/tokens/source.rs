@@ -160,7 +160,9 @@ impl TokenEndpoint {
         let what = format!("ask {} for a token", self.url.shown());
         let request = self.request()?;
         let answer = self.server.exchange(request, LIMIT, ANSWER).await.map_err(|error| match error {
-            ExchangeError::Tls(why) => failed(Class::TargetPermanent, "token_refused", &format!("{what}: {why}")),
+            ExchangeError::NotConnected(error) if error.needs_a_person() => {
+                failed(Class::TargetPermanent, "token_refused", &format!("{what}: {error}"))
+            }
             other => failed(Class::Transient, "token_unavailable", &format!("{what}: {other}")),
         })?;
         let body = serde_json::from_slice::<ProviderAnswer>(&answer.body).ok();

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::{AwsDestination, AwsService, AwsSink, AwsSpec};
 use delaybridge_aws::AwsLoginSpec;
+use delaybridge_dial::ProxyChoice;
 use delaybridge_http_client::HttpOrigin;
 use delaybridge_sink::Destination;
 
@@ -40,6 +41,7 @@ fn spec(service: AwsService, port: u16, folder: &Path) -> AwsSpec {
         origin: HttpOrigin { tls: false, host: "127.0.0.1".to_owned(), port },
         login: AwsLoginSpec { region: "eu-west-1".to_owned(), credentials_file: Some(file), ..AwsLoginSpec::default() },
         tls: None,
+        proxy: ProxyChoice::Direct,
         connect_timeout: Duration::from_secs(5),
         max_concurrency: 16,
     }

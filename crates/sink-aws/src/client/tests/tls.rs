@@ -22,7 +22,7 @@ use delaybridge_testing::sink::outbound;
 async fn a_server_is_trusted_by_its_authority_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let files = Certificates::create(&folder.path().join("tls")).unwrap();
-    delaybridge_link::tls::init();
+    delaybridge_dial::init();
     let chain = CertificateDer::pem_file_iter(&files.server_cert).unwrap().map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_file(&files.server_key).unwrap();
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap();

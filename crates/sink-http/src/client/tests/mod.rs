@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::super::{HttpDestination, HttpProbe, HttpSpec, Method};
 use super::HttpSink;
 use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_dial::ProxyChoice;
 use delaybridge_http_client::HttpOrigin;
 use delaybridge_settings::TlsFiles;
 use delaybridge_sink::{Destination, Outbound, Sink};
@@ -32,6 +33,7 @@ fn plain(port: u16) -> HttpSpec {
         method: Method::Post,
         headers: Vec::new(),
         tls: None,
+        proxy: ProxyChoice::Direct,
         bearer_token_file: None,
         signature: None,
         connect_timeout: Duration::from_secs(2),

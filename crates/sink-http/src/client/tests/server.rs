@@ -92,7 +92,7 @@ impl Server {
     }
 
     pub(super) async fn with(options: Options) -> Server {
-        delaybridge_link::tls::init();
+        delaybridge_dial::init();
         let dir = tempfile::tempdir().unwrap();
         let desk = Desk {
             seen: Mutex::default(),

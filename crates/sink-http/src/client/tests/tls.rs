@@ -1,12 +1,15 @@
 //! TLS: what is checked, which version of HTTP is chosen, and what an operator reads when it fails.
 
 use std::future::pending;
+use std::sync::Arc;
 
 use hyper::Version;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::raw::Raw;
 use super::server::{Options, Pki, Server};
 use super::*;
+use delaybridge_dial::Proxy;
 
 #[tokio::test]
 async fn the_newest_version_that_the_server_offers_is_used() {
@@ -39,11 +42,15 @@ async fn a_certificate_of_a_stranger_is_refused() {
 
 #[tokio::test]
 async fn a_client_certificate_is_shown() {
+    for alpn in ["h2", "http/1.1"] {
+        let options = Options { alpn: Some(vec![alpn]), client_certificates: true, ..Options::default() };
+        let server = Server::with(options).await;
+        // TLS 1.3 refuses after the handshake, when the request is written: it was not looked at.
+        let refused = failure(&sink(server.spec()), "/").await;
+        assert_failed(&refused, Class::TargetPermanent, "tls", "set `cert_file` and `key_file`");
+    }
     let options = Options { alpn: Some(vec!["h2"]), client_certificates: true, ..Options::default() };
     let server = Server::with(options).await;
-    // TLS 1.3 refuses after the handshake, which may show as a connection that ends.
-    let refused = failure(&sink(server.spec()), "/").await;
-    assert!(!matches!(refused.class, Class::MessagePermanent | Class::Unknown), "{refused}");
     let files = TlsFiles {
         ca_file: Some(server.pki.ca.clone()),
         client: Some(server.pki.client.clone()),
@@ -85,7 +92,12 @@ async fn a_handshake_that_does_not_come_to_an_end_sends_nothing() {
     let origin = HttpOrigin { tls: true, ..plain(silent.port).origin };
     let spec = HttpSpec { origin, connect_timeout: Duration::from_millis(200), ..plain(silent.port) };
     let refused = failure(&sink(spec.clone()), "/").await;
-    assert_failed(&refused, Class::Transient, Failure::NOT_CONNECTED.as_str(), "not connected within 200ms");
+    assert_failed(
+        &refused,
+        Class::Transient,
+        Failure::NOT_CONNECTED.as_str(),
+        "timed out after 200ms while opening the TLS connection",
+    );
     // All who wait share one attempt.
     let sink = sink(spec);
     let all = futures_util::future::join_all((0..30).map(|_| failure(&sink, "/"))).await;
@@ -156,4 +168,32 @@ async fn a_server_that_says_goodbye_is_left() {
         () = requests => {}
         () = one_each => {}
     }
+}
+
+#[tokio::test]
+async fn a_request_goes_through_a_proxy_that_sees_only_where_to() {
+    let server = Server::tls(&["h2"]).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://user:geheim@{}", listener.local_addr().unwrap());
+    let port = server.port;
+    let (asked, mut seen) = tokio::sync::mpsc::channel(4);
+    let proxy = tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.read_u8().await.unwrap());
+        }
+        asked.send(String::from_utf8(head).unwrap()).await.unwrap();
+        let mut beyond = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        drop(tokio::io::copy_bidirectional(&mut client, &mut beyond).await);
+    });
+    let proxied = ProxyChoice::Through(Arc::new(Proxy::parse(&url).unwrap()));
+    let sink = sink(HttpSpec { proxy: proxied, ..server.spec() });
+    assert_eq!(deliver(&sink, "/").await, Ok(()));
+    let head = seen.recv().await.unwrap();
+    assert!(head.starts_with(&format!("CONNECT localhost:{port} HTTP/1.1\r\n")), "{head}");
+    assert!(head.contains("\r\nProxy-Authorization: Basic "), "{head}");
+    assert_eq!(server.seen().len(), 1);
+    proxy.abort();
 }
