@@ -18,7 +18,7 @@ use super::plural;
 use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
 use delaybridge_link::rights::{Dialect, Grant, Missing, Rules};
-use delaybridge_link::{Conn, LinkError, Redis, missing_rights, whoami};
+use delaybridge_link::{Conn, ConnectError, LinkError, Redis, missing_rights, whoami};
 use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_source::SourceConfig;
 use delaybridge_source::competitors::{advice, blocked_consumers};
@@ -93,8 +93,7 @@ async fn redis_with_queues(
     let conns = match everywhere(redis).await {
         Ok(conns) => conns,
         Err(error) => {
-            // The address is already in the first column.
-            findings.push(finding(what, Health::Failed, error.message.clone()));
+            findings.push(finding(what, Health::Failed, not_connected(redis.address(), &error)));
             return None;
         }
     };
@@ -123,6 +122,15 @@ async fn redis_with_queues(
         findings.push(rights(conn, "jobs: rights".to_owned(), &delaybridge_jobs::rights()).await);
     }
     Some(conns)
+}
+
+/// The reason why there is no connection. Its address is the one that failed, which a cluster or sentinels have named; the one of the
+/// configuration is in the first column already.
+fn not_connected(configured: &str, error: &ConnectError) -> String {
+    match error.address == configured {
+        true => error.message.clone(),
+        false => format!("{}: {}", error.address, error.message),
+    }
 }
 
 /// Adds the findings at one server; of a cluster, with the server.
@@ -363,6 +371,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use delaybridge_link::ConnectErrorKind;
     use delaybridge_link::rights::Pattern;
     use delaybridge_link::rights::command::XADD;
     use delaybridge_source::redisson::Consume;
@@ -428,6 +437,21 @@ mod tests {
             depths("q".to_owned(), &redisson(ListCleanup::Auto), &QueueState { orphans: 3, ..QueueState::default() });
         assert_eq!(found.state, Health::Warning);
         assert!(found.detail.contains("3 entries"), "{}", found.detail);
+    }
+
+    #[test]
+    fn the_address_that_failed_is_named_and_not_only_the_one_of_the_configuration() {
+        let error = |address: &str| ConnectError {
+            kind: ConnectErrorKind::Unreachable,
+            address: address.to_owned(),
+            message: "the connection was refused".to_owned(),
+        };
+        let check = |configured: &str, failed: &str, expected: &str| {
+            assert_eq!(not_connected(configured, &error(failed)), expected);
+        };
+        check("10.0.0.1:6379/0", "10.0.0.1:6379/0", "the connection was refused");
+        check("cluster:10.0.0.1:6379", "10.0.0.7:6380/0", "10.0.0.7:6380/0: the connection was refused");
+        check("sentinel:orders/0", "10.0.0.7:6379/0", "10.0.0.7:6379/0: the connection was refused");
     }
 
     #[test]
