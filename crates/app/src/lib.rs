@@ -40,7 +40,7 @@ use self::signals::{InFlight, Signal};
 use self::sinks::{ByName, Sinks};
 use self::systemd::Notifier;
 use delaybridge_config::{Loaded, summary};
-use delaybridge_link::{Redis, RedisTarget, tls};
+use delaybridge_link::{Redis, RedisTarget};
 use delaybridge_model::Config;
 use delaybridge_ops::reload::ReloadHandle;
 use delaybridge_pipeline::limits::budget::Budget;
@@ -68,7 +68,7 @@ const CLOSE: Duration = Duration::from_millis(500);
 pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyhow::Result<u8> {
     let config = Arc::new(loaded.config);
     let (handle, wishes) = ReloadHandle::new(config.clone(), loaded.parts);
-    tls::init();
+    delaybridge_dial::init();
     let events = Events::default();
     let limit = descriptors::raise();
     events.configured(&config.queue_ids());

@@ -37,7 +37,6 @@ mod storage;
 mod subscriber;
 mod supervisor;
 mod target;
-pub mod tls;
 mod topology;
 mod url;
 mod words;

@@ -63,7 +63,7 @@ impl World {
 
     /// With more keys of the listener.
     pub(super) async fn with(tokens: bool, more: &str) -> World {
-        delaybridge_link::tls::init();
+        delaybridge_dial::init();
         let redis = TestServer::start();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("ann {TOKEN} admin\n{ROLES}")).unwrap();

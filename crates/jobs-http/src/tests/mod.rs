@@ -49,7 +49,7 @@ impl World {
 
     /// With other settings.
     pub(super) async fn with(change: impl FnOnce(&mut ApiSpec), settings: JobSettings) -> World {
-        delaybridge_link::tls::init();
+        delaybridge_dial::init();
         let redis = TestServer::start();
         let endpoint = Arc::new(redis.endpoint());
         let link = Link::start(endpoint.clone(), LinkOptions::default());
