@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
 /// Time in which the last words of a server are read after a write has failed.
@@ -33,6 +34,8 @@ pub trait WriteGate: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Socket {
     inner: Inner,
+    /// Where its timer runs: the client library of RabbitMQ uses the socket on a thread of its own.
+    runtime: Handle,
     gate: Option<Arc<dyn WriteGate>>,
     /// Since a write has failed.
     broken: Option<Broken>,
@@ -52,11 +55,11 @@ struct Broken {
 
 impl Socket {
     pub(crate) fn tcp(stream: TcpStream, gate: Option<Arc<dyn WriteGate>>) -> Socket {
-        Socket { inner: Inner::Tcp(stream), gate, broken: None }
+        Socket { inner: Inner::Tcp(stream), runtime: Handle::current(), gate, broken: None }
     }
 
     pub(crate) fn unix(stream: UnixStream, gate: Option<Arc<dyn WriteGate>>) -> Socket {
-        Socket { inner: Inner::Unix(stream), gate, broken: None }
+        Socket { inner: Inner::Unix(stream), runtime: Handle::current(), gate, broken: None }
     }
 
     /// Does one write.
@@ -71,6 +74,7 @@ impl Socket {
         if self.broken.is_none() {
             match write(&mut self.inner, cx) {
                 Poll::Ready(Err(error)) if is_gone(&error) => {
+                    let _here = self.runtime.enter();
                     self.broken = Some(Broken { error: error.kind(), until: Box::pin(tokio::time::sleep(LAST_WORDS)) });
                 }
                 other => return other,
@@ -183,6 +187,19 @@ mod tests {
         // The failure is told after all, where nobody reads.
         let failing = async { while writer.write_all(b"PING\r\n").await.is_ok() {} };
         tokio::time::timeout(Duration::from_secs(30), failing).await.unwrap();
+    }
+
+    #[test]
+    fn a_write_fails_in_its_time_on_a_thread_without_timers() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (mut socket, server) = runtime.block_on(pair());
+        drop(server);
+        let writing = std::thread::spawn(move || {
+            // It has no timers.
+            let other = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            other.block_on(async { while socket.write_all(b"PING\r\n").await.is_ok() {} });
+        });
+        writing.join().unwrap();
     }
 
     #[tokio::test]
