@@ -67,7 +67,7 @@ impl<'a> RedisAttempt<'a> {
 
     async fn stream(&self, gate: Option<Arc<dyn WriteGate>>) -> Tried<AskingStream<DialStream>> {
         let tls = self.endpoint.tls.clone().map(Tls::new);
-        let options = Options { user_timeout: Some(USER_TIMEOUT), gate };
+        let options = Options { user_timeout: Some(USER_TIMEOUT), gate, ..Options::default() };
         let opened = self.dial.open_with(&self.endpoint.server(), tls.as_ref(), options).await;
         opened.map(AskingStream::new).map_err(|error| not_connected(&error))
     }
