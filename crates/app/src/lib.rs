@@ -144,9 +144,9 @@ impl App {
         }
         let of_jobs = named(&config.jobs_redis);
         let jobs = jobs::start(config, of_jobs, &process, &mut tasks, stuck(of_jobs));
+        let listeners = descriptors::share(limit, config, &events);
         if let Some(jobs) = &jobs {
             api::start(&listeners, jobs, &process, &mut tasks)?;
-        let listeners = descriptors::share(limit, config, &events);
             inputs::start(config, (of_jobs, &jobs.queue), &process, &mut tasks);
         }
         Ok(App { servers, process, groups: Arc::new(groups), sinks, _jobs: jobs, traces, tasks })

@@ -169,12 +169,12 @@ impl Connector for AwsSpec {
         std::iter::once(endpoint).chain(shown::fields(&self.login)).chain(own).collect()
     }
 
-    fn address(&self) -> String {
-        self.origin.to_string()
-    }
-}
     fn descriptors(&self) -> u64 {
         // One for each request, and that of the login.
         self.max_concurrency as u64 + 1
     }
 
+    fn address(&self) -> String {
+        self.origin.to_string()
+    }
+}
