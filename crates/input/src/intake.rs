@@ -250,7 +250,7 @@ fn call(jobs: &mut VecDeque<NewJob>) -> Vec<NewJob> {
 /// The same job, under an id made of its own id and its body.
 fn by_contents(job: NewJob) -> NewJob {
     match job.alias {
-        Some(JobAlias::Contents(id)) => NewJob { id: Some(id), alias: None, ..job },
+        Some(JobAlias::Contents(id)) => NewJob { id: Some(id), alias: job.id.map(JobAlias::ContentsOf), ..job },
         _ => job,
     }
 }

@@ -210,7 +210,7 @@ fn arguments(
     let last = match (&job.unique, job.alias) {
         (Some(_), Some(_)) => return invalid("a job with a unique key has no second id"),
         (Some(unique), None) => Some(unique_argument(unique)?),
-        (None, alias) => alias.and_then(|alias| alias_argument(alias, remember)),
+        (None, alias) => alias.and_then(|alias| alias_argument(alias, &job.body, remember)),
     };
     args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), or_empty(priority)]);
     args.extend([text(&job.content_type), job.body, or_empty(last)]);
@@ -231,13 +231,15 @@ fn unique_argument(unique: &Unique) -> Result<Bytes, JobError> {
 }
 
 /// An alias as an argument of the script; `None` if there is nothing to say about it.
-fn alias_argument(alias: JobAlias, remember: Option<Duration>) -> Option<Bytes> {
+fn alias_argument(alias: JobAlias, body: &Bytes, remember: Option<Duration>) -> Option<Bytes> {
+    let hash = || sha1_smol::Sha1::from(&body[..]).digest();
     let text = match alias {
         JobAlias::Former { id, written_ms } => {
             let lasts = remember.unwrap_or_default().min(FORMER).as_millis();
             format!("p{lasts} {written_ms} {id}")
         }
-        JobAlias::Contents(id) => format!("c{} {id}", (remember? + CONTENTS).as_millis()),
+        JobAlias::Contents(id) => format!("c{} {} {id}", (remember? + CONTENTS).as_millis(), hash()),
+        JobAlias::ContentsOf(id) => format!("d{} {id}", hash()),
     };
     Some(Bytes::from(text))
 }

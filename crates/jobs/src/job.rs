@@ -110,9 +110,11 @@ pub enum JobAlias {
         /// The time at which the message was written, in ms since 1970.
         written_ms: i64,
     },
-    /// An id made of the job's own id and its body. It is remembered about as long as the job's own, so it tells whether a
-    /// finished job had this body: adding a job with this id is harmless then.
+    /// An id made of the job's own id and its body, under which the job may have been added before. The contents are remembered
+    /// about as long as the job's own id, unless the job is deleted.
     Contents(LocalId),
+    /// The id that the job's own is made of, with the body. The job is not added if one with that id and this body was finished.
+    ContentsOf(LocalId),
 }
 
 impl NewJob {

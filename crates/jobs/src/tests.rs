@@ -71,6 +71,13 @@ async fn whether_a_job_could_be_added_is_known_without_adding_one() {
     assert!(matches!(jobs.can_add(&topic()).await, Err(JobError::Unavailable(_))));
     set("maxmemory", "0").await;
     jobs.can_add(&topic()).await.unwrap();
+    // Whether it has the topic or not.
+    jobs.destroy(&topic(), true).await.unwrap();
+    jobs.can_add(&topic()).await.unwrap();
+    assert!(!jobs.sizes(&topic()).await.unwrap().exists);
+    set("maxmemory", "1").await;
+    assert!(matches!(jobs.can_add(&topic()).await, Err(JobError::Unavailable(_))));
+    set("maxmemory", "0").await;
     // So does a replica.
     redis::cmd("REPLICAOF").arg("127.0.0.1").arg(1).exec_async(&mut server.admin().await).await.unwrap();
     assert!(matches!(jobs.can_add(&topic()).await, Err(JobError::Unavailable(_))));
@@ -379,19 +386,69 @@ async fn contents_are_remembered_as_long_as_the_id() {
     let server = TestServer::start();
     let (jobs, mut redis) = (queue(&server).await, server.admin().await);
     let one = || with("order", "one", JobAlias::Contents("order~1".parse().unwrap()));
+    let of = |id, body| with(id, body, JobAlias::ContentsOf("order".parse().unwrap()));
     assert_eq!(added(&jobs, vec![one(), one()]).await, [(true, false), (false, false)]);
     let popped = jobs.pop_now(&topic(), 10, None).await.unwrap().jobs;
     jobs.finish(&popped[0].id, popped[0].token).await.unwrap();
     assert_eq!(
-        added(&jobs, vec![one(), own("order~1", "one"), own("order~2", "two")]).await,
+        added(&jobs, vec![one(), of("order~1", "one"), of("order~2", "two")]).await,
         [(false, true), (false, true), (true, false)]
     );
     let of_id: i64 = redis.zscore(key("gone"), "order").await.unwrap();
-    let of_contents: i64 = redis.zscore(key("gone"), "order~1").await.unwrap();
+    let contents = format!("=order {}", sha1_smol::Sha1::from("one").digest());
+    let of_contents: i64 = redis.zscore(key("gone"), contents).await.unwrap();
     assert!(of_contents >= of_id, "{of_contents} {of_id}");
     let (key, until) = ("k".parse().unwrap(), UniqueUntil::Finished);
     let unique = NewJob { unique: Some(Unique { key, lasts: Duration::from_secs(1), until }), ..one() };
     assert!(matches!(jobs.add(&topic(), vec![unique]).await, Err(JobError::Invalid(_))));
+}
+
+/// Two messages with one id: the other one has it, or had it. What was cancelled comes again only if it is published anew.
+#[tokio::test]
+async fn a_cancelled_message_is_known_whichever_id_it_had() {
+    let carried = || delaybridge_core::carried::CONTENT_TYPE.to_owned();
+    let one = |is_repeated| NewJob {
+        content_type: carried(),
+        is_repeated,
+        ..with("order", "one", JobAlias::Contents("order~1".parse().unwrap()))
+    };
+    // As the intake adds it where the id is taken.
+    let by_contents = |is_repeated| NewJob {
+        content_type: carried(),
+        is_repeated,
+        ..with("order~1", "one", JobAlias::ContentsOf("order".parse().unwrap()))
+    };
+    let other =
+        || NewJob { content_type: carried(), ..with("order", "two", JobAlias::Contents("order~2".parse().unwrap())) };
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let add = async |job| {
+        let added = jobs.add(&topic(), vec![job]).await.unwrap().remove(0);
+        (added.created, added.differs)
+    };
+    let delete = async |id: &str| jobs.delete(&JobId { topic: topic(), local: id.parse().unwrap() }).await.unwrap();
+    let (yes, no, taken) = ((true, false), (false, false), (false, true));
+
+    // It had its own id, which another one has now.
+    assert_eq!(add(one(false)).await, yes);
+    delete("order").await;
+    assert_eq!(add(other()).await, yes);
+    assert_eq!(add(one(true)).await, no, "its broker hands it out again");
+    assert_eq!((add(one(false)).await, add(by_contents(false)).await), (taken, yes), "it is published anew");
+    assert_eq!(add(by_contents(false)).await, no, "once");
+    // It has the id of its contents, and its own is free now.
+    delete("order").await;
+    assert_eq!(add(one(true)).await, no, "it waits");
+    delete("order~1").await;
+    assert_eq!(add(one(true)).await, no, "it was cancelled");
+    assert_eq!(add(one(false)).await, yes);
+    // Another one had its id, and was finished.
+    delete("order").await;
+    assert_eq!(add(other()).await, yes);
+    let popped = jobs.pop_now(&topic(), 1, None).await.unwrap().jobs.remove(0);
+    jobs.finish(&popped.id, popped.token).await.unwrap();
+    assert_eq!(add(one(true)).await, no);
+    assert_eq!((add(one(false)).await, add(by_contents(false)).await), (no, yes));
 }
 
 #[tokio::test]

@@ -152,26 +152,27 @@ impl Ledger {
         let at = self.source.body_at(&element);
         match (at, removal) {
             (Some(at), Removal::ForGood) => {
-                let mark = self.cancelled(conn, &at, &element).await?;
-                self.body_to_remove(&at, &element, (None, mark), &mut keys, &mut args);
+                let marks = self.cancelled(conn, &at, &element).await?;
+                self.body_to_remove(&at, &element, (None, marks), &mut keys, &mut args);
             }
             (Some(at), Removal::Dead { body: Some(body), .. }) => {
-                self.body_to_remove(&at, &element, (Some(body), None), &mut keys, &mut args);
+                self.body_to_remove(&at, &element, (Some(body), Vec::new()), &mut keys, &mut args);
             }
             _ => {}
         }
         Ok(Acted::read("remove", conn.script(&self.scripts.remove, &keys, &args).await?)?)
     }
 
-    /// The key that remembers that an element is cancelled. Its body is not compared when it is removed: one that is changed
+    /// The keys that remember that an element is cancelled. Its body is not compared when it is removed: one that is changed
     /// meanwhile is not remembered.
-    async fn cancelled(&self, conn: &Conn, at: &BodyAt, element: &Bytes) -> Result<Option<CompanionKey>, StoreError> {
+    async fn cancelled(&self, conn: &Conn, at: &BodyAt, element: &Bytes) -> Result<Vec<CompanionKey>, StoreError> {
         let remembers = self.source.bodies().is_some_and(|bodies| bodies.remembers_cancelled());
-        let Some(field) = at.field().filter(|_| remembers) else { return Ok(None) };
+        let Some(field) = at.field().filter(|_| remembers) else { return Ok(Vec::new()) };
         let mut read = redis::cmd("HGET");
         read.arg(&at.key()[..]).arg(&field[..]);
         let body: Option<Vec<u8>> = conn.query(&read).await?;
-        Ok(body.and_then(|body| self.source.bodies()?.cancelled(element, &body.into())))
+        let bodies = self.source.bodies();
+        Ok(bodies.zip(body).map(|(bodies, body)| bodies.cancelled(element, &body.into())).unwrap_or_default())
     }
 
     /// Appends the key of a body and of what goes with it, and what the script has to know of them. `seen` is what the body has
@@ -180,7 +181,7 @@ impl Ledger {
         &self,
         at: &BodyAt,
         element: &Bytes,
-        (seen, mark): (Option<&Bytes>, Option<CompanionKey>),
+        (seen, marks): (Option<&Bytes>, Vec<CompanionKey>),
         keys: &mut Vec<Bytes>,
         args: &mut Vec<Bytes>,
     ) {

@@ -232,9 +232,9 @@ pub trait Bodies {
         false
     }
 
-    /// Keys that remember for a while that an element with this body was cancelled.
-    fn cancelled(&self, _element: &Bytes, _body: &Bytes) -> Option<CompanionKey> {
-        None
+    /// Keys that remember for a while that an element with this body was cancelled, and no longer that it was there.
+    fn cancelled(&self, _element: &Bytes, _body: &Bytes) -> Vec<CompanionKey> {
+        Vec::new()
     }
 
     /// The body with which a dead letter begins its next life.

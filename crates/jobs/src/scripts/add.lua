@@ -8,15 +8,16 @@
 --      type, body, and '', or its unique key:
 --      f or e, time for which no other job is added with it (ms), a space, key; or, of a job whose id the client chose, a second id:
 --      p, time for which it is remembered from now on (ms, or 0), a space, time at which the message was written (ms), a space, the id
---      under which earlier versions have added it; or c, time for which it is remembered after the job is due (ms), a space, an id
---      for its own id and its body
+--      under which earlier versions have added it; or c, time for which its contents are remembered after the job is due (ms), a
+--      space, SHA-1 of its body, a space, an id made of its own id and its body; or, of a job with such an id, d, SHA-1 of its body, a
+--      space, the id that this one is made of
 -- Returns {'full', now, limit}; {'keys', now, limit} if there are too many unique keys; {'large', now, limit, size of the
 --      body}; {'short', now} if a time to live ends before its job is due; {'over', now} if jobs past their time to live are in
 --      the way, which the sweep (tick.lua) has to remove first; or {'ok', now, letters, {due time, ...}, 1 if the
 --      topic is new, {id of the holder, ... of each u}} with a letter for each job: y added; o a job with this id and this
 --      body exists; b one with this id and another body exists; g a job with this id was finished recently, of which only
---      the id is known; x a job with this id and this body was deleted recently, said of one that may have been added before; u
---      another job holds its unique key. Only y has changed something. Of a job with a former id, o is also said of a job with
+--      the id, or id and body of d, are known; x a job with this id, or the id of c, and this body was deleted recently, said of one
+--      that may have been added before; u another job holds its unique key. Only y has changed something. Of a job with a former id, o is also said of a job with
 --      that id and this body that was added after the message was written.
 --
 -- Repeated: the ids exist with these bodies, and the second run returns o. A job with a generated id may have been
@@ -53,6 +54,18 @@ local function has_former(words, body)
   if not id or not has_body(id, body) then return false end
   return struct.unpack('<I8', typed(RECORDS, 'HGET', id), 3) >= tonumber(written)
 end
+-- Whether this member of GONE is remembered.
+local function is_remembered(member)
+  local ends = typed(GONE, 'ZSCORE', member)
+  return ends and tonumber(ends) > now
+end
+-- What is known of a job that may have been added before, under its own id or under one made of its contents.
+local function repeated(id, body, last)
+  local hash, other = string.match(last, '^c%d+ (%x+) (.+)$')
+  if not other then return is_remembered(mark('!', id, redis.sha1hex(body))) and 'x' end
+  if is_remembered(mark('!', id, hash)) or is_remembered(mark('!', other, hash)) then return 'x' end
+  return has_body(other, body) and 'o'
+end
 -- Whether a job waits past the end of its time to live. A reserved one may still be finished, and one that a queue has
 -- claimed is delivered.
 local function is_over(id)
@@ -83,12 +96,14 @@ for i = 8, #ARGV, 11 do
     if is_over(id) then return {'over', now} end
     letter = has_body(id, ARGV[i + 9]) and 'o' or 'b'
   elseif ARGV[i + 1] ~= '0' then
-    local until_ms = typed(GONE, 'ZSCORE', id)
-    if until_ms and tonumber(until_ms) > now then letter = 'g' end
-    until_ms = letter == 'y' and ARGV[i + 1] == '2' and typed(GONE, 'ZSCORE', deleted_mark(id, ARGV[i + 9]))
-    if until_ms and tonumber(until_ms) > now then letter = 'x' end
+    if is_remembered(id) then letter = 'g' end
   end
   local last = ARGV[i + 10]
+  if ARGV[i + 1] == '2' and letter ~= 'o' then letter = repeated(id, ARGV[i + 9], last) or letter end
+  if letter == 'y' and string.byte(last) == 100 then
+    local hash, first = string.match(last, '^d(%x+) (.+)$')
+    if is_remembered(mark('=', first, hash)) then letter = 'g' end
+  end
   if letter == 'y' and string.byte(last) == 112 and has_former(last, ARGV[i + 9]) then letter = 'o' end
   if letter == 'y' and string.find(last, '^[ef]') then
     local mode, lasts, key = string.match(ARGV[i + 10], '^([ef])(%d+) (.+)$')
@@ -121,8 +136,11 @@ if new > 0 and most then
   end
 end
 if new == 0 then
-  -- The value that it has: a write for the replicas, and no change.
-  if ARGV[7] == '1' and known[1] then call('HSET', TOPIC, 'created', known[1]) end
+  -- A write for the replicas, which a full Redis refuses, and no change.
+  if ARGV[7] == '1' then
+    call('HSET', TOPIC, 'created', known[1] or ms(now))
+    if not known[1] then call('HDEL', TOPIC, 'created') end
+  end
   return {'ok', now, table.concat(letters), {}, 0, holders}
 end
 -- Keys whose time is over, of which twice as many are removed as are added.
@@ -148,8 +166,8 @@ for n = 1, #letters do
     if expires > 0 then ends[#ends + 1], ends[#ends + 2] = ms(expires), id end
     local lasts, former = string.match(ARGV[i + 10], '^p(%d+) %-?%d+ (.+)$')
     if lasts and lasts ~= '0' then second[#second + 1], second[#second + 2] = ms(now + tonumber(lasts)), former end
-    local longer, contents = string.match(ARGV[i + 10], '^c(%d+) (.+)$')
-    if longer then second[#second + 1], second[#second + 2] = ms(due + tonumber(longer)), contents end
+    local longer, hash = string.match(ARGV[i + 10], '^c(%d+) (%x+) ')
+    if longer then second[#second + 1], second[#second + 2] = ms(due + tonumber(longer)), mark('=', id, hash) end
     records[#records + 1], records[#records + 2] = id, struct.pack('<BBI8I8I4I4B', 1, ARGV[i + 1] == '0' and 0 or 1, now, expires,
       tonumber(ARGV[i + 4]) or ttr, with_priority(tonumber(ARGV[i + 5]) or tries, priority), #ARGV[i + 8]) .. ARGV[i + 8] .. ARGV[i + 9]
   end

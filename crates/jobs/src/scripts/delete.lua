@@ -4,7 +4,8 @@
 -- Returns {now, letters}: w it waited, r it was reserved, d it was dead, f a queue delivers it, n no such job.
 --
 -- Repeated: the second run returns n. The job's consumer learns of it when it settles. A deleted job may be added again. Of messages
--- of inputs it is known for a while, so that one that its broker hands out again is not.
+-- of inputs it is known for a while, so that one that its broker hands out again is not. Another message with its contents is no
+-- repetition of it.
 
 --#include types.lua
 --#include state.lua
@@ -22,10 +23,12 @@ for i = 3, #ARGV do
   local known = record and true
   if known then forget(id) end
   -- After a removal, so that a full Redis takes it.
-  if known and ARGV[1] ~= '' and is_record(record) and string.byte(record, 2) == 1 then
+  if known and is_record(record) and string.byte(record, 2) == 1 then
     local body = 28 + string.byte(record, 27)
     if string.sub(record, 28, body - 1) == ARGV[2] then
-      call('ZADD', GONE, ms(now + tonumber(ARGV[1])), deleted_mark(id, string.sub(record, body)))
+      local hash = redis.sha1hex(string.sub(record, body))
+      call('ZADD', GONE, 'XX', ms(now), mark('=', id, hash))
+      if ARGV[1] ~= '' then call('ZADD', GONE, ms(now + tonumber(ARGV[1])), mark('!', id, hash)) end
     end
   end
   if urgent then call('ZREM', URGENT, id) end

@@ -1,4 +1,5 @@
--- The member of GONE that remembers a deleted job with an id of its client's, and its body. No id has these letters.
-local function deleted_mark(id, body)
-  return '!' .. id .. ' ' .. redis.sha1hex(body)
+-- The member of GONE that remembers the contents of a message of an input: an id of its client's, and the SHA-1 of its body. With
+-- `=` it was added, with `!` it was deleted. No id has these letters.
+local function mark(letter, id, hash)
+  return letter .. id .. ' ' .. hash
 end

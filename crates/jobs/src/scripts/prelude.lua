@@ -8,8 +8,8 @@
 --   4 state hash: id -> changing data, from the first reservation on
 --   5 dead zset: id -> time of death, ms
 --   6 expiry zset: id -> end of its time to live, ms, for jobs that have one and are not dead
---   7 gone zset: id -> end of its remembrance, ms, for finished jobs with ids of their clients; `!`, id, space, SHA-1 of the body
---      for deleted messages of inputs; and second ids of jobs (see add.lua), which are those of no job
+--   7 gone zset: id -> end of its remembrance, ms, for finished jobs with ids of their clients, and for ids under which earlier
+--      versions have added a job; `!` or `=`, id, space, SHA-1 of the body for messages of inputs that were deleted, or added
 --   8 topic hash: `created` (ms), `paused` (1), `exporting` (during an export, the job that is being exported, or
 --      nothing before the first), `urgent` (1 while 9 may have members), `unique` (1 while 10 may have members), `recurring`
 --      (1 while 13 has fields), and the limits that were set over the API

@@ -212,12 +212,18 @@ impl Bodies for JobsSource {
         true
     }
 
-    fn cancelled(&self, member: &Bytes, record: &Bytes) -> Option<CompanionKey> {
-        let record = Record::read(record).filter(|record| record.own_id && record.content_type == CONTENT_TYPE)?;
-        let (ms, body) = (millis(self.spec.remember?), sha1_smol::Sha1::from(&record.body[..]).digest().to_string());
-        // As in the job queue's `deleted.lua`.
-        let mark = [b"!", &member[..], b" ", body.as_bytes()].concat().into();
-        Some(CompanionKey::Remembered { key: self.keys.gone().clone(), member: mark, ms })
+    fn cancelled(&self, member: &Bytes, record: &Bytes) -> Vec<CompanionKey> {
+        let record = Record::read(record).filter(|record| record.own_id && record.content_type == CONTENT_TYPE);
+        let Some(record) = record else { return Vec::new() };
+        let body = sha1_smol::Sha1::from(&record.body[..]).digest().to_string();
+        // As in the job queue's `delete.lua`. What is remembered until now is forgotten.
+        let mark = |letter: &[u8], ms| CompanionKey::Remembered {
+            key: self.keys.gone().clone(),
+            member: [letter, &member[..], b" ", body.as_bytes()].concat().into(),
+            ms,
+        };
+        let deleted = self.spec.remember.map(|remember| mark(b"!", millis(remember)));
+        deleted.into_iter().chain([mark(b"=", 0)]).collect()
     }
 
     fn revived(&self, record: Bytes) -> Bytes {
