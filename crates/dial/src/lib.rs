@@ -9,6 +9,7 @@
 mod address;
 mod attempt;
 mod error;
+mod pace;
 mod proxy;
 mod socket;
 mod stream;
@@ -18,6 +19,7 @@ mod tls;
 pub use address::Address;
 pub use attempt::{Attempt, Options};
 pub use error::{DialError, Phase};
+pub use pace::Pace;
 pub use proxy::{Proxy, ProxyChoice};
 pub use socket::WriteGate;
 pub use stream::DialStream;

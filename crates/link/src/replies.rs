@@ -13,6 +13,8 @@ use std::task::{Context, Poll, ready};
 use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use delaybridge_dial::Pace;
+
 /// Messages of a subscription that may wait.
 const WAITING: usize = 1_024;
 /// Bytes of a line that are looked at: a number with its sign.
@@ -96,12 +98,13 @@ impl Replies {
 pub(super) struct Measured<S> {
     inner: S,
     meter: Meter,
+    pace: Pace,
     replies: Arc<Replies>,
 }
 
 impl<S> Measured<S> {
     pub(super) fn new(inner: S, replies: Arc<Replies>) -> Measured<S> {
-        Measured { inner, meter: Meter::default(), replies }
+        Measured { inner, meter: Meter::default(), pace: Pace::new(Pace::ANSWERS), replies }
     }
 }
 
@@ -109,8 +112,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Measured<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(this.replies.poll_room(cx));
+        // Elements come as fast as they can: the server with the queues is not hurried by anybody but us.
+        let is_paced = this.replies.largest() != Largest::ELEMENTS;
+        if is_paced {
+            ready!(this.pace.poll_room(cx));
+        }
         let before = into.filled().len();
         ready!(Pin::new(&mut this.inner).poll_read(cx, into))?;
+        if is_paced {
+            this.pace.spend(into.filled().len() - before);
+        }
         let messages = this.meter.take(&into.filled()[before..], this.replies.largest());
         let messages = messages.map_err(|text| {
             io::Error::new(io::ErrorKind::InvalidData, format!("the server breaks the protocol: {text}"))

@@ -125,7 +125,8 @@ fn values_out_of_range_and_settings_that_lose_messages_are_reported() {
     key("heartbeat: 100ms", &["sinks.out.amqp.heartbeat: `100ms` is too short"]);
     key("max_unconfirmed: 0", &["sinks.out.amqp.max_unconfirmed: 0 is out of range"]);
     for size in ["4KiB", "17MiB"] {
-        let refused = "sinks.out.amqp.frame_max: no broker and no client agree on frames of this size | write a size from";
+        let refused =
+            "sinks.out.amqp.frame_max: no broker and no client agree on frames of this size | write a size from";
         key(&format!("frame_max: {size}"), &[refused]);
     }
     key("mandatory: maybe", &["sinks.out.amqp.mandatory: `maybe` is neither true nor false"]);

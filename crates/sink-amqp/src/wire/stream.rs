@@ -12,10 +12,12 @@ use super::arriving::Arriving;
 use super::expected::Expected;
 use super::frames::Frames;
 use super::sent::SentFrames;
-use delaybridge_dial::DialStream;
+use delaybridge_dial::{DialStream, Pace};
 
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
+/// Bytes that are read in a moment of a broker whose messages are consumed.
+const MESSAGES: u64 = 1 << 20;
 
 /// A stream with the broker at its other end.
 pub(crate) struct ReadableStream {
@@ -24,6 +26,7 @@ pub(crate) struct ReadableStream {
     sent: SentFrames,
     expected: Expected,
     arriving: Arc<Arriving>,
+    pace: Pace,
     /// The room to read into.
     room: Box<[u8]>,
     /// The bytes that were read, and the number of them that were handed out.
@@ -40,6 +43,7 @@ impl ReadableStream {
             sent: SentFrames::new(),
             expected: Expected::default(),
             arriving,
+            pace: Pace::new(Pace::ANSWERS),
             room: vec![0; READ].into_boxed_slice(),
             read: Vec::new(),
             given: 0,
@@ -55,12 +59,15 @@ impl AsyncRead for ReadableStream {
             this.read.clear();
             this.given = 0;
             ready!(this.arriving.poll_room(cx));
+            this.pace.change(if this.arriving.is_allowed() { MESSAGES } else { Pace::ANSWERS });
+            ready!(this.pace.poll_room(cx));
             let mut room = ReadBuf::new(&mut this.room);
             ready!(Pin::new(&mut this.inner).poll_read(cx, &mut room))?;
             let count = room.filled().len();
             if count == 0 {
                 return Poll::Ready(Ok(0));
             }
+            this.pace.spend(count);
             this.frames.take(&this.room[..count], &mut this.expected, &this.arriving, &mut this.read)?;
         }
         let left = &this.read[this.given..];

@@ -17,7 +17,7 @@ use super::frames::{self, PeerFrame, Performative};
 use super::link::LinkLimits;
 use super::links::{Amqp1Links, Amqp1Question, LinksLimits};
 use crate::Amqp1Spec;
-use delaybridge_dial::DialStream;
+use delaybridge_dial::{DialStream, Pace};
 use delaybridge_sink::output::{FrameOutput, OwedAnswers};
 use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 
@@ -36,6 +36,7 @@ struct Service<'a> {
     timeout: Duration,
     input: BytesMut,
     output: FrameOutput,
+    pace: Pace,
     /// The states of links that the broker asks for.
     owed: OwedAnswers,
     links: Amqp1Links,
@@ -77,6 +78,7 @@ pub(super) async fn run(
         timeout,
         input,
         output: FrameOutput::default(),
+        pace: Pace::new(Pace::ANSWERS),
         owed: OwedAnswers::default(),
         links: Amqp1Links::new(limits, container),
         speak_every: peer.idle.map(|idle| idle / 2),
@@ -118,9 +120,12 @@ impl Service<'_> {
             // Answers first: they make room. All branches are cancel safe.
             tokio::select! {
                 biased;
-                read = reader.read_buf(&mut self.input) => match read {
+                read = async { self.pace.room().await; reader.read_buf(&mut self.input).await } => match read {
                     Ok(0) => return ServiceEnd::Lost("the broker closed the connection".to_owned()),
-                    Ok(_) => self.heard = Instant::now(),
+                    Ok(count) => {
+                        self.heard = Instant::now();
+                        self.pace.spend(count);
+                    }
                     Err(error) => return ServiceEnd::Lost(error.to_string()),
                 },
                 left = self.output.write(writer), if self.output.waits() => match left {

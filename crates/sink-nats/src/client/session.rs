@@ -19,7 +19,7 @@ use super::wire::{self, Inbound, ServerOp, Unfit};
 use crate::errors::{self, PubAck};
 use crate::{NAME, NatsDestination, NatsSpec};
 use delaybridge_core::message::{About, Failure};
-use delaybridge_dial::DialStream;
+use delaybridge_dial::{DialStream, Pace};
 use delaybridge_sink::output::OwedAnswers;
 use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 use delaybridge_sink::worker_queue::WorkItem;
@@ -43,6 +43,7 @@ pub(super) struct NatsSession<'a> {
     output: BytesMut,
     /// Whether bytes may be left in the TLS session.
     unflushed: bool,
+    pace: Pace,
     /// Its own questions whether we are there.
     owed: OwedAnswers,
     questions: OpenQuestions,
@@ -74,6 +75,7 @@ pub(super) async fn run(
         input,
         output: BytesMut::new(),
         unflushed: false,
+        pace: Pace::new(Pace::ANSWERS),
         owed: OwedAnswers::default(),
         questions: OpenQuestions::default(),
         first_unsent: 1,
@@ -117,9 +119,12 @@ impl NatsSession<'_> {
             // Answers first: they make room. All branches are cancel safe.
             tokio::select! {
                 biased;
-                read = reader.read_buf(&mut self.input) => match read {
+                read = async { self.pace.room().await; reader.read_buf(&mut self.input).await } => match read {
                     Ok(0) => return ServiceEnd::Lost("the server closed the connection".to_owned()),
-                    Ok(_) => self.heard = Instant::now(),
+                    Ok(count) => {
+                        self.heard = Instant::now();
+                        self.pace.spend(count);
+                    }
                     Err(error) => return ServiceEnd::Lost(error.to_string()),
                 },
                 left = write(writer, &mut self.output), if self.unflushed || self.output.has_remaining() => match left {

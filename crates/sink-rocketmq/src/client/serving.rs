@@ -18,7 +18,7 @@ use super::connect::RemotingConnection;
 use crate::wire::frame::{RemotingAnswer, RemotingRequest, take};
 use crate::wire::sign::RemotingSigner;
 use crate::{RocketMqSpec, errors};
-use delaybridge_dial::DialStream;
+use delaybridge_dial::{DialStream, Pace};
 use delaybridge_sink::output::FrameOutput;
 use delaybridge_sink::reconnect::ServiceEnd;
 
@@ -52,6 +52,7 @@ struct RemotingService<'a> {
     signer: Option<RemotingSigner>,
     sign_of_life: &'a RemotingRequest,
     input: BytesMut,
+    pace: Pace,
     output: FrameOutput,
     /// By number, the oldest first.
     flights: BTreeMap<u32, OpenRequest>,
@@ -81,6 +82,7 @@ pub(super) async fn run(
         signer,
         sign_of_life,
         input,
+        pace: Pace::new(Pace::ANSWERS),
         output: FrameOutput::default(),
         flights: BTreeMap::new(),
         next: 1,
@@ -118,9 +120,12 @@ impl RemotingService<'_> {
             // Answers first: they make room. All branches are cancel safe.
             tokio::select! {
                 biased;
-                read = reader.read_buf(&mut self.input) => match read {
+                read = async { self.pace.room().await; reader.read_buf(&mut self.input).await } => match read {
                     Ok(0) => return ServiceEnd::Lost("the server closed the connection".to_owned()),
-                    Ok(_) => self.heard = Instant::now(),
+                    Ok(count) => {
+                        self.heard = Instant::now();
+                        self.pace.spend(count);
+                    }
                     Err(error) => return ServiceEnd::Lost(error.to_string()),
                 },
                 left = self.output.write(writer), if self.output.waits() => if let Err(error) = left {

@@ -1,0 +1,108 @@
+//! How fast a server may send: so many bytes in a moment, and then others have their turn.
+//!
+//! The budget that the runtime gives a task is not enough: a server that always has bytes ready takes a whole thread, and a few of
+//! them take all.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep};
+
+/// A moment.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The pace of one connection. It is made on the runtime, and may be polled elsewhere.
+#[derive(Debug)]
+pub struct Pace {
+    /// Bytes of a moment.
+    most: u64,
+    /// Bytes that are left of this one; what was read beyond them is missing in the next.
+    left: i64,
+    /// The beginning of this moment.
+    tick: Instant,
+    rest: Pin<Box<Sleep>>,
+}
+
+impl Pace {
+    /// Bytes in a moment for a server that answers and confirms: ten times what the fastest of them was seen to send.
+    pub const ANSWERS: u64 = 128 << 10;
+
+    /// A pace of so many bytes in 10 ms.
+    pub fn new(most: u64) -> Pace {
+        Pace { most, left: signed(most), tick: Instant::now(), rest: Box::pin(sleep(TICK)) }
+    }
+
+    /// Changes the number of bytes.
+    pub fn change(&mut self, most: u64) {
+        self.most = most;
+    }
+
+    /// Counts bytes that were read.
+    pub fn spend(&mut self, count: usize) {
+        self.left = self.left.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Waits until more may be read.
+    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.left <= 0 {
+            let now = Instant::now();
+            let ticks = now.saturating_duration_since(self.tick).as_millis() / TICK.as_millis();
+            if ticks > 0 {
+                let more = self.most.saturating_mul(u64::try_from(ticks).unwrap_or(u64::MAX));
+                self.left = self.left.saturating_add(signed(more)).min(signed(self.most));
+                self.tick = now;
+                continue;
+            }
+            self.rest.as_mut().reset(self.tick + TICK);
+            ready!(self.rest.as_mut().poll(cx));
+        }
+        Poll::Ready(())
+    }
+
+    /// The same as a future. Cancel safe.
+    pub async fn room(&mut self) {
+        std::future::poll_fn(|cx| self.poll_room(cx)).await;
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Milliseconds until more may be read.
+    async fn waits(pace: &mut Pace) -> u128 {
+        let before = Instant::now();
+        pace.room().await;
+        before.elapsed().as_millis()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_read_too_fast_is_waited_for() {
+        let mut pace = Pace::new(1_000);
+        for (read, waited) in [(400, 0), (599, 0), (1, 10), (1_000, 10), (3_500, 30), (999, 10), (2_000, 20)] {
+            pace.spend(read);
+            assert!(waits(&mut pace).await.abs_diff(waited) <= 1, "after {read}");
+        }
+        // What was not read is not saved up.
+        tokio::time::advance(Duration::from_secs(1)).await;
+        pace.spend(2_000);
+        assert_eq!(waits(&mut pace).await, 0, "of the time before");
+        pace.spend(1_000);
+        assert!(waits(&mut pace).await > 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_holds_from_the_next_moment_on() {
+        let mut pace = Pace::new(1_000);
+        pace.change(10_000);
+        pace.spend(1_000);
+        pace.room().await;
+        pace.spend(9_999);
+        assert_eq!(waits(&mut pace).await, 0);
+    }
+}
