@@ -503,7 +503,7 @@ fn finish(
         let is_gone = context.met.is_other(&place.topic, place.topic_id.as_deref());
         let (RecordEnd::Held(why) | RecordEnd::Unburied(why), false) = (end, is_gone) else {
             let partition = (place.topic.clone(), place.partition);
-            let was_tried = held.get(&partition).is_some_and(|held| held.is_tried && held.offset == place.offset);
+            let was_tried = held.get(&partition).is_some_and(|held| held.is_tried && held.offset <= place.offset);
             if was_tried && (*end == RecordEnd::Done || is_gone) {
                 held.remove(&partition);
                 went_on = true;
