@@ -13,7 +13,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
 use crate::harness::kafka::{count_topic, read_topic};
 use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Delivery, RedisServer, ServerOptions, eventually};
+use crate::harness::{Daemon, Delivery, RedisServer, ServerOptions, Stopwatch, eventually};
 use crate::kafka::{blocking, start};
 
 /// A record for the topic of the input.
@@ -133,6 +133,27 @@ async fn a_refused_record_without_a_dead_letter_topic_holds_its_partition_and_no
     daemon.expect_log("input refused a message");
     arrived(&bootstrap, "refused", 1).await;
     assert_eq!(arrived(&bootstrap, "events", 40).await.len(), 40);
+}
+
+/// The group waits for the former member until its session is over. The client's own default is 45 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_kill_and_a_restart_at_once_the_records_wait_for_a_short_session_only() {
+    let server = RedisServer::start().await;
+    let kafka = cluster();
+    let bootstrap = kafka.bootstrap();
+    let mut daemon = Daemon::start(&yaml(&server, &bootstrap, "")).await;
+    let records = |from: usize| -> Vec<Outgoing> {
+        let record = |n: usize| Outgoing { key: format!("k-{n}"), headers: Vec::new(), body: format!("{n}") };
+        (from..from + 40).map(record).collect()
+    };
+    blocking(|| produce(&bootstrap, &records(0)));
+    arrived(&bootstrap, "events", 40).await;
+    daemon.kill();
+    let watch = Stopwatch::start();
+    let _daemon = Daemon::start(&yaml(&server, &bootstrap, "")).await;
+    blocking(|| produce(&bootstrap, &records(40)));
+    arrived(&bootstrap, "events", 80).await;
+    watch.assert_within(Duration::from_secs(30), "records of all partitions after a kill");
 }
 
 /// Any producer can write such records. None of them ends the input, and none is scheduled as another message.
