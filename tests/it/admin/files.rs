@@ -73,7 +73,7 @@ async fn a_tokens_file_that_becomes_a_pipe_stops_nothing_and_its_tokens_end() {
     let mut world = world(", tokens_max_age: 10s").await;
     assert_eq!(world.ask(Some(TOKEN)).await.status, 200);
     assert_eq!(world.ask(Some("fedcba9876543210")).await.status, 401);
-    world.daemon.expect_log("the tokens file cannot be used");
+    world.daemon.expect_log("the tokens file cannot be used").expect_log("refused a request to the admin API");
     world.replace(|path| {
         assert!(Command::new("mkfifo").arg(path).status().expect("run mkfifo").success());
     });

@@ -48,7 +48,7 @@ async fn a_configuration_by_standard_input_is_checked_and_bounded() {
 async fn standard_input_is_either_the_configuration_or_the_payload() {
     let redis = RedisServer::start().await;
     let text = yaml(&redis.url());
-    for arguments in [&["offer", "q", "--delay", "1h", "-"][..], &["dead", "redrive", "q", "-", "--yes"]] {
+    for arguments in [&["offer", "q", "--delay", "1h", "-"][..], &["dead", "redrive", "q", "-"]] {
         let refused = with_input(arguments, text.as_bytes());
         assert_eq!(refused.code, 2, "{arguments:?}: {}{}", refused.out, refused.err);
         let words = ["the configuration came by it", "standard input was read for something else"];

@@ -221,7 +221,9 @@ pub fn rows() -> Vec<Row> {
                 lines("Connections without a file descriptor", "out_of_descriptors_total", "cps", &[])
                     .ask("sum by (instance) (rate({}[$__rate_interval]))", "{{instance}}"),
                 lines("Files that cannot be read again", "file_age_seconds", "s", &["file"])
-                    .ask("max by (instance, file) ({})", "{{instance}} {{file}}"),
+                    .ask("max by (instance, file) ({}) or vector(0)", "{{instance}} {{file}}"),
+                lines("Age of the configuration", "config_last_reload_success_timestamp_seconds", "s", &[])
+                    .ask("time() - {}", "{{instance}}"),
                 lines("Versions", "build_info", "short", &["version", "revision"])
                     .ask("count by (version, revision) ({})", "{{version}} {{revision}}"),
                 rate("Spans to the collector of traces", "trace_spans_total", &["outcome"]),
