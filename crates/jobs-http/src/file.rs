@@ -103,8 +103,11 @@ fn watch<T, E: fmt::Display>(
             }
             Some(Ok(value)) => {
                 used = now;
-                *current.lock() = Current { value: Arc::new(value), seen: Instant::now() };
+                let value = Arc::new(value);
+                *current.lock() = Current { value: value.clone(), seen: Instant::now() };
                 (failed, told) = (None, false);
+                tell(Some(News::Changed(&value)), Duration::ZERO);
+                continue;
             }
             None => {
                 current.lock().seen = Instant::now();

@@ -252,12 +252,12 @@ catalogue! {
         "Time from the head of a request to its answer. The time that pop waits for a job is in it.";
     api_connections: IntGaugeVec, "delaybridge_api_connections", "connections", [], &[],
         "Open connections to the job queue's HTTP API and to the admin API.";
-    reload_successful: IntGaugeVec, "delaybridge_config_last_reload_successful", "0 or 1", [], &[],
-        "1 if the last reload of the configuration was carried out, or none was asked for; 0 if it was refused and the configuration before runs on. /readyz has the reason.";
     out_of_descriptors: IntCounterVec, "delaybridge_out_of_descriptors_total", "attempts", [], &[],
         "Connections that could not be accepted or opened because the file descriptors of the process, or of the machine, were used up.";
     file_age: GaugeVec, "delaybridge_file_age_seconds", "seconds", ["file"], &[],
         "Time since a file that is read again each second, by its key in the configuration, was last seen to be what is in use. It grows while the file cannot be read, hangs or is wrong.";
+    reload_successful: IntGaugeVec, "delaybridge_config_last_reload_successful", "0 or 1", [], &[],
+        "1 if the last reload of the configuration was carried out, or none was asked for; 0 if it was refused and the configuration before runs on. /readyz has the reason.";
     reload_success_timestamp: GaugeVec, "delaybridge_config_last_reload_success_timestamp_seconds", "seconds since the epoch", [], &[],
         "When the configuration that runs was loaded, by the clock of this machine.";
     trace_spans: IntCounterVec, "delaybridge_trace_spans_total", "spans", ["outcome"], &[],

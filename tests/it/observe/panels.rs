@@ -216,8 +216,6 @@ pub fn rows() -> Vec<Row> {
                 process("Memory", "bytes", "process_resident_memory_bytes", "Resident memory of each daemon."),
                 process("CPU", "percentunit", "rate(process_cpu_seconds_total[$__rate_interval])", "Share of a core."),
                 process("File descriptors", "short", "process_open_fds", "Open file descriptors of each daemon."),
-                lines("Age of the configuration", "config_last_reload_success_timestamp_seconds", "s", &[])
-                    .ask("time() - {}", "{{instance}}"),
                 lines("Connections without a file descriptor", "out_of_descriptors_total", "cps", &[])
                     .ask("sum by (instance) (rate({}[$__rate_interval]))", "{{instance}}"),
                 lines("Files that cannot be read again", "file_age_seconds", "s", &["file"])

@@ -98,12 +98,12 @@ impl ApiEvents {
         }
     }
 
-    /// A TLS handshake with a client failed.
     /// The listener could not accept a client.
     pub fn not_accepted(&self, error: &std::io::Error) {
         self.metrics.all().not_accepted(self.what, error);
     }
 
+    /// A TLS handshake with a client failed.
     pub fn handshake_failed(&self, peer: Peer, problem: &str) {
         if let Some(left_out) = self.quiet.handshakes.admit(Instant::now(), 1) {
             warn!(%peer, problem, left_out, "a TLS handshake with a client of the {} failed", self.what);
