@@ -186,7 +186,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("unordered", &[]),
     // What templates are filled from: both sides of the wall between route and the sinks know it.
     ("template", &["message", "codes", "carried"]),
-    ("route", &["message", "template", "carried"]),
+    // With the reason of a missing field: the payload is a text that is JSON.
+    ("route", &["message", "template", "carried", "json"]),
     // Conditions read the fields that templates name: pure.
     ("condition", &["message", "template"]),
     ("main", &[]),
