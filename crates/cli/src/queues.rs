@@ -80,6 +80,11 @@ async fn once(global: &Global, operator: &dyn Operator, out: &mut dyn Write) -> 
     if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) }
 }
 
+/// The note where no daemon was asked.
+const UNKNOWN: &str = "\
+holds, sinks and inputs are known to daemons alone: name one in `http.admin` of the configuration, or with --daemon URL
+";
+
 fn text(found: &Queues) -> String {
     let mut table = TextTable::new(
         "QUEUE|>SCHEDULED|>DUE|>IN FLIGHT|>RETRY|>DEAD|>READY|>GHOSTS|>ORPHANS|NEXT DUE|OLDEST DUE|>DAEMONS|HOLD|MODE|SINKS",
@@ -109,7 +114,8 @@ fn text(found: &Queues) -> String {
     let machine = if found.sinks.is_some() { "the daemon's machine" } else { "this machine" };
     let clocks: String = found.clocks.iter().map(|clock| format!("clock of {machine}: {}\n", clock.line())).collect();
     let inputs: String = found.inputs.iter().map(|input| format!("input {}\n", escaped(&input.line()))).collect();
-    let notes = obstacles + &inputs + &sinks + &clocks;
+    let unknown = if found.sinks.is_none() && !found.queues.is_empty() { UNKNOWN } else { "" };
+    let notes = obstacles + &inputs + &sinks + &clocks + unknown;
     let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
     match &found.topics {
         None => table.render() + &notes,
@@ -184,7 +190,8 @@ mod tests {
         let many = QueueState { queue: "m".to_owned(), in_flight: 1_000, in_flight_at_least: true, ..ahead.clone() };
         let error = QueueError { queue: "c".to_owned(), message: "x".to_owned() };
         let queues = [ahead, late, many].map(|state| QueueRow { state, here: None }).into();
-        let (cells, _) = cells(&Queues { queues, errors: vec![error], ..Queues::default() });
+        let (cells, notes) = cells(&Queues { queues, errors: vec![error], ..Queues::default() });
+        assert!(notes[0].starts_with("holds, sinks and inputs are known to daemons alone"), "{notes:?}");
         assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-", "?", "?"]);
         let (late, sinks) = cells[1].split_at(13);
         assert_eq!(late, ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s", "2", "?"]);

@@ -89,7 +89,9 @@ async fn a_command_that_reads_asks_the_daemon_of_its_configuration() {
     };
     let (here, elsewhere) = (queues(&redis.url()), queues(&other.url()));
     let (mut daemon, port) = Daemon::start_for_operators(&here).await;
-    ["sink", "not connected", "Connection refused"].iter().for_each(|words| drop(daemon.expect_log(words)));
+    for words in ["sink", "not connected", "Connection refused"] {
+        daemon.expect_log(words);
+    }
     sink.stop().await;
     let mut clients = [redis.client().await, other.client().await];
     for client in &mut clients {

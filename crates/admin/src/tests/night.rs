@@ -53,6 +53,25 @@ async fn a_sink_that_is_paused_for_some_of_its_queues_can_be_paused_for_the_othe
     assert!(!page().await.contains("out/resume"));
 }
 
+/// A sink that answers was "up, none since the start" while a queue waited for an exchange that is missing.
+#[tokio::test]
+async fn a_sink_has_the_trouble_of_the_queues_that_are_held_for_it() {
+    let world = World::start(true).await;
+    world.events.sink(&"out".into()).up();
+    let queue = world.events.queue(&"orders".into());
+    queue.on_hold(Some("out"), "404", "orders", "NOT_FOUND: no exchange `orders`");
+    let sinks = world.get("/v1/sinks").await;
+    let sink = &sinks["sinks"][0];
+    assert_eq!((&sink["state"], &sink["held_queues"]), (&"up".into(), &1.into()), "{sink}");
+    for path in ["/", "/sinks/out", "/queues/orders"] {
+        let page = world.ask("GET", path, "").await.text();
+        assert!(page.contains("partly up"), "{path}: {page}");
+        assert!(path.starts_with("/queues") || page.contains("no exchange `orders` (holds 1 queue, for "), "{page}");
+    }
+    queue.resumed();
+    assert!(world.ask("GET", "/", "").await.text().contains("none since the start"));
+}
+
 /// Several people who watch cost as much as one.
 #[tokio::test]
 async fn dead_letters_are_counted_by_cause_once_for_all_who_look() {

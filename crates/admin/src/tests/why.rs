@@ -37,6 +37,9 @@ async fn an_element_is_explained_wherever_it_is() {
     {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
+    assert!(text.contains("<dt>State</dt><dd>due</dd>"), "as `why` calls it: {text}");
+    let list = world.ask("GET", "/queues/orders/elements?state=scheduled", "").await.text();
+    assert!(list.contains("orders: scheduled and due"), "{list}");
     let (_, kind, _) = world.send("GET", "/v1/queues/orders/elements/c/why", &[], "").await.problem();
     assert_eq!(kind, "unauthorized");
     let found = world.ask("GET", "/v1/queues/mails/elements/x/why", "").await;

@@ -12,6 +12,7 @@ use super::keys::{Abouts, Layouts, case, dead, deliver, element, expect, fails, 
 use super::{Case, Expected, ExpectedBody, ExpectedMessage, ExpectedVerdict, Failing};
 use delaybridge_core::message::{Class, MessageId, Origin};
 use delaybridge_model::{Config, Mode, QueueSpec};
+use delaybridge_settings::files;
 use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::node;
 use delaybridge_settings::problem::ConfigErrors;
@@ -43,7 +44,10 @@ pub type Load<'a> = &'a dyn Fn(&Path, Env<'_>) -> Result<Config, ConfigErrors>;
 /// Everything that is wrong with the file, or else with its configuration.
 pub fn read(path: &Path, default: &Path, env: Env<'_>, load: Load<'_>) -> Result<Suite, ConfigErrors> {
     let file = path.display().to_string();
-    let text = match std::fs::read_to_string(path) {
+    // No pipe, and nothing that grows without an end.
+    let text = files::read(path).map_err(|error| error.to_string());
+    let text = text.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned()));
+    let text = match text {
         Ok(text) => text,
         Err(error) => return Err(of_file(&file, format!("read cases: {error}"))),
     };

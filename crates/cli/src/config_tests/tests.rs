@@ -191,6 +191,9 @@ fn a_file_without_a_configuration_or_cases_says_so() {
     check(&format!("config: other.yaml\n{good}"), "other.yaml\n  read configuration: ");
     let missing = read(Path::new("/nowhere/t.yaml"), Path::new("c.yaml"), &|_| None, &load).unwrap_err().to_string();
     assert!(missing.contains("/nowhere/t.yaml") && missing.contains("read cases: "), "{missing}");
+    // What never ends is not read.
+    let endless = read(Path::new("/dev/zero"), Path::new("c.yaml"), &|_| None, &load).unwrap_err().to_string();
+    assert!(endless.contains("not a regular file"), "{endless}");
 }
 
 #[test]
