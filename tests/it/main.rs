@@ -18,6 +18,7 @@ mod formats;
 mod fuzz;
 #[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use at every moment")]
 mod harness;
+mod hostile;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "amqp")]
