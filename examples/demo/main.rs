@@ -40,6 +40,10 @@ tools! {
 #[path = "../../tests/it/harness/amqp.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
 mod amqp;
+#[cfg(feature = "amqp")]
+#[path = "../../tests/it/harness/eventually.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod eventually;
 #[cfg(feature = "kafka")]
 #[path = "../../tests/it/harness/kafka.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -101,8 +105,8 @@ async fn demo(kind: &str) -> Result<ExitCode> {
     println!("A private redis-server listens on port {}; it is gone when this is over.", server.port());
     let mut target = Target::start(kind, redis.clone()).await?;
 
-    let http_port = ports::free_port();
-    let yaml = configuration(&server.url(), http_port, &target);
+    let (http_port, page_port) = (ports::free_port(), ports::free_port());
+    let yaml = configuration(&server.url(), http_port, page_port, &target);
     let config = dir.path().join("delaybridge.yaml");
     std::fs::write(&config, &yaml).with_context(|| format!("write {}", config.display()))?;
     println!("The daemon runs on this file:\n");
@@ -113,6 +117,7 @@ async fn demo(kind: &str) -> Result<ExitCode> {
 
     let mut daemon = Daemon::start(&binary, &config)?;
     println!("$ delaybridge run --config {}\n", config.display());
+    println!("    While it runs, its page is at http://127.0.0.1:{page_port}/\n");
     println!("    due (UTC)     late    element");
     let arrived_in_time = daemon.show_until_complete(&mut redis, &target, last_due).await?;
     let exit_code = daemon.stop().await;
@@ -125,7 +130,9 @@ async fn demo(kind: &str) -> Result<ExitCode> {
 
     let good =
         arrived_in_time && report.is_complete() && report.arrived == ELEMENTS && left == 0 && exit_code == Some(0);
-    if !good {
+    if good {
+        println!("{NEXT}");
+    } else {
         println!("\nThis is not as it should be (exit code of the daemon: {exit_code:?}). Its log:\n");
         daemon.log.all().iter().for_each(|line| println!("    {line}"));
     }
@@ -139,11 +146,21 @@ fn daemon_binary() -> Result<PathBuf> {
     binary.with_context(|| format!("find the daemon beside {}: build it first, `make demo` does", own.display()))
 }
 
-fn configuration(redis_url: &str, http_port: u16, target: &Target) -> String {
+/// The next steps after the demo.
+const NEXT: &str = "
+Next, with queues of your own. Until you remove `mode: shadow` from the file, nothing is written:
+
+    delaybridge discover --url redis://127.0.0.1:6379/0 > delaybridge.yaml   # your queues, with their codec
+    delaybridge check --live --config delaybridge.yaml
+    delaybridge run --config delaybridge.yaml
+
+`make build` builds target/release/delaybridge. docs/tutorials/redisson-team.md goes on to RabbitMQ and Kafka.";
+
+fn configuration(redis_url: &str, http_port: u16, page_port: u16, target: &Target) -> String {
     let (sink, destination) = (target.sink(), target.destination());
     format!(
         "\
-http: {{ listen: 127.0.0.1:{http_port} }}   # /metrics and the probes
+http: {{ listen: \"127.0.0.1:{http_port}\", admin: {{ listen: \"127.0.0.1:{page_port}\" }} }}   # /metrics and the probes; the page
 
 redis:
   url: {redis_url}
