@@ -1,6 +1,7 @@
 //! The sink against real servers that the tests start: well-behaved ones, and ones that break every rule.
 
 mod contract;
+mod goaway;
 mod misbehaving;
 mod raw;
 mod requests;
