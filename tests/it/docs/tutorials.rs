@@ -87,7 +87,8 @@ async fn the_tutorial_with_rabbitmq_loses_no_order_to_a_crash() {
     .await;
 
     walk.stop().await;
-    walk.until("delaybridge restore order_timeout --apply");
+    // It refuses while the lease of the killed daemon runs.
+    walk.until_done("delaybridge restore order_timeout --apply").await;
     assert_eq!(scheduled(&walk).await, 3);
     walk.ends().await;
 }
@@ -131,7 +132,8 @@ async fn the_tutorial_with_kafka_loses_no_order_to_a_crash() {
     let dead = walk.until("kcat");
     assert!(dead.starts_with("call back | ") && dead.contains("undecodable"), "{dead}");
     walk.stop().await;
-    walk.until("delaybridge restore order_timeout --apply");
+    // It refuses while the lease of the killed daemon runs.
+    walk.until_done("delaybridge restore order_timeout --apply").await;
     assert_eq!(scheduled(&walk).await, 3);
     walk.ends().await;
 }

@@ -144,6 +144,22 @@ impl Walk {
         .await;
     }
 
+    /// Runs the page's commands up to the next one with this beginning, and repeats that one until it succeeds, as a reader does whom
+    /// it asks to wait.
+    pub async fn until_done(&mut self, beginning: &str) {
+        while self.left.front().is_some_and(|line| !line.starts_with(beginning)) {
+            let line = self.left.front().cloned().unwrap_or_default();
+            self.until(&line);
+        }
+        let line = self.left.pop_front().unwrap_or_else(|| panic!("{}: no command `{beginning}`", self.page));
+        eventually(&format!("{line} to succeed"), PATIENCE, async || {
+            let output = self.shell(&line, Command::new("sh")).output().expect("run a shell");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.success() { Ok(()) } else { Err(said) }
+        })
+        .await;
+    }
+
     /// Links a program or a folder of the repository into the reader's directory.
     pub fn link(&self, name: &str, to: &Path) {
         std::os::unix::fs::symlink(to, self.directory.path().join(name)).expect("make a link");
