@@ -36,7 +36,7 @@ impl Largest {
     pub(super) const SMALL: Largest = Largest { line: 64 << 10, bulk: 8 << 20, reply: 8 << 20 };
     /// Those of a server with elements, one of which may have the 512 MiB of Redis.
     pub(super) const ELEMENTS: Largest = Largest { line: 64 << 10, bulk: 512 << 20, reply: 640 << 20 };
-    /// The messages of a subscription, which are short.
+    /// The messages of a subscription, which are short. They are counted, because the library keeps those that nobody has taken.
     pub(super) const MESSAGES: Largest = Largest { line: 64 << 10, bulk: 16 << 10, reply: 64 << 10 };
 }
 
@@ -75,7 +75,7 @@ impl Replies {
     /// A message of the subscription was taken.
     pub(super) fn taken(&self) {
         let less = |waiting: usize| waiting.checked_sub(1);
-        drop(self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, less));
+        let _ = self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         self.reader.wake();
     }
 
@@ -126,7 +126,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Measured<S> {
         let messages = messages.map_err(|text| {
             io::Error::new(io::ErrorKind::InvalidData, format!("the server breaks the protocol: {text}"))
         })?;
-        if messages > 0 {
+        // Elsewhere the same bytes are a reply to a command.
+        if messages > 0 && this.replies.largest() == Largest::MESSAGES {
             this.replies.waiting.fetch_add(messages, Ordering::AcqRel);
         }
         Poll::Ready(Ok(()))
@@ -184,18 +185,27 @@ enum Name {
     Next,
     /// It is a string with these bytes so far.
     Text([u8; LONGEST_NAME], usize),
-    /// It was one of [`MESSAGES`].
-    Message,
+    /// It was one of [`CONFIRMATIONS`].
+    Confirmation,
     #[default]
     Other,
 }
 
-/// The names of messages of a subscription, with the end of the string.
-const MESSAGES: [&[u8]; 3] = [b"message\r\n", b"pmessage\r\n", b"smessage\r\n"];
-const LONGEST_NAME: usize = 10;
+/// The names of lists that confirm a command of a subscription, with the end of the string. Any other list may be a message: the
+/// library takes a name in several forms.
+const CONFIRMATIONS: [&[u8]; 7] = [
+    b"subscribe\r\n",
+    b"unsubscribe\r\n",
+    b"psubscribe\r\n",
+    b"punsubscribe\r\n",
+    b"ssubscribe\r\n",
+    b"sunsubscribe\r\n",
+    b"pong\r\n",
+];
+const LONGEST_NAME: usize = 14;
 
 impl Meter {
-    /// Takes in bytes; returns the number of messages of a subscription that have ended with them.
+    /// Takes in bytes; returns the number of lists that have ended with them and are messages on a subscription.
     fn take(&mut self, mut bytes: &[u8], largest: Largest) -> Result<usize, String> {
         let mut messages = 0;
         while !bytes.is_empty() {
@@ -310,13 +320,14 @@ impl Meter {
         }
     }
 
-    /// A value is over, and with it perhaps those around it, up to the reply; returns 1 if that is a message.
+    /// A value is over, and with it perhaps those around it, up to the reply; returns 1 if that may be a message.
     fn value(&mut self) -> usize {
         self.name = match std::mem::take(&mut self.name) {
-            Name::Message => Name::Message,
-            Name::Text(name, length) if MESSAGES.contains(&&name[..length]) => Name::Message,
+            Name::Confirmation => Name::Confirmation,
+            Name::Text(name, length) if CONFIRMATIONS.contains(&&name[..length]) => Name::Confirmation,
             _ => Name::Other,
         };
+        let is_list = !self.open.is_empty();
         while let Some(left) = self.open.last_mut() {
             *left -= 1;
             if *left > 0 {
@@ -325,7 +336,7 @@ impl Meter {
             self.open.pop();
         }
         (self.bytes, self.values) = (0, 0);
-        usize::from(std::mem::take(&mut self.name) == Name::Message)
+        usize::from(is_list && std::mem::take(&mut self.name) != Name::Confirmation)
     }
 }
 
@@ -360,12 +371,11 @@ mod tests {
             (&b"+OK\r\n-ERR no\r\n:7\r\n$-1\r\n*-1\r\n$0\r\n\r\n*0\r\n_\r\n#t\r\n,1.5\r\n(12345678901234567890123\r\n"[..], 0),
             (b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\n\r\n\r\n\r\n", 1),
             (b"*2\r\n$8\r\npmessage\r\n$8\r\npmessage\r\n*2\r\n$8\r\nsmessage\r\n:1\r\n", 2),
+            (b"*2\r\n+message\r\n+c\r\n>1\r\n=11\r\ntxt:message\r\n*1\r\n*1\r\n$9\r\nsubscribe\r\n", 3),
             (b"*3\r\n$9\r\nsubscribe\r\n$7\r\nmessage\r\n:1\r\n", 0),
-            (b"*2\r\n*1\r\n$7\r\nmessage\r\n$7\r\nmessage\r\n", 0),
-            (b"*2\r\n:1\r\n$7\r\nmessage\r\n$7\r\nmessage\r\n", 0),
-            (b"*2\r\n$8\r\nmessages\r\n$0\r\n\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n", 0),
+            (b"*3\r\n$12\r\npunsubscribe\r\n$1\r\nc\r\n:0\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n", 0),
             (b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", 2),
-            (b"%1\r\n+a\r\n*2\r\n:1\r\n=7\r\ntxt:abc\r\n|1\r\n+a\r\n+b\r\n:5\r\n+a \n b\r\n", 0),
+            (b"%1\r\n+a\r\n*2\r\n:1\r\n=7\r\ntxt:abc\r\n|1\r\n+a\r\n+b\r\n:5\r\n+a \n b\r\n", 2),
         ] {
             assert_eq!(measure(stream, Largest::SMALL), Ok(messages), "{}", stream.escape_ascii());
         }
@@ -424,5 +434,16 @@ mod tests {
         assert!(replies.waiting.load(Ordering::Relaxed) >= WAITING);
         (0..10).for_each(|_| replies.taken());
         assert!(poll());
+    }
+
+    #[tokio::test]
+    async fn replies_that_look_like_messages_do_not_stop_a_connection_for_commands() {
+        for largest in [Largest::SMALL, Largest::ELEMENTS] {
+            let stream = b"*1\r\n$7\r\nmessage\r\n".repeat(2 * WAITING);
+            let mut measured = Measured::new(io::Cursor::new(stream.clone()), Replies::new(largest));
+            let mut read = Vec::new();
+            tokio::io::AsyncReadExt::read_to_end(&mut measured, &mut read).await.unwrap();
+            assert_eq!(read.len(), stream.len());
+        }
     }
 }
