@@ -142,7 +142,7 @@ pub(super) fn no_queue(attempt: &str, lacks_master: bool) -> Failure {
 pub(super) fn many_queues(attempt: &str, most: usize) -> Failure {
     let text =
         format!("{attempt}: the topics in use have more than {most} queues: use fewer, or another sink for some");
-    Failure::new(Class::TargetPermanent, "rocketmq_error", text).about(About::Target)
+    Failure::new(Class::Transient, "rocketmq_error", text).about(About::Target)
 }
 
 /// The broker of an ordered topic's queue is away.

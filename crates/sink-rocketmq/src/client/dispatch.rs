@@ -263,6 +263,10 @@ impl Dispatcher {
     /// Whether a route of so many queues may be kept for this topic. The routes of idle topics make room for it, the one that was
     /// used least of late first.
     fn has_room(&mut self, topic: &Arc<str>, queues: usize) -> bool {
+        if queues > MAX_QUEUES {
+            // No idle topic makes room for it.
+            return false;
+        }
         let kept = |state: &UsedTopic| state.lanes.route().map_or(0, |route| route.queues.len());
         let mut others: usize =
             self.topics.iter().filter(|(other, _)| *other != topic).map(|(_, state)| kept(state)).sum();
