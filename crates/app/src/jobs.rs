@@ -160,12 +160,16 @@ async fn clock(
             if whole {
                 seen = Topics::default();
             }
+            let stirred = queue.stirred();
+            if stirred.all || stirred.topics.iter().any(|topic| !resting.knows(topic)) {
+                index.read_again();
+            }
             let Round { topics, unreadable, problem } = index.round(&queue).await;
             seen.unreadable += unreadable;
             seen.index = problem;
             let now = Instant::now();
             let heard = matches!(*subscription.borrow(), SubscriberState::Subscribed);
-            resting.stir(&queue.stirred(), heard, now);
+            resting.stir(&stirred, heard, now);
             let (queue, events) = (&queue, &events);
             let (due, rested): (Vec<_>, Vec<_>) = topics.iter().cloned().partition(|topic| resting.is_due(topic, now));
             seen.total += rested.len();
@@ -248,8 +252,13 @@ struct Round {
 }
 
 impl Index {
+    /// Lets the next round read the index.
+    fn read_again(&mut self) {
+        self.whole = None;
+    }
+
     /// Reads the index, or what fits in a round. An index that has as many members as a while ago is not read again: a topic that
-    /// is entered changes their number.
+    /// is entered changes their number, and is announced.
     async fn round(&mut self, queue: &JobQueue) -> Round {
         let (now, size) = (Instant::now(), queue.index_size().await.ok());
         let last = self.whole.take().filter(|last| Some(last.size) == size && now.since(last.at) < INDEX_EVERY);

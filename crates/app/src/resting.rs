@@ -42,6 +42,11 @@ struct Seen {
 }
 
 impl Resting {
+    /// Whether the topic was seen before.
+    pub(super) fn knows(&self, topic: &Topic) -> bool {
+        self.seen.contains_key(topic)
+    }
+
     /// Whether it is time to look at the topic.
     pub(super) fn is_due(&self, topic: &Topic, now: Instant) -> bool {
         self.seen.get(topic).is_none_or(|seen| seen.next <= now)

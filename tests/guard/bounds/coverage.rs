@@ -15,12 +15,13 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// The scripts with a cost independent of the stored data.
-const CONSTANT: [(&str, &str); 16] = [
+const CONSTANT: [(&str, &str); 17] = [
     ("crates/ledger/src/scripts/pause.lua", "a few fields of one small hash"),
     ("crates/ledger/src/scripts/others.lua", "the same"),
     ("crates/ledger/src/claims/scripts/order/leave.lua", "the same"),
     ("crates/ledger/src/fsck/scripts/field.lua", "the same"),
     ("crates/source/src/redisson/scripts/fsck/sweep.lua", "the same"),
+    ("crates/jobs/src/scripts/counts.lua", "the sizes of at most 750 keys, each of which Redis knows"),
     ("crates/jobs/src/scripts/forget.lua", "looks whether keys are there, and removes one field"),
     ("crates/ledger/src/fsck/scripts/aside.lua", "one key gets another name"),
     ("crates/ledger/src/fsck/scripts/persist.lua", "one key loses its time to live"),
