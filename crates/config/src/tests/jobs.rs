@@ -56,7 +56,7 @@ fn topics_have_what_the_default_says() {
 /// The file with these keys of `jobs` and this drain, where the variable of the chart has this value.
 fn with_delay(keys: &str, drain: &str, variable: Option<&str>) -> Result<Duration, String> {
     let jobs = format!("shutdown_timeout: {drain}\njobs: {{ listen: '127.0.0.1:0'{keys} }}\n");
-    let env = |name: &str| (name == "DELAYBRIDGE_JOBS_SHUTDOWN_DELAY").then(|| variable.map(str::to_owned)).flatten();
+    let env = |name: &str| (name == "DELAYBRIDGE_JOBS_SHUTDOWN_DELAY").then(|| variable.map(Into::into)).flatten();
     let loaded = load_str(&(jobs + GOOD), "c.yaml", &env);
     loaded.map(|loaded| loaded.config.api[0].shutdown_delay).map_err(|errors| errors.to_string())
 }

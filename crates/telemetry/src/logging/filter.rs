@@ -11,13 +11,14 @@ const DEFAULT: &str = "info";
 /// The first part of the targets of the daemon's own lines.
 const OURS: &str = "delaybridge";
 /// The second parts: the crates with log lines, and the lines about single elements in shadow mode.
-const PARTS: [&str; 30] = [
+const PARTS: [&str; 31] = [
     "admin",
     "app",
     "aws",
     "cli",
     "config",
     "core",
+    "dial",
     "http_client",
     "input",
     "jobs",
