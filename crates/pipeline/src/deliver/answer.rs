@@ -93,13 +93,14 @@ impl FailureSeen<'_> {
         })
     }
 
-    /// The wait of an element that waits by itself, because the destination works on an earlier copy of it. `None`: it has waited
-    /// for so long that the answer means something else.
+    /// The wait of an element that waits by itself, because the destination works on an earlier copy of it, or was not asked.
+    /// `None`: it has waited for so long that the answer means something else.
     fn in_work(&self) -> Option<Duration> {
         let age = self.age();
         // Without a time of the destination's, longer and longer.
-        let wait = self.failure.wait.unwrap_or(age / 4).clamp(Duration::from_secs(1), LONGEST_IN_WORK);
-        (age <= LONGEST_IN_WORK).then_some(wait)
+        let failure = self.failure;
+        let wait = failure.wait.unwrap_or(age / 4).clamp(Duration::from_secs(1), LONGEST_IN_WORK);
+        (failure.is_unsent() || age <= LONGEST_IN_WORK).then_some(wait)
     }
 
     /// Whether something else was confirmed since the element's last attempt, so that the failure may be its own.

@@ -82,10 +82,21 @@ impl Breaker {
             (Some(Blamed::One(before)), FailedAt::Destination(lane) | FailedAt::Seen(lane)) if before == lane => {
                 Blamed::One(lane)
             }
-            (Some(Blamed::One(_) | Blamed::Several), FailedAt::Destination(_)) => Blamed::Several,
+            // Also after the sink itself: what fails for a reason of its own is beyond what failed there.
+            (Some(_), FailedAt::Destination(_)) => Blamed::Several,
             _ => Blamed::Sink,
         });
         self.circuit.on_failure(class, Instant::now(), fastrand::f64())
+    }
+
+    /// What was sent failed there, and says nothing about the sink beside others that work. A probe has to end in any case.
+    pub(super) fn probe_failed(&mut self, failure: &Failure, lane: DestinationKey) -> Option<Transition> {
+        match failure.about {
+            // Nothing was found out.
+            About::Message => self.circuit.on_failure(Class::MessagePermanent, Instant::now(), fastrand::f64()),
+            About::Target | About::Route | About::Account => self.failed(FailedAt::Destination(lane), failure.class),
+            About::Sink | About::Connection => self.failed(FailedAt::Seen(lane), failure.class),
+        }
     }
 
     /// Something was confirmed, or answered.
@@ -221,5 +232,45 @@ mod tests {
         assert!(matches!(breaker.allows(None, now), Allow::No { .. }) && breaker.pace().is_none(), "it is the sink");
         breaker.worked();
         assert!(breaker.allows(None, now) == Allow::Free && breaker.pace().is_none());
+    }
+
+    /// A server restarts: it took no connection, and now it answers for one URL.
+    #[test]
+    fn a_destination_that_fails_by_itself_shows_that_the_sink_answers() {
+        let now = Instant::now();
+        let busy = Failure::new(Ambiguous, "http_500", "").about(About::Target);
+        let behind = Failure::new(Ambiguous, Failure::BEHIND, "");
+        let in_work = Failure::new(Backpressure, "http_409", "").about(About::Message);
+        let unconnected = || {
+            let mut breaker = Breaker::new(now);
+            for _ in 0..5 {
+                breaker.failed(FailedAt::Sink, Transient);
+            }
+            assert!(matches!(breaker.allows(Some(lane(2)), now), Allow::No { .. }));
+            breaker.circuit.probe_started();
+            breaker
+        };
+        // Whether another destination has worked a short time ago or not.
+        for has_worked in [false, true] {
+            let mut breaker = unconnected();
+            match has_worked {
+                false => breaker.failed(FailedAt::Destination(lane(1)), busy.class),
+                true => breaker.probe_failed(&busy, lane(1)),
+            };
+            assert!(breaker.allows(Some(lane(2)), now) == Allow::Free && breaker.pace().is_some());
+            assert!(!breaker.circuit.is_probing(), "a probe ends");
+            breaker.failed(FailedAt::Sink, Transient);
+            assert!(matches!(breaker.allows(Some(lane(2)), now), Allow::No { .. }), "down again");
+        }
+        for nothing in [&behind, &in_work] {
+            let mut breaker = unconnected();
+            breaker.probe_failed(nothing, lane(1));
+            assert!(matches!(breaker.allows(Some(lane(2)), now), Allow::No { .. }) && !breaker.circuit.is_probing());
+        }
+        // The probe was on its way when another element found out.
+        let mut breaker = unconnected();
+        breaker.failed(FailedAt::Destination(lane(1)), Backpressure);
+        breaker.probe_failed(&in_work, lane(2));
+        assert!(breaker.allows(Some(lane(2)), now) == Allow::Free);
     }
 }

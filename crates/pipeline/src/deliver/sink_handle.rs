@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::deliver::blame::{Breaker, Concern, FailedAt, concerns_destination, concerns_sink, scope};
+use crate::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sink, scope};
 use crate::deliver::destinations::{Admission, Ask, DestinationKey, DestinationTrouble, SinkDestinations};
 use crate::deliver::look_outages::LookOutages;
 use crate::deliver::redact::{name, redacted};
@@ -439,11 +439,7 @@ impl SinkHandle {
             let mut breaker = self.breaker();
             let transition = match sink {
                 Concern::Failure(at) => Some(breaker.failed(at, failure.class)),
-                // A probe has to end in any case. What concerns the message alone has found out nothing.
-                Concern::None if breaker.circuit.is_probing() => {
-                    let class = if failure.about == About::Message { Class::MessagePermanent } else { failure.class };
-                    Some(breaker.failed(FailedAt::Seen(lane), class))
-                }
+                Concern::None if breaker.circuit.is_probing() => Some(breaker.probe_failed(failure, lane)),
                 Concern::None => None,
                 Concern::Answer => Some(breaker.worked()),
             };

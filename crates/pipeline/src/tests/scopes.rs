@@ -101,6 +101,52 @@ async fn queues_whose_url_fails_in_any_way_do_not_hold_up_others_of_the_same_sin
     }
 }
 
+/// When the server is back, what is due first is for URLs that fail.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_restarts_with_few_urls_that_are_well_delivers_to_those_at_once() {
+    // The ways that may pass. Whether URLs have worked a short time before the server ended: then nothing of one URL is about the
+    // sink.
+    for (way, step, has_worked) in
+        ways().into_iter().take(3).flat_map(|(way, step)| [(way, step.clone(), false), (way, step, true)])
+    {
+        let (world, sink) = (World::new(), sink());
+        let sinks = [("s", sink.clone())];
+        let mut spec = QueueSpec { codec: Codec::String.into(), ..spec(&sinks) };
+        spec.to[0].target = templated("${payload}");
+        let bridge = world.bridge_with(1, &sinks, spec);
+        let offer = |n: u64, list: u64| {
+            world.store.offer(element(id(n * LISTS + list), list.to_string().as_bytes()), Duration::ZERO);
+            bridge.queue.alarm.ring(Wakeup::Published);
+        };
+        if has_worked {
+            (0..LISTS).for_each(|list| offer(0, list));
+            world.until_empty().await;
+        }
+        sink.otherwise(|_| Step::Fail(Failure::new(Class::Transient, Failure::NOT_CONNECTED, "")));
+        for n in 1..300 {
+            offer(n, n % WELL.start);
+            tokio::time::sleep(SECOND / 10).await;
+        }
+        bridge.metric_is(SINK_UP, 0.0).await;
+        most_fail(&sink, step);
+        let before = sink.taken().len();
+        // Until the next probe, and until what has waited for it is on its way.
+        tokio::time::sleep(40 * SECOND).await;
+        for n in 300..600 {
+            WELL.for_each(|list| offer(n, list));
+            tokio::time::sleep(SECOND / 10).await;
+        }
+        let well: Vec<String> = WELL.map(|n| format!("list {n}")).collect();
+        let taken = sink.taken().split_off(before);
+        let of_well = taken.iter().filter(|message| well.contains(&message.destination.to_string()));
+        let late: Vec<i64> = of_well.map(|message| message.now_ms - message.due_ms.unwrap()).collect();
+        let in_time = late.iter().filter(|late| **late < 50).count();
+        assert!(late.len() == 600 && in_time >= 594, "{way}, {has_worked}: {in_time} of {}", late.len());
+        most_fail(&sink, Step::Confirm);
+        world.until_empty().await;
+    }
+}
+
 /// Nothing of the host works: then a new URL is not tried just because it is new.
 #[tokio::test(start_paused = true)]
 async fn a_host_with_very_many_urls_that_are_all_busy_is_asked_in_a_pace() {
@@ -151,6 +197,32 @@ async fn a_login_that_is_refused_everywhere_holds_the_queue_and_makes_no_dead_le
     sink.otherwise(|_| Step::Confirm);
     world.until_empty().await;
     assert_eq!(sink.taken().len(), 1_000);
+}
+
+/// A sink that does not ask a URL, because of others of its host: nothing is known of the URL, for however long.
+#[tokio::test(start_paused = true)]
+async fn an_element_whose_url_is_not_asked_waits_by_itself_and_uncounted() {
+    let not_asked = Failure::new(Class::Backpressure, Failure::NOT_SENT, "").about(About::Message);
+    let not_asked = Step::Fail(not_asked.after(Some(30 * SECOND)));
+    let (world, sink) = (World::new(), sink());
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    // It was sent once, three hours before.
+    let first = Step::Fail(fails(Class::Ambiguous, "timeout", About::Target));
+    sink.on_id(id(1), std::iter::once(first).chain((0..360).map(|_| not_asked.clone())));
+    bridge.offer([1]);
+    for n in 10..3_000 {
+        bridge.offer([n]);
+        tokio::time::sleep(4 * SECOND).await;
+    }
+    world.until_empty().await;
+    let taken = sink.taken();
+    let late = |message: &&Outbound| message.now_ms - message.due_ms.unwrap() > 50;
+    assert_eq!(taken.iter().filter(|message| number(message) >= 10).filter(late).count(), 0);
+    let last = taken.iter().find(|message| number(message) == 1).expect("it was delivered");
+    assert!(last.now_ms - last.due_ms.unwrap() > 2 * 3_600_000, "{last:?}");
+    // Only the time-out is an attempt, if that.
+    assert!(last.attempt <= 2 && world.store.dead().is_empty(), "{}", last.attempt);
+    assert_eq!(bridge.metric("delaybridge_sink_destinations_in_trouble{sink=\"s\"}"), 0.0);
 }
 
 /// The receiver still works on an earlier copy of an element: that one waits, uncounted, and nothing else does.

@@ -1,6 +1,7 @@
 //! Tests of the probes of a sink and of its destinations, where two queues ask for them at once.
 
 use super::*;
+use crate::deliver::blame::FailedAt;
 use delaybridge_core::clock::follow_tokio;
 use delaybridge_telemetry::events::Events;
 use delaybridge_testing::fake::FakeSink;
