@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use redisson_codecs::Codec;
 
-use super::STANDARD_INPUT;
+use super::input::STANDARD_INPUT;
 use super::tables::top;
 use delaybridge_model::{Config, Parts, QueueSpec};
 use delaybridge_settings::files::content_hash;

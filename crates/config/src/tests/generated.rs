@@ -3,6 +3,7 @@
 use super::*;
 use delaybridge_settings::keys::{Kind, Table};
 use delaybridge_settings::units;
+use std::path::Path;
 
 #[test]
 fn every_default_of_the_table_reads_back() {

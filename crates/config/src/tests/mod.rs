@@ -29,6 +29,7 @@ use std::ffi::OsString;
 
 use super::*;
 use delaybridge_model::*;
+use delaybridge_settings::problem::{ConfigErrors, Problem};
 
 /// A file that can be run; rows of the tables below replace parts of it.
 const GOOD: &str = "\

@@ -416,7 +416,9 @@ fn a_codec_is_named_with_its_compression_and_its_settings() {
     let config = load(&text).unwrap().config;
     let coding = config.queues[1].codec;
     assert_eq!((coding.as_str(), coding.java_types, coding.max_decoded_size), ("zstd+cbor", JavaTypes::Strip, 1 << 20));
-    assert!(describe(&config).contains("    codec: zstd+cbor\n    java_types: strip\n    json_in_text: false\n    max_decoded_size: 1MiB\n"));
+    assert!(describe(&config).contains(
+        "    codec: zstd+cbor\n    java_types: strip\n    json_in_text: false\n    max_decoded_size: 1MiB\n"
+    ));
 }
 
 #[test]
