@@ -6,9 +6,11 @@
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::classes::Classes;
 use super::error::{ClassName, DecodeError, DecodeProblem};
+use super::named::decode_named;
 use super::payload::{Payload, View};
-use super::{Classes, decode, decode_with, java, java_types, json, marshalling, smile};
+use super::{java, java_types, json, marshalling, number, smile};
 use crate::coding::{Codec, Coding, Compression, JavaTypes};
 
 /// The confidence of a guess, in ascending order.
@@ -83,7 +85,7 @@ pub fn guess_with(payload: &Bytes, settings: impl Into<Coding>, classes: &Classe
 fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> {
     let read = |codec| {
         let coding = Coding { compression: None, codec, ..settings };
-        (coding, decode_with(coding, classes, payload))
+        (coding, decode_named(coding, classes, payload))
     };
     let guess = |codec, confidence| {
         let (coding, payload) = read(codec);
@@ -137,7 +139,8 @@ fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> 
     }
     [Codec::Cbor, Codec::Msgpack].into_iter().find_map(|codec| {
         let (coding, _) = read(codec);
-        let typed = decode(Coding { java_types: JavaTypes::Keep, ..coding }, payload).ok()?;
+        let kept = Coding { java_types: JavaTypes::Keep, ..coding };
+        let typed = decode_named(kept, &Classes::default(), payload).ok()?;
         guess(codec, structure(&typed))
     })
 }
@@ -159,7 +162,7 @@ fn text(payload: &Bytes, budget: usize) -> Option<(Codec, Confidence)> {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => {
             return Some((if java_types::present(&value) { Codec::Jackson } else { Codec::Json }, Confidence::Certain));
         }
-        Ok(Value::Number(_)) if decode(Codec::Number, payload).is_ok() => {
+        Ok(Value::Number(_)) if number::decode(payload).is_ok() => {
             return Some((Codec::Number, Confidence::Likely));
         }
         // Jackson writes text in quotes.
@@ -196,5 +199,5 @@ fn unpacked(compression: Compression, payload: &Bytes, settings: Coding, classes
         None => (Codec::Raw, Confidence::Guess),
     };
     let coding = Coding { compression: Some(compression), codec, ..settings };
-    Some(Guess { coding, confidence, payload: decode_with(coding, classes, payload) })
+    Some(Guess { coding, confidence, payload: decode_named(coding, classes, payload) })
 }

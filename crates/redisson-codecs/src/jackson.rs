@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::payload::Decoded;
-use super::{Answer, java_types, json};
+use super::payload::{Answer, Decoded};
+use super::{java_types, json};
 use crate::classes::Classes;
 use crate::coding::JavaTypes;
 

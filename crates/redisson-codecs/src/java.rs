@@ -9,9 +9,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::Answer;
 use super::error::DecodeProblem;
 use super::objects::{self, Part, Written};
+use super::payload::Answer;
 use super::reader::{MAX_DEPTH, Read, Reader};
 use super::value::{self, Item};
 use crate::coding::JavaTypes;

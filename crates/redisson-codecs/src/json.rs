@@ -6,9 +6,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use serde_json::error::Category;
 
-use super::Answer;
 use super::error::{DecodeProblem, Refusal};
-use super::payload::Decoded;
+use super::payload::{Answer, Decoded};
 use super::reader::VALUE_COST;
 
 /// Decodes the payload.
@@ -16,8 +15,29 @@ pub(super) fn decode(payload: &Bytes, budget: usize) -> Answer {
     parse(payload, budget).map(|value| Decoded::Json(payload.clone(), value))
 }
 
+impl Decoded {
+    /// Reads a text that is a JSON object or list as that, in at most `budget` bytes of memory with the text itself. Any other
+    /// value stays as it is.
+    pub(super) fn json_in_text(self, budget: usize) -> Result<Decoded, Refusal> {
+        let value = match &self {
+            Decoded::Text(text) => structure(text, budget)?,
+            Decoded::Value(Value::String(text)) | Decoded::Json(_, Value::String(text)) => {
+                structure(text.as_bytes(), budget.saturating_sub(text.len()))?
+            }
+            Decoded::Opaque(_) | Decoded::Value(_) | Decoded::Json(..) => None,
+        };
+        Ok(match (value, self) {
+            (Some(value), Decoded::Text(text)) => Decoded::Json(text, value),
+            (Some(value), Decoded::Value(Value::String(text)) | Decoded::Json(_, Value::String(text))) => {
+                Decoded::Json(text.into(), value)
+            }
+            (_, decoded) => decoded,
+        })
+    }
+}
+
 /// Parses a text that is an object or a list; `None` for any other text.
-pub(super) fn structure(text: &[u8], budget: usize) -> Result<Option<Value>, Refusal> {
+fn structure(text: &[u8], budget: usize) -> Result<Option<Value>, Refusal> {
     if !matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')) {
         return Ok(None);
     }

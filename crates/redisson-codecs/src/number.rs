@@ -5,9 +5,8 @@
 use bytes::Bytes;
 use serde_json::{Number, Value};
 
-use super::Answer;
 use super::error::{DecodeProblem, Refusal};
-use super::payload::Decoded;
+use super::payload::{Answer, Decoded};
 
 /// Decodes the payload.
 pub(super) fn decode(payload: &Bytes) -> Answer {

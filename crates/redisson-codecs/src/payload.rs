@@ -4,7 +4,9 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::error::Refusal;
-use super::json;
+
+/// The result of a codec: a value, or the offset and the kind of the problem.
+pub(super) type Answer = Result<Decoded, Refusal>;
 
 /// A decoded payload: its original bytes and the value in them.
 ///
@@ -31,27 +33,6 @@ pub(super) enum Decoded {
     Json(Bytes, Value),
     /// A value of a format other than JSON.
     Value(Value),
-}
-
-impl Decoded {
-    /// Reads a text that is a JSON object or list as that, in at most `budget` bytes of memory with the text itself. Any other
-    /// value stays as it is.
-    pub(super) fn json_in_text(self, budget: usize) -> Result<Decoded, Refusal> {
-        let value = match &self {
-            Decoded::Text(text) => json::structure(text, budget)?,
-            Decoded::Value(Value::String(text)) | Decoded::Json(_, Value::String(text)) => {
-                json::structure(text.as_bytes(), budget.saturating_sub(text.len()))?
-            }
-            Decoded::Opaque(_) | Decoded::Value(_) | Decoded::Json(..) => None,
-        };
-        Ok(match (value, self) {
-            (Some(value), Decoded::Text(text)) => Decoded::Json(text, value),
-            (Some(value), Decoded::Value(Value::String(text)) | Decoded::Json(_, Value::String(text))) => {
-                Decoded::Json(text.into(), value)
-            }
-            (_, decoded) => decoded,
-        })
-    }
 }
 
 /// The value of a payload.

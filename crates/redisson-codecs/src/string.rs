@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 
-use super::Answer;
 use super::error::{DecodeProblem, Refusal};
-use super::payload::Decoded;
+use super::payload::{Answer, Decoded};
 
 /// Validates the UTF-8 without copying.
 pub(super) fn decode(payload: &Bytes) -> Answer {

@@ -13,8 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
-use super::Decoded;
 use super::error::DecodeProblem;
+use super::payload::Decoded;
 use super::reader::{Read, Reader};
 
 /// A value that was read: bytes, a map, or anything else with a form in JSON.

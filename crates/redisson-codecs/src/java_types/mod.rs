@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use self::class_name::class_field;
 use self::place::Place;
+use super::payload::Decoded;
 use super::value::Item;
 use crate::classes::Classes;
 use crate::coding::JavaTypes;
@@ -20,7 +21,7 @@ use crate::coding::JavaTypes;
 pub(super) use self::class_name::CLASS;
 
 /// Strips the item if `java_types` says so.
-pub(super) fn apply(java_types: JavaTypes, classes: &Classes, item: Item) -> super::Decoded {
+pub(super) fn apply(java_types: JavaTypes, classes: &Classes, item: Item) -> Decoded {
     let item = match (java_types, item) {
         (JavaTypes::Strip, Item::Json(mut value)) => {
             strip(&mut value, classes);
@@ -150,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Where the bytes are the same for an array of texts, the declaration of an enum tells them apart.
+    /// A declared enum, whose bytes are those of an array of two texts.
     #[test]
     fn a_declared_constant_is_a_constant() {
         let spec = ClassSpec {

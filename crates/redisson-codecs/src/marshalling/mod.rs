@@ -22,9 +22,9 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use self::class::Class;
-use super::Answer;
 use super::error::{DecodeProblem, Refusal};
 use super::objects::{self, Part, Written};
+use super::payload::Answer;
 use super::reader::{Read, Reader};
 use super::value::{self, Item};
 use crate::coding::JavaTypes;
