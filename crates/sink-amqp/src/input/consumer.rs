@@ -155,7 +155,7 @@ impl AmqpInput {
             let first = tokio::select! {
                 biased;
                 () = stop.cancelled() => {
-                    self.give_back(channel, &consumer).await;
+                    self.give_back(session, channel, consumer).await;
                     return Err(End::Stopped);
                 }
                 _ = look.tick() => {
@@ -201,14 +201,15 @@ impl AmqpInput {
                 let has_room = arrivals.len() < BATCH && bytes < BATCH_BYTES;
                 next = if has_room { consumer.next().now_or_never() } else { None };
             }
-            let Some(verdicts) = self.decide(session, channel, intake, arrivals, stop).await else {
+            let verdicts = self.decide(session, channel, intake, arrivals, stop).await;
+            session.arriving().taken(body_bytes);
+            let Some(verdicts) = verdicts else {
                 if stop.is_cancelled() {
-                    self.give_back(channel, &consumer).await;
+                    self.give_back(session, channel, consumer).await;
                     return Err(End::Stopped);
                 }
                 return Err(self.spec.lost("the connection is gone").into());
             };
-            session.arriving().taken(body_bytes);
             for ((acker, rounds, hash), verdict) in settling.into_iter().zip(verdicts) {
                 match verdict {
                     Verdict::Scheduled | Verdict::Duplicate => {
@@ -294,16 +295,30 @@ impl AmqpInput {
 
     /// Returns everything that is not settled to the queue, and closes the channel. From RabbitMQ 4.3 on, what a consumer returns does not
     /// count towards the delivery limit of a quorum queue, and what comes back with a channel does.
-    async fn give_back(&self, channel: &Channel, consumer: &Consumer) {
+    async fn give_back(&self, session: &AmqpSession, channel: &Channel, mut consumer: Consumer) {
+        let tag = consumer.tag();
+        let read_on = async {
+            // The answers are behind messages that are not read while too many are held.
+            while let Some(Ok(delivery)) = consumer.next().await {
+                session.arriving().taken(delivery.data.len() as u64);
+            }
+            std::future::pending().await
+        };
         let give_back = async {
             // The consumer ends first: it would get them again.
-            channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await?;
+            channel.basic_cancel(tag, BasicCancelOptions::default()).await?;
             // Zero stands for all messages of the channel.
             channel.basic_nack(0, BasicNackOptions { multiple: true, requeue: true }).await?;
             channel.close(200, "closed".into()).await
         };
-        // A broker that does not answer takes them back with the connection.
-        drop(tokio::time::timeout(CLOSE, give_back).await);
+        // A broker that does not answer takes them back with the connection. Both may be dropped at any time.
+        let end = async {
+            tokio::select! {
+                end = give_back => end,
+                end = read_on => end,
+            }
+        };
+        drop(tokio::time::timeout(CLOSE, end).await);
     }
 
     /// Begins to consume.
