@@ -59,8 +59,9 @@ const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 /// The interval between questions whether the topics can be read at all.
 const ASK: Duration = Duration::from_secs(5);
 /// The time without a word after which the group takes a member for dead, and gives its partitions to others. A process that was
-/// killed and started again at once waits for the end of the former one.
-const SESSION: Duration = Duration::from_secs(10);
+/// killed and started again at once waits for the end of the former one. Unit tests restart the broker, which beside other load takes
+/// longer than that: the group would have nobody left to commit for.
+const SESSION: Duration = Duration::from_secs(if cfg!(test) { 45 } else { 10 });
 /// The waits of a partition whose refused record found no place in the dead-letter topic.
 const HELD: Backoff = Backoff::doubling(Duration::from_secs(5), Duration::from_secs(60), Jitter::From(0.8));
 
@@ -264,9 +265,9 @@ struct HeldPartition {
     /// The offset of the record.
     offset: i64,
     why: String,
-    /// When the record is tried again; `None` if it never is.
+    /// The time of the next try; `None` if there is none.
     again: Option<Instant>,
-    /// It is tried now.
+    /// Whether it is tried now.
     is_tried: bool,
 }
 
