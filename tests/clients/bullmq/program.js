@@ -14,7 +14,8 @@ const { FlowProducer, Queue, Worker } = require("bullmq");
 const [port, place, verb, ...rest] = process.argv.slice(2);
 const [name, prefix] = place.split("/").reverse();
 const connection = { host: "127.0.0.1", port: Number(port) };
-const options = { connection, prefix };
+// An undefined prefix would be part of the names of connections.
+const options = prefix === undefined ? { connection } : { connection, prefix };
 
 async function main() {
   const queue = new Queue(name, options);

@@ -233,6 +233,18 @@ async fn faults_to_repair(redis: &mut MultiplexedConnection, config: &ConfigFile
     }
     let repaired = cli(config, &["fsck", "q", "--repair"]);
     assert!(repaired.status.success(), "{repaired:?}");
+    // Each key of the source with a time to live.
+    let (ghosts, turn, sweep) =
+        (queue.bridge_key("ghosts"), queue.bridge_key("ghosts-turn"), queue.bridge_key("sweep"));
+    let mut keys = redis::pipe();
+    keys.sadd(&ghosts, "x").sadd(&turn, "x").hset(&sweep, "x", "x").rpush(NAME, "x");
+    keys.rpush(&queue.list, Layout::New.pack([15; 8], b"x")).zadd(&queue.timeouts, Layout::New.pack([15; 8], b"x"), 1);
+    for key in [ghosts.as_str(), &turn, &sweep, NAME, &queue.list, &queue.timeouts] {
+        keys.expire(key, 3600);
+    }
+    keys.exec_async(redis).await.unwrap();
+    let repaired = cli(config, &["fsck", "q", "--repair"]);
+    assert!(repaired.status.success(), "{repaired:?}");
 }
 
 /// Makes an `RBoundedBlockingQueue` of the ready list.

@@ -89,7 +89,9 @@ async fn the_tutorial_with_rabbitmq_loses_no_order_to_a_crash() {
     walk.stop().await;
     // It refuses while the lease of the killed daemon runs.
     walk.until_done("delaybridge restore order_timeout --apply").await;
-    assert_eq!(scheduled(&walk).await, 3);
+    // What the killed daemon had sent, and not yet removed, comes back too.
+    let scheduled = scheduled(&walk).await;
+    assert!((3..=303).contains(&scheduled), "{scheduled}");
     walk.ends().await;
 }
 
@@ -134,7 +136,9 @@ async fn the_tutorial_with_kafka_loses_no_order_to_a_crash() {
     walk.stop().await;
     // It refuses while the lease of the killed daemon runs.
     walk.until_done("delaybridge restore order_timeout --apply").await;
-    assert_eq!(scheduled(&walk).await, 3);
+    // What the killed daemon had sent, and not yet removed, comes back too.
+    let scheduled = scheduled(&walk).await;
+    assert!((3..=303).contains(&scheduled), "{scheduled}");
     walk.ends().await;
 }
 

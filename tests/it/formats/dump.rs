@@ -180,5 +180,10 @@ fn words(text: &str) -> String {
         out += shown;
         out += &piece[word.len()..];
     }
+    // The user and the machine of a command.
+    while let Some((before, rest)) = out.split_once("(uid ") {
+        let after = rest.split_once(')').map_or("", |(_, after)| after);
+        out = format!("{before}(USER){after}");
+    }
     out
 }

@@ -103,6 +103,7 @@ async fn leftovers(redis: &mut MultiplexedConnection) {
     // Due in 2255.
     good.offer(redis, 9_000_000_000_000, "{\"far\":\"ahead\"}").await;
     let _: () = redis.zadd(good.bridge_key("leases"), "99.a newer claim", 0).await.expect("leave a claim of one");
+    let _: () = redis.expire(&good.timeouts, 86_400).await.expect("give a key of the queue a time to live");
     let _: () = redis.rpush(good.list, "an orphan").await.expect("leave an orphan");
     let _: () = redis.set("a_string", "where a stream is expected").await.expect("set a key of a wrong type");
 }
