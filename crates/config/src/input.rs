@@ -10,7 +10,7 @@ use delaybridge_settings::files::LARGEST_CONFIGURATION;
 /// The path that stands for standard input. A file of this name is `./-`.
 pub const STANDARD_INPUT: &str = "-";
 
-/// What standard input was read for: it can be read only once.
+/// The use of standard input, which can be read only once.
 enum StandardInput {
     /// Nothing yet.
     Unread,

@@ -42,23 +42,23 @@ impl From<RedisError> for Stop {
     }
 }
 
-/// How a queue is opened.
+/// The options with which a queue is opened.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Opening {
     /// Codec `json` instead of `string`.
     pub json: bool,
     /// Redis's clock instead of the producer's.
     pub redis_clock: bool,
-    /// How far the producer's clock is wrong.
+    /// The error of the producer's clock.
     pub clock_offset_ms: i64,
 }
 
-/// What the producer said of itself.
+/// The producer's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// Its name and version.
+    /// The name and version.
     pub name: String,
-    /// What it offers.
+    /// The features.
     pub features: BTreeSet<String>,
     /// The layout that it writes.
     pub layout: Layout,
@@ -179,7 +179,7 @@ impl Bench {
         self.producer = None;
     }
 
-    /// What the producer said of itself when it was last opened.
+    /// Returns the producer's description of itself when it was last opened.
     pub fn said(&self) -> Option<&Said> {
         self.said.as_ref()
     }
@@ -210,7 +210,7 @@ impl Bench {
         self.offer(operation)?.ok_or(Stop::NotOffered)
     }
 
-    /// What is in the queue.
+    /// Reads the contents of the queue.
     pub fn look(&mut self, queue: &Queue) -> Result<Seen, Stop> {
         Ok(self.server.look(queue)?)
     }
@@ -263,7 +263,7 @@ impl Bench {
         }
     }
 
-    /// What is known about a statement.
+    /// Returns the verdict on a statement.
     pub fn verdict(&self, number: Number) -> Verdict {
         self.verdicts.get(number).cloned().unwrap_or_default()
     }

@@ -40,7 +40,7 @@ impl Phase {
         }
     }
 
-    /// What a time-out in this phase says about the cause. `encrypted` is whether the connection has TLS.
+    /// Returns the likely cause of a time-out in this phase. `encrypted` is whether the connection has TLS.
     fn remedy(self, encrypted: bool) -> &'static str {
         match (self, encrypted) {
             (Phase::Resolve, _) => "check the resolver of this host",

@@ -79,7 +79,7 @@ impl Proxy {
         self.login.is_some()
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub(crate) fn address(&self) -> &Address {
         &self.to
     }
@@ -133,7 +133,7 @@ fn status(head: &[u8]) -> Option<u16> {
     words.next().filter(|code| code.len() == 3)?.parse().ok()
 }
 
-/// What decides which connections go through a proxy.
+/// The rule for connections that go through a proxy.
 #[derive(Debug, Clone, Default)]
 pub enum ProxyChoice {
     /// The variables `HTTPS_PROXY` and `NO_PROXY`, for connections with TLS.
@@ -141,7 +141,7 @@ pub enum ProxyChoice {
     Environment,
     /// None.
     Direct,
-    /// This one.
+    /// A named proxy.
     Through(Arc<Proxy>),
 }
 

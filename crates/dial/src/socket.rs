@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 /// Time in which the last words of a server are read after a write has failed.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// What decides whether bytes may still be written.
+/// A condition under which bytes may still be written.
 pub trait WriteGate: fmt::Debug + Send + Sync {
     /// Refuses a write that is too late.
     ///
@@ -34,7 +34,7 @@ pub trait WriteGate: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Socket {
     inner: Inner,
-    /// Where its timer runs: the client library of RabbitMQ uses the socket on a thread of its own.
+    /// The runtime of its timer: the client library of RabbitMQ uses the socket on a thread of its own.
     runtime: Handle,
     gate: Option<Arc<dyn WriteGate>>,
     /// Since a write has failed.

@@ -7,7 +7,7 @@ use std::fmt;
 use delaybridge_dial::Address;
 use delaybridge_settings::url::host_and_port;
 
-/// What to do for a connection without TLS.
+/// The remedy of a connection that needs no TLS.
 pub const PLAIN: &str = "write `http://`";
 
 /// The server of a URL.

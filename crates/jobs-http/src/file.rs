@@ -19,18 +19,18 @@ pub type Content = Result<Vec<u8>, FileError>;
 
 /// The news of a look at the files.
 pub enum News<'a, T> {
-    /// They have changed, and this was made of them.
+    /// The files have changed, and this was made of them.
     Changed(&'a T),
     /// At two looks in a row they could not be used, for the same reason. What was made before stays. Told once.
     Failed(&'a str),
 }
 
-/// What is made of files, and made again when they change.
+/// A value that is made of files, and again when they change.
 pub struct Reread<T>(Arc<Mutex<Current<T>>>);
 
 struct Current<T> {
     value: Arc<T>,
-    /// When the files were last seen to be what the value was made of.
+    /// The last time at which the files were those that the value was made of.
     seen: Instant,
 }
 
@@ -56,7 +56,7 @@ impl<T: Send + Sync + 'static> Reread<T> {
         Ok(Reread(current))
     }
 
-    /// What was made of the files last.
+    /// Returns the value that was made of the files last.
     pub fn get(&self) -> Arc<T> {
         self.0.lock().value.clone()
     }

@@ -32,9 +32,9 @@ pub(super) struct Largest {
 }
 
 impl Largest {
-    /// Those of a login, a sentinel, or a server that confirms.
+    /// The replies of a login, a sentinel, or a server that confirms.
     pub(super) const SMALL: Largest = Largest { line: 64 << 10, bulk: 8 << 20, reply: 8 << 20 };
-    /// Those of a server with elements, one of which may have the 512 MiB of Redis.
+    /// The replies of a server with elements, one of which may have the 512 MiB of Redis.
     pub(super) const ELEMENTS: Largest = Largest { line: 64 << 10, bulk: 512 << 20, reply: 640 << 20 };
     /// The messages of a subscription, which are short. They are counted, because the library keeps those that nobody has taken.
     pub(super) const MESSAGES: Largest = Largest { line: 64 << 10, bulk: 16 << 10, reply: 64 << 10 };
@@ -181,11 +181,11 @@ struct Meter {
 /// The first value of a reply.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Name {
-    /// It has not begun.
+    /// The value has not begun.
     Next,
-    /// It is a string with these bytes so far.
+    /// A string with these bytes so far.
     Text([u8; LONGEST_NAME], usize),
-    /// It was one of [`CONFIRMATIONS`].
+    /// One of [`CONFIRMATIONS`].
     Confirmation,
     #[default]
     Other,
@@ -350,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    /// What is measured of a stream, however it is cut.
+    /// Measures a stream, cut in several ways.
     fn measure(stream: &[u8], largest: Largest) -> Result<usize, String> {
         let mut results = Vec::new();
         for at_once in [1, 2, 3, 7, 16, 64, 1 << 20] {

@@ -25,7 +25,7 @@ const STACK: usize = 64 << 10;
 /// The reason why a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError {
-    /// What the system says, or what is wrong with the file; with what to do, where that is known.
+    /// The system's error, or the fault of the file, with the remedy where one is known.
     text: String,
     /// Whether it is not there.
     pub absent: bool,

@@ -100,7 +100,7 @@ impl HeaderRules {
     }
 }
 
-/// What most kinds have in common.
+/// The rules that most kinds share.
 const ANY: HeaderRules = HeaderRules {
     title: "",
     control: &[],

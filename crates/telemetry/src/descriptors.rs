@@ -13,7 +13,7 @@ use super::throttle::Throttle;
 /// `EMFILE`, the limit of the process, and `ENFILE`, that of the machine.
 const USED_UP: [i32; 2] = [24, 23];
 
-/// What error texts say about them: those of the system's library, with which client libraries in C report, and Rust's.
+/// The texts of errors about them: those of the system's library, with which client libraries in C report, and Rust's.
 const TEXTS: [&str; 3] = ["oo many open files", "(os error 24)", "(os error 23)"];
 
 /// The descriptors are those of the process, whatever the number of [`Metrics`].

@@ -77,7 +77,7 @@ impl Events {
         &self.attempts
     }
 
-    /// These queues are configured: shows their counters that alerts stand on, also while nothing happens.
+    /// Shows the counters that alerts stand on for the configured queues, also while nothing happens.
     pub fn configured(&self, queues: &[Arc<str>]) {
         self.metrics.begin(queues);
     }
@@ -203,7 +203,7 @@ impl Events {
         }
     }
 
-    /// These workers of the runtime have shown no sign of life for so long. Logged when that begins, and when it ends.
+    /// Reports workers of the runtime that have shown no sign of life for so long. Logged when that begins, and when it ends.
     pub fn silent_workers(&self, silent: &[(usize, Duration)]) {
         let before = self.status.silent_workers(silent);
         let is_in = |all: &[(usize, Duration)], number: usize| all.iter().any(|(known, _)| *known == number);

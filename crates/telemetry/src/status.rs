@@ -48,7 +48,7 @@ pub enum SinkState {
     Unknown,
     /// Accepts deliveries, or has answered a probe.
     Up,
-    /// It says that it takes no more for now: nothing is claimed for it; no alarm.
+    /// The sink takes no more for now: nothing is claimed for it; no alarm.
     Blocked(Reason),
     /// Down: the breaker is open, or it does not answer to a probe.
     Down(Reason),

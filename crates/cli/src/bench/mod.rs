@@ -61,9 +61,9 @@ Examples:
 
 Exit codes: 0 done, 1 failed or stopped (the message says whether keys are left in Redis), 2 wrong arguments";
 
-/// What the name of the queue must hold.
+/// The text that the name of the queue must contain.
 const OWN: &str = "delaybridge-bench";
-/// What a shell expects of a process that a Ctrl-C ended.
+/// The exit code that a shell expects of a process that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 
 /// A queue of an application may be empty now and not when its keys are removed: what is offered meanwhile would be lost.

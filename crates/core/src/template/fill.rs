@@ -87,7 +87,7 @@ pub enum FillError {
     },
 }
 
-/// What to do about a missing field.
+/// The remedy for a missing field.
 fn cure(field: &str, in_text: bool) -> String {
     match in_text {
         true => "the payload is a text that is JSON: with `json_in_text: true` the queue looks into it".to_owned(),

@@ -61,7 +61,7 @@ impl Claimer {
     }
 }
 
-/// What one claim took.
+/// A claim of the measurement.
 #[derive(Debug)]
 pub struct Batch {
     name: ClaimName,

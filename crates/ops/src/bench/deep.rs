@@ -5,7 +5,7 @@ use super::{AT_LATEST, Batch, Claimer, Ended, Trial, bury, settle};
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::{BATCH_ENTRIES, redis_now_ms};
 
-/// What the drain took.
+/// The result of the drain.
 #[derive(Debug, Default)]
 pub(super) struct Drained {
     pub(super) count: usize,

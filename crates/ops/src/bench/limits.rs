@@ -14,7 +14,7 @@ use delaybridge_source::redisson::ping;
 const PINGS: usize = 200;
 const HOUR_MS: i64 = 3_600_000;
 
-/// How long something took, many times.
+/// The durations of something that was done many times.
 #[derive(Debug, Default)]
 pub(super) struct Times(Vec<Duration>);
 

@@ -24,10 +24,10 @@ const PIECE: usize = 500;
 const AT_LATEST: Duration = Duration::from_secs(3_600);
 /// Bytes of Redis for an element beside its payload, which is stored twice: 210 of 10,000, more while a table grows.
 const OVERHEAD: u64 = 300;
-/// How long the server is waited for if the connection broke before the queue was removed.
+/// Time to wait for the server if the connection broke before the queue was removed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The queue's name in Redis; nothing may be there, and everything there is removed afterwards.
@@ -44,7 +44,7 @@ pub struct Options {
     pub seconds: u32,
 }
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Figures {
     /// `host:port/database`.
@@ -61,7 +61,7 @@ pub struct Figures {
     pub zadd_per_second: f64,
     /// Elements that were claimed and settled.
     pub claimed_and_settled: usize,
-    /// How many of them a second.
+    /// The number of them in a second.
     pub claim_and_settle_per_second: f64,
     /// A claim, the way to Redis and back included.
     pub claim_ms: Quantiles,
@@ -69,7 +69,7 @@ pub struct Figures {
     pub settle_ms: Quantiles,
     /// Elements of the run that measures lateness.
     pub late: usize,
-    /// How many of them fell due a second.
+    /// The number of them that fell due in a second.
     pub late_per_second: u32,
     /// From the due time to the settling.
     pub late_ms: Quantiles,
@@ -92,7 +92,7 @@ pub enum Ended {
     /// The caller asked for it.
     #[error("stopped")]
     Stopped,
-    /// What was attempted, and what happened.
+    /// A failed measurement: the attempt, and its outcome.
     #[error("{0}")]
     Failed(String),
 }
@@ -113,7 +113,7 @@ impl From<LinkError> for Ended {
 /// much; returns false to end the measurement.
 pub type Watch<'a> = &'a dyn Fn(&'static str, usize, usize) -> bool;
 
-/// What all parts of the measurement share.
+/// The state that all parts of the measurement share.
 struct Trial<'a> {
     options: &'a Options,
     conn: Conn,

@@ -16,7 +16,7 @@ const OWED: usize = 1_000;
 /// Methods in a row that nothing asked for, without a frame of ours between them. Heartbeats are frames.
 const UNASKED: usize = 1_000;
 
-/// What becomes of the frame of a method.
+/// The fate of the frame of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Pass,

@@ -32,7 +32,7 @@ pub(crate) const UNREADABLE: &str = "delaybridge-unreadable";
 /// The header of a message whose body is larger than the input takes, and was left out.
 pub(crate) const TOO_LARGE: &str = "delaybridge-too-large";
 
-/// What a broker did that none does, as a part of a sentence. It ends the connection.
+/// A breach of the protocol by the broker, as a part of a sentence. It ends the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Violation(String);
 

@@ -11,7 +11,7 @@ use crate::{Amqp1Spec, errors};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_dial::{Address, Attempt, DialError, DialStream, Phase, Tls};
 
-/// What to do for a connection without TLS.
+/// The remedy of a connection that needs no TLS.
 const PLAIN: &str = "write `amqp://`";
 
 /// A connection that is open.

@@ -135,7 +135,7 @@ impl KafkaInput {
     }
 }
 
-/// What was beside the value of a record, with the headers that are for the input.
+/// The parts of a record beside its value, with the headers that are for the input.
 fn as_it_came(arrival: &Arrival) -> Carried {
     let mut carried = arrival.carried.clone();
     match &carried.record {

@@ -14,7 +14,7 @@ use delaybridge_core::json::Json;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_dial::{Address, Attempt, DialError, DialStream, Phase, Tls};
 
-/// What to do for a connection without TLS.
+/// The remedy of a connection that needs no TLS.
 const PLAIN: &str = "remove `tls`";
 
 /// The server's description of itself.

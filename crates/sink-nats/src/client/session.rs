@@ -44,7 +44,7 @@ pub(super) struct NatsSession<'a> {
     /// Whether bytes may be left in the TLS session.
     unflushed: bool,
     pace: Pace,
-    /// Its own questions whether we are there.
+    /// The answers to PINGs that were not sent.
     owed: OwedAnswers,
     questions: OpenQuestions,
     /// The first question that may not have left completely; the next number if all have.

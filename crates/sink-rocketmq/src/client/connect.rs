@@ -14,7 +14,7 @@ use crate::{RocketMqSpec, errors};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_dial::{Address, Attempt, DialStream, Phase, Tls};
 
-/// What to do for a connection without TLS.
+/// The remedy of a connection that needs no TLS.
 const PLAIN: &str = "remove `tls`";
 
 /// A connection to a server that answers.

@@ -48,7 +48,7 @@ fn trace(spec: &JobPoolSpec) -> Option<(Trace, &'static str)> {
     Some((Trace::Name(format!("{prefix}:{}", STANDARD.encode(queue))), "a worker of BullMQ runs"))
 }
 
-/// What the keys of a queue of asynq begin with.
+/// The prefix of the keys of a queue of asynq.
 fn asynq(spec: &JobPoolSpec) -> Option<&str> {
     let bucket = spec.first_bucket();
     bucket.strip_suffix(":scheduled").or(bucket.strip_suffix(":retry")).filter(|queue| queue.starts_with("asynq:{"))
@@ -69,7 +69,7 @@ impl JobPoolSpec {
     }
 }
 
-/// What the program of a pool holds back, and this daemon does not, each in words; empty for nothing.
+/// Lists in words what the program of a pool holds back and this daemon does not; empty for nothing.
 ///
 /// # Errors
 ///

@@ -122,7 +122,7 @@ impl SharedGauges {
     }
 }
 
-/// What a queue got when it was assigned its series.
+/// The series that were assigned to a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Assigned {
     /// Whether the series are its own.

@@ -40,11 +40,11 @@ pub struct Look {
 /// The queues that are on hold because of one sink.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeldQueues {
-    /// Their number.
+    /// The number of queues.
     pub queues: usize,
     /// The reason of the one that is held for longest.
     pub reason: String,
-    /// Its age in seconds.
+    /// The age in seconds.
     pub seconds: u64,
 }
 
