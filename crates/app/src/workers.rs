@@ -85,7 +85,7 @@ mod tests {
             }
         });
         assert_eq!(looks(2 * SILENT), 0, "one works");
-        let (release, held) = mpsc::channel::<()>();
+        let (release, held) = mpsc::sync_channel::<()>(0);
         let blocked = runtime.spawn(async move { held.recv() });
         assert_eq!(looks(2 * SILENT), 1, "one is held");
         drop(release);

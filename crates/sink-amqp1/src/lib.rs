@@ -13,8 +13,8 @@ mod target;
 
 pub use client::Amqp1Sink;
 pub use config::Amqp1Spec;
+pub use kind::KIND;
 pub use login::Amqp1Login;
 pub use target::{Amqp1Destination, Amqp1Target};
-pub use kind::KIND;
 
 pub(crate) use target::NAME;

@@ -14,8 +14,8 @@ mod wire;
 
 pub use client::RocketMqSink;
 pub use config::{RocketMqSpec, SlaveNotAvailable};
+pub use kind::KIND;
 pub use login::RocketMqLogin;
 pub use target::{RocketMqDestination, RocketMqTarget};
-pub use kind::KIND;
 
 pub(crate) use target::NAME;

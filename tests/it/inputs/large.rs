@@ -56,9 +56,8 @@ async fn the_memory_for_large_messages_is_bounded_while_redis_does_not_answer() 
     eventually("every message", PATIENCE, async || {
         // Redis may have run a call whose answer was given up: its message is known when the call is made again.
         let metrics = daemon.metrics().await;
-        let count = |result| {
-            metrics.sum(&format!("delaybridge_input_messages_total{{input=\"late\",result=\"{result}\"}}"))
-        };
+        let count =
+            |result| metrics.sum(&format!("delaybridge_input_messages_total{{input=\"late\",result=\"{result}\"}}"));
         let all = count("scheduled") + count("duplicate");
         if all == COUNT as f64 { Ok(()) } else { Err(format!("{all}")) }
     })

@@ -456,8 +456,9 @@ const OTHER_READERS: &[(&str, &str)] = &[
 #[test]
 fn files_that_a_configuration_names_are_read_in_one_place() {
     let words = ["fs::read", "fs::metadata", "fs::File", "File::open", "from_pem_file", "pem_file_iter"];
-    let is_test =
-        |path: &str| path.split('/').any(|part| part.contains("test") || ["contract.rs", "fuzz.rs", "vectors.rs"].contains(&part));
+    let is_test = |path: &str| {
+        path.split('/').any(|part| part.contains("test") || ["contract.rs", "fuzz.rs", "vectors.rs"].contains(&part))
+    };
     let mut wrong = Vec::new();
     for source in sources().iter().filter(|source| !is_test(&source.path)) {
         if OTHER_READERS.iter().any(|(place, _)| source.path.starts_with(place)) {

@@ -45,7 +45,8 @@ enum BatchEnd {
 
 impl AwsClient {
     pub(super) fn new(spec: AwsSpec, timeout: Duration) -> AwsClient {
-        let peer = HttpPeer::new(spec.origin.clone(), spec.tls.clone().unwrap_or_default()).with_proxy(spec.proxy.clone());
+        let peer =
+            HttpPeer::new(spec.origin.clone(), spec.tls.clone().unwrap_or_default()).with_proxy(spec.proxy.clone());
         // An attempt to connect ends before the delivery that waits for it, so that it can say why it failed.
         let connections = AwsConnections::new(peer, spec.connect_timeout.min(timeout * 4 / 5));
         let login = AwsLogin::new(&spec.login, AwsVariables::of_process());

@@ -181,14 +181,12 @@ impl InputListener {
             Step::Next => {}
             Step::Back(expected) => self.went_back.lock().push(((topic.to_owned(), partition), expected)),
             // Offsets that were compacted away, or are marks of transactions, are no gap.
-            Step::Over(expected) => match delivery_status::first_offset(consumer, topic, partition) {
-                Some(first) => {
-                    if let Some(missed) = missed(expected, first, offset) {
-                        self.events.missed(topic, partition, expected, missed);
-                    }
+            Step::Over(expected) => {
+                let first = delivery_status::first_offset(consumer, topic, partition);
+                if let Some(missed) = first.and_then(|first| missed(expected, first, offset)) {
+                    self.events.missed(topic, partition, expected, missed);
                 }
-                None => {}
-            },
+            }
         }
         self.met.id(topic)
     }
