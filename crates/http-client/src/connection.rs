@@ -29,6 +29,7 @@ pub struct HttpConnection {
     host: HeaderValue,
     opened: Instant,
     used: Instant,
+    has_answered: bool,
 }
 
 /// The reason why a request on an open connection has no answer.
@@ -36,7 +37,8 @@ pub struct HttpConnection {
 pub enum SendError {
     /// The connection had ended: no byte of the request was sent.
     NotSent,
-    /// The server did not accept our certificate, or asks for one, which TLS 1.3 tells only now: the request was not looked at.
+    /// The server did not accept our certificate, or asks for one, which TLS 1.3 tells only at the first request: it was not looked
+    /// at.
     Refused(DialError),
     /// The server may have carried the request out.
     InDoubt(ExchangeError),
@@ -61,7 +63,7 @@ impl HttpConnection {
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let driver: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async { drop(driver.await) });
         let now = Instant::now();
-        Ok(HttpConnection { sender, driver: Some(driver), host, opened: now, used: now })
+        Ok(HttpConnection { sender, driver: Some(driver), host, opened: now, used: now, has_answered: false })
     }
 
     /// Whether it may carry another request: open, not older than `oldest`, and not idle for longer than `idle`.
@@ -90,14 +92,15 @@ impl HttpConnection {
     pub async fn send(&mut self, mut request: Request<Full<Bytes>>, most: usize) -> Result<HttpAnswer, SendError> {
         request.headers_mut().insert(HOST, self.host.clone());
         let Some(mut driver) = self.driver.take() else { return Err(SendError::NotSent) };
-        let sender = &mut self.sender;
+        let (sender, has_answered) = (&mut self.sender, self.has_answered);
         let mut exchange = std::pin::pin!(async {
             match sender.try_send_request(request).await {
                 Ok(response) => read(response, most).await.map_err(SendError::InDoubt),
                 Err(error) if error.message().is_some() => Err(SendError::NotSent),
                 Err(error) => {
                     let error = error.into_error();
-                    Err(match DialError::refused_client(&error) {
+                    // Whoever has answered has accepted us, and may have looked at this request.
+                    Err(match DialError::refused_client(&error).filter(|_| !has_answered) {
                         Some(refused) => SendError::Refused(refused),
                         None => SendError::InDoubt(broken(error)),
                     })
@@ -113,6 +116,7 @@ impl HttpConnection {
         if answer.is_ok() && !ended {
             self.driver = Some(driver);
             self.used = Instant::now();
+            self.has_answered = true;
         }
         answer
     }
@@ -134,7 +138,10 @@ async fn read(response: Response<Incoming>, most: usize) -> Result<HttpAnswer, E
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use std::io;
+    use std::task::Context;
+
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
@@ -154,6 +161,70 @@ mod tests {
 
     fn request() -> Request<Full<Bytes>> {
         Request::post("/").body(Full::new(Bytes::from_static(b"a=b"))).unwrap()
+    }
+
+    /// A stream of TLS of which the end is an alert.
+    struct Refusing(DuplexStream);
+
+    impl AsyncRead for Refusing {
+        fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            let before = buf.filled().len();
+            match Pin::new(&mut self.0).poll_read(cx, buf) {
+                Poll::Ready(Ok(())) if buf.filled().len() == before => {
+                    Poll::Ready(Err(io::Error::other("received fatal alert: AccessDenied")))
+                }
+                polled => polled,
+            }
+        }
+    }
+
+    impl AsyncWrite for Refusing {
+        fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.0).poll_write(cx, bytes)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(cx)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_shutdown(cx)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_in_tls_is_one_only_before_the_first_answer() {
+        for answers in [0, 1] {
+            let (client, mut server) = tokio::io::duplex(64 << 10);
+            let (sender, driver) = http1::handshake(TokioIo::new(Refusing(client))).await.unwrap();
+            let now = Instant::now();
+            let mut connection = HttpConnection {
+                sender,
+                driver: Some(Box::pin(async { drop(driver.await) })),
+                host: HeaderValue::from_static("sts"),
+                opened: now,
+                used: now,
+                has_answered: false,
+            };
+            let mut seen = vec![0; 1_000];
+            for _ in 0..answers {
+                let serving = async {
+                    assert!(server.read(&mut seen).await.unwrap() > 0);
+                    server.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+                };
+                let (got, ()) = tokio::join!(connection.send(request(), 10), serving);
+                assert_eq!(got.unwrap().status, 200);
+            }
+            let refusing = async {
+                assert!(server.read(&mut seen).await.unwrap() > 0);
+                drop(server);
+            };
+            let (got, ()) = tokio::join!(connection.send(request(), 10), refusing);
+            match answers {
+                0 => assert!(matches!(got, Err(SendError::Refused(_))), "{got:?}"),
+                _ => assert!(matches!(got, Err(SendError::InDoubt(_))), "{got:?}"),
+            }
+        }
     }
 
     async fn answer(stream: &mut TcpStream, text: &str) {

@@ -25,12 +25,13 @@ pub(super) struct Http1Connection {
     too_many: TooMany,
     opened: Instant,
     used: Instant,
+    has_answered: bool,
 }
 
 impl Http1Connection {
     pub(super) fn new(sender: http1::SendRequest<Slices>, too_many: TooMany) -> Http1Connection {
         let now = Instant::now();
-        Http1Connection { sender, too_many, opened: now, used: now }
+        Http1Connection { sender, too_many, opened: now, used: now, has_answered: false }
     }
 
     /// Whether it may carry another request: open, young, and not idle for longer than `idle`.
@@ -56,6 +57,7 @@ pub(super) struct Http2Connection {
     opened: Instant,
     streams: watch::Sender<Streams>,
     retired: AtomicBool,
+    has_answered: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -91,7 +93,7 @@ impl Http2Connection {
         // One, until the server has said how many: more would wait inside of the library, from where they are sent
         // even after their time.
         let streams = watch::Sender::new(Streams { limit: 1, open: 0, used: now });
-        Http2Connection { sender, opened: now, streams, retired: AtomicBool::new(false) }
+        Http2Connection { sender, opened: now, streams, retired: false.into(), has_answered: false.into() }
     }
 
     pub(super) fn limit(&self) -> Limit {
@@ -166,9 +168,23 @@ impl ReadyConnection {
         match self {
             ReadyConnection::Alone(alone) => {
                 alone.too_many.watch(&mut request);
-                alone.sender.try_send_request(request).await
+                let answer = alone.sender.try_send_request(request).await;
+                alone.has_answered |= answer.is_ok();
+                answer
             }
-            ReadyConnection::Shared(stream) => stream.0.sender.clone().try_send_request(request).await,
+            ReadyConnection::Shared(stream) => {
+                let answer = stream.0.sender.clone().try_send_request(request).await;
+                stream.0.has_answered.fetch_or(answer.is_ok(), Ordering::Relaxed);
+                answer
+            }
+        }
+    }
+
+    /// Whether it has brought the answer to any request.
+    pub(super) fn has_answered(&self) -> bool {
+        match self {
+            ReadyConnection::Alone(alone) => alone.has_answered,
+            ReadyConnection::Shared(stream) => stream.0.has_answered.load(Ordering::Relaxed),
         }
     }
 

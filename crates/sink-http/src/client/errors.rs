@@ -150,16 +150,18 @@ pub(super) fn paused(spec: &HttpSpec, left: Duration) -> Failure {
     Failure::new(Class::Backpressure, "retry_after", text).about(About::Target).after(Some(left))
 }
 
-/// No URL of the host takes anything, and enough of them are tried.
-pub(super) fn host_busy(spec: &HttpSpec) -> Failure {
+/// No URL of the host takes anything, and enough of them are tried. This URL was not asked: the element waits by itself.
+pub(super) fn host_busy(spec: &HttpSpec, wait: Duration) -> Failure {
     let text =
         format!("{}: not sent: paths of this server were busy, and none has taken anything since", attempt(spec));
-    Failure::new(Class::Transient, Failure::NOT_SENT, text).about(About::Target)
+    Failure::new(Class::Backpressure, Failure::NOT_SENT, text).about(About::Message).after(Some(wait))
 }
 
-/// The request was handed to the connection, and no complete answer came.
-pub(super) fn lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
-    if let Some(refused) = DialError::refused_client(error) {
+/// The request was handed to the connection, and no complete answer came. `has_answered`: the connection had brought an answer
+/// before.
+pub(super) fn lost(spec: &HttpSpec, error: &hyper::Error, has_answered: bool) -> Failure {
+    // Whoever has answered has accepted us: then it has something else to refuse, and may have looked at the request.
+    if let Some(refused) = DialError::refused_client(error).filter(|_| !has_answered) {
         return not_connected(spec, &refused);
     }
     if was_refused(error) {

@@ -38,12 +38,12 @@ pub(super) struct HttpClient {
     pub(super) pool: Pool,
 }
 
-/// How far a request has come when its time is over.
+/// The progress of a request when its time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// No byte of it has left.
     Waiting,
-    /// It may have arrived.
+    /// The request may have arrived.
     Sent,
     /// The server has answered that it took it. Only the body is missing.
     Taken,
@@ -81,16 +81,21 @@ impl HttpClient {
                 return Err(Failure::stale());
             }
             *progress = Progress::Sent;
+            place.sent();
             let mut guard = Retire(Some(ready));
             let Some(ready) = guard.0.as_mut() else { continue };
             match ready.send(request).await {
                 Ok(response) => return self.answered(message, (path, place), response, guard, progress).await,
                 // The connection had ended, or ended now, without a byte of this request.
-                Err(error) if error.message().is_some() => *progress = Progress::Waiting,
+                Err(error) if error.message().is_some() => {
+                    *progress = Progress::Waiting;
+                    place.not_sent();
+                }
                 Err(error) => {
+                    let has_answered = ready.has_answered();
                     guard.disarm();
-                    place.heard(Heard::Other);
-                    return Err(errors::lost(&self.spec, &error.into_error()));
+                    place.heard(Heard::Lost);
+                    return Err(errors::lost(&self.spec, &error.into_error(), has_answered));
                 }
             }
         }
@@ -142,6 +147,8 @@ impl HttpClient {
                 Duration::MAX
             } else {
                 *progress = Progress::Taken;
+                // Now: the caller may not wait for the end.
+                place.heard(Heard::Taken);
                 BODY
             };
             // A server that breaks off in the middle may have failed. One that is slow has said it.
@@ -156,7 +163,9 @@ impl HttpClient {
                 }
                 Ok(AnswerRead::Broken) => Err(errors::truncated(&self.spec)),
             };
-            place.heard(if outcome.is_ok() { Heard::Taken } else { Heard::Other });
+            if self.spec.read_body {
+                place.heard(if outcome.is_ok() { Heard::Taken } else { Heard::Lost });
+            }
             return outcome;
         };
         let wait = match failure.class {

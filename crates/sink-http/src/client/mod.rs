@@ -87,7 +87,7 @@ impl HttpSink {
                 pruned.pool.prune();
             }
         });
-        let urls = Urls::new(Instant::now());
+        let urls = Urls::new(client.spec.max_concurrency, Instant::now());
         HttpSink { client, credentials, urls, timeout, places, tasks, _pruning: AbortOnDropHandle::new(pruning) }
     }
 
@@ -118,7 +118,7 @@ impl HttpSink {
         // At the URL first: what waits for one that does not answer takes no place of others.
         let at_url = self.urls.place(path).await.map_err(|why| match why {
             NotNow::Paused(left) => errors::paused(spec, left),
-            NotNow::HostBusy => errors::host_busy(spec),
+            NotNow::HostBusy(wait) => errors::host_busy(spec, wait),
         })?;
         let Ok(_place) = self.places.acquire().await else { return Err(errors::closed(spec)) };
         if let Some(failure) = self.client.pool.failed_since(begun) {

@@ -1,5 +1,6 @@
 //! The sink against real servers that the tests start: well-behaved ones, and ones that break every rule.
 
+mod alerts;
 mod contract;
 mod goaway;
 mod misbehaving;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use super::super::{HttpDestination, HttpProbe, HttpSpec, Method};
 use super::HttpSink;
-use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_core::message::{About, Class, Failure, Outcome};
 use delaybridge_dial::ProxyChoice;
 use delaybridge_http_client::HttpOrigin;
 use delaybridge_settings::TlsFiles;
