@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use delaybridge_settings::files::LARGEST_CONFIGURATION;
 
-/// The path that stands for standard input. A file of this name is `./-`.
+/// The path that means standard input. A file of this name is `./-`.
 pub const STANDARD_INPUT: &str = "-";
 
 /// The use of standard input, which can be read only once.

@@ -34,7 +34,7 @@ enum Blamed {
     Sink,
 }
 
-/// Where a failure belongs, as far as is known.
+/// The place to which a failure belongs, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailedAt {
     /// The sink.
@@ -89,7 +89,7 @@ impl Breaker {
         self.circuit.on_failure(class, Instant::now(), fastrand::f64())
     }
 
-    /// What was sent failed there, and says nothing about the sink beside others that work. A probe has to end in any case.
+    /// Records that a probe failed at this destination, which says nothing about the sink while others work. The probe ends in any case.
     pub(super) fn probe_failed(&mut self, failure: &Failure, lane: DestinationKey) -> Option<Transition> {
         match failure.about {
             // Nothing was found out.
@@ -117,7 +117,7 @@ pub(super) enum Concern {
     Answer,
 }
 
-/// What is about the login is about the destination where another one works, and else about the sink.
+/// Returns the scope of a failure: one of the login concerns the destination where another one works, and else the sink.
 pub(super) fn scope(failure: &Failure, others_work: bool) -> About {
     match failure.about {
         About::Account if others_work => About::Target,

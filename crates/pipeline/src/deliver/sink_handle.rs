@@ -190,7 +190,7 @@ impl SinkHandle {
         self.destinations().trouble(lane, Instant::now())
     }
 
-    /// What a failure at this destination is about, given what works.
+    /// Returns the scope of a failure at this destination, given what works.
     pub fn scope(&self, lane: DestinationKey, failure: &Failure) -> About {
         scope(failure, self.destinations().others_work(lane, Instant::now()))
     }

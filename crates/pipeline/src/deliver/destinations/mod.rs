@@ -119,9 +119,9 @@ pub struct SinkDestinations {
     looked: Instant,
     /// The last confirmation of any of them.
     worked: Option<Instant>,
-    /// When elements come back that had to wait for the pace of the sink.
+    /// The times at which elements come back that had to wait for the pace of the sink.
     returns: Returns,
-    /// Those that were forgotten to make room, and were shown as in trouble.
+    /// Destinations that were forgotten to make room, and were shown as in trouble.
     forgotten: Vec<DestinationKey>,
 }
 
