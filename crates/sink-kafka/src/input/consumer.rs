@@ -316,9 +316,10 @@ fn consume(
                 if let Some(found) = reading::look(&consumer, &topics, &spec.group, in_doubt) {
                     context.doubt.store(false, Ordering::Relaxed);
                     context.silent.store(matches!(found, Reading::Nothing(_)), Ordering::Relaxed);
-                    found.show(&reading, events, address);
-                    if found == Reading::All && reading != Reading::All {
-                        show_held(events, &held);
+                    match &found {
+                        Reading::Nothing(failure) => events.down(failure),
+                        Reading::All if reading == Reading::All => {}
+                        found => show(events, address, found, &held),
                     }
                     reading = found;
                 }
@@ -331,7 +332,10 @@ fn consume(
             // A pause throws away what was fetched ahead: only a batch that takes long is worth one.
             match batch.ends.recv_timeout(if batch.paused { Duration::ZERO } else { UNPAUSED }) {
                 Ok(ends) => {
-                    finish(&consumer, events, &batch.places, ends, &mut held);
+                    let went_on = finish(&consumer, &batch.places, ends, &mut held);
+                    if went_on || !held.is_empty() {
+                        show(events, address, &reading, &held);
+                    }
                     commit(&consumer);
                     if batch.paused {
                         resume(&consumer, &held);
@@ -373,7 +377,7 @@ fn consume(
     if let Some(OpenBatch { places, ends, .. }) = waiting
         && let Ok(ends) = ends.recv()
     {
-        finish(&consumer, events, &places, ends, &mut held);
+        finish(&consumer, &places, ends, &mut held);
     }
     count_went_back(consumer.context(), &[]);
     commit_all(&consumer);
@@ -487,14 +491,14 @@ fn taken(
     Ok(records)
 }
 
-/// Notes the offsets behind the last record of each partition that is done without a gap, and what holds a partition.
+/// Notes the offsets behind the last record of each partition that is done without a gap, and what holds a partition. Returns whether a
+/// partition that was held goes on.
 fn finish(
     consumer: &BaseConsumer<InputListener>,
-    events: &InputEvents,
     places: &[RecordPlace],
     ends: Vec<RecordEnd>,
     held: &mut HeldPartitions,
-) {
+) -> bool {
     let context = consumer.context();
     let (mut pause, mut went_on) = (TopicPartitionList::new(), false);
     for (place, end) in places.iter().zip(&ends) {
@@ -530,16 +534,26 @@ fn finish(
     }
     if !held.is_empty() {
         drop(consumer.pause(&pause));
-        show_held(events, held);
-    } else if went_on {
-        events.up(&context.address);
+    }
+    went_on
+}
+
+/// Shows the state of an input that reads something: held partitions first. One function shows it, because two would take turns and
+/// log each turn.
+fn show(events: &InputEvents, address: &str, reading: &Reading, held: &HeldPartitions) {
+    match (why_held(held, reading), reading) {
+        // What was under way has ended since.
+        (_, Reading::Nothing(_)) => {}
+        (Some(why), _) => events.holds(held.len(), &why),
+        (None, Reading::Part(problem)) => events.reads_in_part(problem),
+        (None, Reading::All) => events.up(address),
     }
 }
 
-fn show_held(events: &InputEvents, held: &HeldPartitions) {
-    if let Some(first) = held.values().next() {
-        events.holds(held.len(), &first.why);
-    }
+/// The reasons why partitions are held, and others are not read; `None` if none is held.
+fn why_held(held: &HeldPartitions, reading: &Reading) -> Option<String> {
+    let why = &held.values().next()?.why;
+    Some(if let Reading::Part(problem) = reading { format!("{why}; {problem}") } else { why.clone() })
 }
 
 /// Reads partitions again whose refused record is to be tried once more: from this record on.
@@ -659,6 +673,17 @@ fn client(
 mod tests {
     use super::*;
     use crate::client::tests::rig::{PATIENCE, Shared, new_topic, unique};
+
+    #[test]
+    fn a_held_partition_and_a_topic_that_is_not_read_are_told_together() {
+        let part = Reading::Part("topic b is gone".to_owned());
+        let mut held = HeldPartitions::new();
+        assert_eq!((why_held(&held, &Reading::All), why_held(&held, &part)), (None, None));
+        let here = HeldPartition { term: 1, offset: 7, why: "refused".to_owned(), again: None, is_tried: false };
+        held.insert(("a".to_owned(), 0), here);
+        assert_eq!(why_held(&held, &Reading::All).as_deref(), Some("refused"));
+        assert_eq!(why_held(&held, &part).as_deref(), Some("refused; topic b is gone"));
+    }
 
     #[test]
     fn the_answer_to_a_commit_arrives() {

@@ -9,7 +9,6 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use super::check::may_consume;
 use super::errors::{failure, of_code};
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_input::InputEvents;
 
 /// The time-out of a question. Nothing else is done meanwhile.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -71,18 +70,6 @@ fn summed_up(problems: Vec<Failure>, topics: usize, (without_leader, partitions)
         None => Reading::All,
         Some(first) if is_nothing => Reading::Nothing(first),
         Some(first) => Reading::Part(first.to_string()),
-    }
-}
-
-impl Reading {
-    /// Shows it, after what was shown before.
-    pub(super) fn show(&self, before: &Reading, events: &InputEvents, address: &str) {
-        match self {
-            Reading::All if *before == Reading::All => {}
-            Reading::All => events.up(address),
-            Reading::Part(problem) => events.reads_in_part(problem),
-            Reading::Nothing(failure) => events.down(failure),
-        }
     }
 }
 
