@@ -28,9 +28,8 @@ pub trait WriteGate: fmt::Debug + Send + Sync {
 
 /// A connected socket.
 ///
-/// A server that lets nobody in says so and closes. What is written to it afterwards fails, and its words are still there to be
-/// read. So a write that fails because the other side is gone waits for a moment before it says so, in which whoever reads beside
-/// it reads them.
+/// A server that refuses a client writes the reason and closes the connection. A later write fails, while the reason can still be
+/// read. So a write that fails because the peer is gone reports that after a short wait, in which the reader gets the reason.
 #[derive(Debug)]
 pub(crate) struct Socket {
     inner: Inner,
@@ -184,7 +183,7 @@ mod tests {
         };
         tokio::time::timeout(Duration::from_secs(30), talking).await.unwrap();
         assert_eq!(String::from_utf8_lossy(&words), "-ERR max number of clients reached\r\n");
-        // The failure is told after all, where nobody reads.
+        // Without a reader, the write fails after the wait.
         let failing = async { while writer.write_all(b"PING\r\n").await.is_ok() {} };
         tokio::time::timeout(Duration::from_secs(30), failing).await.unwrap();
     }

@@ -21,7 +21,7 @@ pub type Content = Result<Vec<u8>, FileError>;
 pub enum News<'a, T> {
     /// The files have changed, and this was made of them.
     Changed(&'a T),
-    /// At two looks in a row they could not be used, for the same reason. What was made before stays. Told once.
+    /// The files could not be used at two looks in a row, for the same reason. The former value stays in use. Reported once.
     Failed(&'a str),
 }
 

@@ -30,7 +30,7 @@ pub fn explain(error: &Error, plain: &str) -> String {
                     .into()
             }
             Some(Odd::UnsupportedCertVersion) => {
-                "the server's certificate is X.509 version 1, which has no names: issue it anew as version 3, with a \
+                "the server's certificate is X.509 version 1, which has no names: issue a version 3 certificate with a \
                  subjectAltName"
                     .into()
             }

@@ -170,7 +170,7 @@ fn roots(ca_file: Option<&Path>, content: &Content) -> Result<RootCertStore, Str
             let (added, _) = roots.add_parsable_certificates(certificates("ca_file", path, pem)?);
             if added == 0 {
                 return Err(format!(
-                    "use ca_file {}: no certificate in it can be read: make it anew, as X.509 in PEM",
+                    "use ca_file {}: no certificate in it can be read: replace it by X.509 certificates in PEM",
                     path.display()
                 ));
             }
