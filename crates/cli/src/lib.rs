@@ -48,11 +48,11 @@ mod remote;
 mod restore;
 mod run;
 mod schema;
-mod show;
-mod table;
 mod test;
 mod top;
 mod why;
+
+use delaybridge_ops::{show, table};
 
 pub use access::AccessArgs;
 pub use command::{Cli, Command, execute};

@@ -50,6 +50,8 @@ pub mod reload;
 pub mod remote;
 pub mod search;
 mod session;
+pub mod show;
+pub mod table;
 pub mod trouble;
 
 pub use self::error::{Error, ErrorKind, QueueError};

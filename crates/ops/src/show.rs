@@ -2,13 +2,13 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use delaybridge_ops::plural::duration;
+use crate::plural::duration;
 
 /// The last millisecond of the year 9999, where calendars end.
 const LAST: i64 = 253_402_300_799_999;
 
 /// A point in time as UTC; outside of the calendar the bare number.
-pub(super) fn absolute(ms: i64) -> String {
+pub fn absolute(ms: i64) -> String {
     match u64::try_from(ms).ok().filter(|_| ms <= LAST) {
         Some(since) => humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(since)).to_string(),
         None => format!("{ms} ms"),
@@ -16,7 +16,7 @@ pub(super) fn absolute(ms: i64) -> String {
 }
 
 /// A point in time seen from `now_ms`: `in 2m 5s`, `3h ago`, `now`.
-pub(super) fn relative(ms: i64, now_ms: i64) -> String {
+pub fn relative(ms: i64, now_ms: i64) -> String {
     let gap = duration(ms.abs_diff(now_ms));
     match ms.cmp(&now_ms) {
         std::cmp::Ordering::Greater => format!("in {gap}"),
@@ -26,7 +26,7 @@ pub(super) fn relative(ms: i64, now_ms: i64) -> String {
 }
 
 /// A number of bytes.
-pub(super) fn size(bytes: usize) -> String {
+pub fn size(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         _ => format!("{:.1}", bytesize::ByteSize(bytes as u64).display().iec()),

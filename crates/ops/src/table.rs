@@ -1,7 +1,7 @@
 //! Columns for a person. Pure text, independent of the content.
 
 /// A table that is as wide as its content.
-pub(super) struct TextTable {
+pub struct TextTable {
     /// The names of the columns, and whether a column is of numbers.
     columns: Vec<(String, bool)>,
     rows: Vec<Vec<String>>,
@@ -9,7 +9,7 @@ pub(super) struct TextTable {
 
 impl TextTable {
     /// An empty table. `|` separates the names of the columns; the name of a column of numbers begins with `>`.
-    pub(super) fn new(columns: &str) -> Self {
+    pub fn new(columns: &str) -> Self {
         let column = |name: &str| match name.strip_prefix('>') {
             Some(name) => (name.to_owned(), true),
             None => (name.to_owned(), false),
@@ -18,12 +18,12 @@ impl TextTable {
     }
 
     /// Adds a row; cells that are missing stay empty.
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// The lines, header first, without blanks at their ends.
-    pub(super) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let cell = |row: &'_ [String], column: usize| row.get(column).cloned().unwrap_or_default();
         let width = |text: &str| text.chars().count();
         let widths: Vec<usize> = self
