@@ -26,6 +26,7 @@ use delaybridge_jobs_http::text::clip;
 use delaybridge_jobs_http::too_old;
 use delaybridge_model::AdminSpec;
 use delaybridge_model::role::{AccessRole, Grantee};
+pub use delaybridge_ops::operation::Need;
 use delaybridge_telemetry::events::admin::AdminEvents;
 use delaybridge_telemetry::events::api::ApiEvents;
 use delaybridge_telemetry::peer::Peer;
@@ -34,38 +35,6 @@ use delaybridge_telemetry::peer::Peer;
 const LOCAL: &str = "local";
 /// The cookie of a session.
 pub const COOKIE_NAME: &str = "delaybridge-session";
-
-/// The right that an endpoint asks of its caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
-    /// Nothing: it shows nothing of the queues.
-    Nothing,
-    /// A token, unless the listener is called by its address: a page of another name may be pointed here.
-    ToLook,
-    /// A token, because it reads everything that there is.
-    ToSearch,
-    /// A viewer of any queue: the answer leaves out the queues that are not the caller's.
-    ToSearchOwn,
-    /// A reader, because it shows payloads.
-    ToSee,
-    /// An operator, because it changes something that can be changed back.
-    ToOperate,
-    /// An administrator, because it removes something for good, or concerns everything.
-    ToAdminister,
-}
-
-impl Need {
-    /// The role that a token must have.
-    pub fn role(self) -> Option<AccessRole> {
-        match self {
-            Need::Nothing => None,
-            Need::ToLook | Need::ToSearch | Need::ToSearchOwn => Some(AccessRole::Viewer),
-            Need::ToSee => Some(AccessRole::Reader),
-            Need::ToOperate => Some(AccessRole::Operator),
-            Need::ToAdminister => Some(AccessRole::Admin),
-        }
-    }
-}
 
 /// Whoever sent a request.
 #[derive(Debug, Clone, Default)]

@@ -4,44 +4,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::Admin;
 use super::access::AdminCaller;
-use super::v1::errors::problem_of_change;
+use super::v1::errors::{problem, problem_of_change};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
-use delaybridge_jobs_http::room::MaybeNamed;
-use delaybridge_model::QueueSpec;
-use delaybridge_ops::{Error, OperatorNote, on_behalf_of};
+use delaybridge_jobs_http::room::{MaybeNamed, who};
+use delaybridge_model::role::AccessRole;
+use delaybridge_ops::operation::{ChangeSubject, Operation, Scene};
+use delaybridge_ops::{Error, ErrorKind, on_behalf_of};
 use delaybridge_telemetry::events::admin::Change;
 use delaybridge_telemetry::peer::Peer;
-
-/// The part of a sink that is changed: all of it.
-pub const SINK: &str = "sink";
-
-/// The subject of a change, for the log.
-#[derive(Debug, Clone)]
-pub struct ChangeSubject {
-    /// The endpoint's name.
-    pub what: &'static str,
-    /// The queue or sink.
-    pub of: String,
-    /// The part that is changed: an id, a filter. No payload.
-    pub which: String,
-}
 
 /// The caller who asks for a change.
 #[derive(Debug, Clone)]
 pub struct Asker {
     /// The name of the token, or `local`; behind that of a person where the caller names one.
     pub name: Arc<str>,
+    caller: AdminCaller,
     peer: Peer,
 }
 
 impl Asker {
-    /// Of a request that may change something.
+    /// Of a request.
     pub fn of(call: &Call<AdminCaller>) -> Asker {
-        // The route asks for a name, so that there is one.
-        Asker { name: call.caller.name().cloned().unwrap_or_else(|| "unknown".into()), peer: call.peer }
+        // A route that changes something asks for a name.
+        let name = call.caller.name().cloned().unwrap_or_else(|| "unknown".into());
+        Asker { name, caller: call.caller.clone(), peer: call.peer }
     }
 
     /// The same caller, who names a person: that name and the caller's own stand in the log, the audit and what was changed.
@@ -50,32 +41,45 @@ impl Asker {
     }
 }
 
+/// Time limit of a search, less than what clients wait for an answer.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time to keep a change beside its queue: it is done, and its client waits.
 const KEEP: Duration = Duration::from_secs(1);
-/// Most queues of a sink beside which its pause is kept.
-const QUEUES: usize = 100;
-
 impl Admin {
-    /// Keeps a change beside the queue that it is about, or beside those that deliver to the sink.
-    async fn keep_beside(&self, subject: &ChangeSubject, asker: &Asker, outcome: Result<&str, &str>) {
-        let session = self.session();
-        let (of, is_sink) = (subject.of.as_str(), subject.which == SINK);
-        let concerns = |spec: &&Arc<QueueSpec>| match is_sink {
-            true => spec.routes().any(|route| *route.sink == *of),
-            false => *spec.id == *of,
-        };
-        let which = if is_sink { format!("sink {of}") } else { subject.which.clone() };
-        let note = OperatorNote::of(subject.what, &which, &asker.name, outcome);
-        let from = asker.peer.to_string();
-        let kept = async {
-            for spec in session.config.queues.iter().filter(concerns).take(QUEUES) {
-                if let Ok(queue) = session.queue(spec.clone()).await {
-                    queue.keep_change(&note, &from).await;
-                }
+    /// The surroundings of an operation of this caller.
+    pub fn scene(self: &Arc<Self>, asker: &Asker) -> Scene {
+        let (live, name, caller) = (self.clone(), asker.name.to_string(), asker.caller.clone());
+        let views = move |queue: &str| caller.may(AccessRole::Viewer, Some(queue));
+        Scene::in_daemon(self.reload.running(), self.session(), live, name, views)
+    }
+
+    /// Carries out an operation of this caller, and writes down what it changed.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub async fn operate<O: Operation>(self: &Arc<Self>, request: O, asker: Asker) -> Result<O::Answer, Problem> {
+        let scene = self.scene(&asker);
+        request.check(scene.config()).map_err(|error| problem(&error))?;
+        let Some(subject) = request.change() else {
+            if !O::SEARCHES {
+                return request.run(&scene).await.map_err(|error| problem(&error));
             }
+            let _turn = self.searches.take(&who(asker.peer, &asker.caller), 1, "search the queue").await?;
+            return match timeout(SEARCH_TIMEOUT, request.run(&scene)).await {
+                Ok(found) => found.map_err(|error| problem(&error)),
+                Err(_) => {
+                    let detail = "search the queue: it took more than 20 s; send a smaller `limit`";
+                    Err(Problem::new(ProblemKind::Unavailable, detail).retry_after(Duration::from_secs(1)))
+                }
+            };
         };
-        // What is not kept in time is in the log.
-        let _ = tokio::time::timeout(KEEP, kept).await;
+        let asker = asker.on_behalf_of(request.person());
+        let work = async move {
+            let answer = request.run(&scene).await?;
+            // A change of which a part failed has failed: it may be repeated as a whole.
+            O::failed(&answer).map_or(Ok(answer), |problem| Err(Error { kind: ErrorKind::Failed, message: problem }))
+        };
+        self.change(subject, asker, work, O::result).await
     }
 
     /// Carries out a change and writes it down; `words` says what came of it.
@@ -95,13 +99,16 @@ impl Admin {
             let told = result.as_ref().map(words).map_err(|error| error.message.clone());
             admin.events.changed(&Change {
                 what: subject.what,
-                of: &subject.of,
+                of: subject.of.name(),
                 which: &subject.which,
                 by: &asker.name,
                 peer: asker.peer,
                 result: told.as_deref().map_err(String::as_str),
             });
-            admin.keep_beside(&subject, &asker, told.as_deref().map_err(String::as_str)).await;
+            let (session, from) = (admin.session(), asker.peer.to_string());
+            let kept = subject.keep(&session, &asker.name, &from, told.as_deref().map_err(String::as_str));
+            // What is not kept in time is in the log.
+            let _ = timeout(KEEP, kept).await;
             admin.cache.forget();
             result
         };

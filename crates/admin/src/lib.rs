@@ -18,6 +18,7 @@ mod dispatch;
 mod failures;
 mod fleet;
 mod forms;
+mod live;
 #[cfg(test)]
 mod openapi;
 mod overview_cache;

@@ -1,6 +1,6 @@
 //! The one table of endpoints: requests are matched with it, metrics are named by it, the OpenAPI document is made of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::future::BoxFuture;
 use hyper::Method;
@@ -16,17 +16,15 @@ use delaybridge_jobs_http::openapi::operation::Operation;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
-use delaybridge_ops::audit::AuditTrail;
-use delaybridge_ops::dead::{Counted, ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
-use delaybridge_ops::element::{ActOutcome, ElementWhy, FoundElement, KillBody, RescheduleBody};
-use delaybridge_ops::fleet::Fleet;
-use delaybridge_ops::forecast::Forecast;
+use delaybridge_ops::dead::{
+    Counted, ExportPage, FILTER_NAMES, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters,
+};
 use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
+use delaybridge_ops::operation as ops;
+use delaybridge_ops::operations;
 use delaybridge_ops::overview::{Overview, SinkList};
-use delaybridge_ops::pause::{PauseBody, PauseChanges};
 use delaybridge_ops::peek::Elements;
 use delaybridge_ops::reload::ReloadReport;
-use delaybridge_ops::search::{Hits, SearchBody};
 
 /// The answer of a handler.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
@@ -61,6 +59,29 @@ impl Endpoint for AdminRoute {
 }
 
 impl AdminRoute {
+    /// The routes of an operation.
+    fn of<O: ops::Operation>() -> Vec<AdminRoute> {
+        let of = |route: &ops::Route| AdminRoute {
+            method: route.method.clone(),
+            path: route.path,
+            name: route.name,
+            label: route.label,
+            need: route.need,
+            operation: Some(
+                Operation::new(route.summary)
+                    .about(route.about)
+                    .request::<O>()
+                    .returns::<O::Answer>(200, route.answer)
+                    .problems(match route.need {
+                        Need::ToOperate | Need::ToAdminister => &[ProblemKind::NotFound, ProblemKind::Conflict],
+                        _ => &[ProblemKind::NotFound],
+                    }),
+            ),
+            handler: |admin, call| Box::pin(v1::operation::operation::<O>(admin, call)),
+        };
+        O::ROUTES.iter().map(of).collect()
+    }
+
     /// Whether it belongs to the API, and not to the page.
     pub fn is_api(&self) -> bool {
         is_api(self.path)
@@ -74,7 +95,7 @@ pub fn is_api(path: &str) -> bool {
 
 macro_rules! routes {
     ($($method:ident $path:literal $name:ident $need:ident => $handler:path $(, $operation:expr)?;)*) => {
-        &[$(AdminRoute {
+        [$(AdminRoute {
             method: Method::$method,
             path: $path,
             name: stringify!($name),
@@ -82,7 +103,7 @@ macro_rules! routes {
             need: Need::$need,
             operation: routes!(@operation $($operation)?),
             handler: |admin, call| Box::pin($handler(admin, call)),
-        },)*]
+        },)*].into_iter()
     };
     (@operation $operation:expr) => { Some($operation) };
     (@operation) => { None };
@@ -93,17 +114,22 @@ const fn about_one(summary: &'static str) -> Operation {
     Operation::new(summary).problems(&[ProblemKind::NotFound])
 }
 
-/// An action on an element.
-const fn action(summary: &'static str) -> Operation {
-    Operation::new(summary)
-        .returns::<ActOutcome>(200, "The outcome")
-        .problems(&[ProblemKind::NotFound, ProblemKind::Conflict])
-}
-
 const MORE: &str = "`next` is there if there are more: ask for those after it.";
 
-/// Every endpoint: those of the API, then those of the page.
-pub static ROUTES: &[AdminRoute] = routes! {
+/// The routes of all operations.
+macro_rules! routes_of {
+    (commands: [$($command:ident),*] parts: [$($part:ident),*]) => {
+        [$(AdminRoute::of::<operations::$command>(),)* $(AdminRoute::of::<operations::$part>(),)*]
+    };
+}
+
+/// Every endpoint: those of the API that are no operations, those of the page, then the operations.
+pub static ROUTES: LazyLock<Vec<AdminRoute>> =
+    LazyLock::new(|| rest().chain(operations!(routes_of).into_iter().flatten()).collect());
+
+/// The endpoints that are no operations.
+fn rest() -> impl Iterator<Item = AdminRoute> {
+    routes! {
     GET "/v1/openapi.json" openapi Nothing => v1::meta::openapi,
         Operation::new("This document").returns::<Map<String, Value>>(200, "The document");
     GET "/v1/config" config ToSee => v1::meta::config,
@@ -125,56 +151,22 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .returns::<Overview>(200, "A page of queues");
     GET "/v1/queues/{queue}" queue ToLook => v1::queues::one,
         about_one("Look at a queue: numbers, schedule, settings").returns::<QueueShape>(200, "The queue");
-    GET "/v1/queues/{queue}/forecast" forecast ToLook => v1::forecast::forecast,
-        about_one("Tell what will fall due in a queue, and how late it will be")
-            .about("`until` (24h) and `step` (15m) are durations, with 1,000 steps at most. `rate` is in elements per second; without it the \
-                highest rate counts that this daemon has delivered the queue with in the last day while it could not keep up, and \
-                `max_rate` if that is less. Where no rate is known, only numbers of elements are answered.")
-            .query(&["until", "step", "rate"])
-            .returns::<Forecast>(200, "The forecast");
     GET "/v1/queues/{queue}/history" history ToLook => v1::history::queue,
         about_one("Look at the last hour and day of a queue, as this daemon saw them")
             .about("By minutes and by quarters of an hour. Kept in memory: it begins with the start of the daemon.")
             .returns::<HistoryShape>(200, "The history");
-    POST "/v1/queues/{queue}/pause" pause ToOperate => v1::pause::pause,
-        about_one("Claim nothing from the queue, for all daemons")
-            .about("What is in flight is finished. It is kept in Redis, and replaces a pause that is there.")
-            .takes::<PauseBody>()
-            .returns::<PauseChanges>(200, "It is paused");
-    POST "/v1/queues/{queue}/resume" resume ToOperate => v1::pause::resume,
-        about_one("Claim from the queue again").returns::<PauseChanges>(200, "It is not paused");
     GET "/v1/queues/{queue}/elements" elements ToSee => v1::elements::list,
         about_one("Look at elements in a state")
             .about("The first 4096 bytes of each payload.")
             .query(&["state", "limit", "after"])
             .returns::<Elements>(200, "The elements");
-    POST "/v1/queues/{queue}/search" search ToSee => v1::elements::search,
-        about_one("Find elements by fields of their payload, in all states")
-            .about("Reads and decodes elements, 10,000 at most; `next` is there if some were not looked at. The first 4096 bytes of each \
-                payload. Nothing is changed.")
-            .takes::<SearchBody>()
-            .returns::<Hits>(200, "The elements that fit");
-    GET "/v1/queues/{queue}/elements/{id}" element ToSee => v1::elements::one,
-        about_one("Find an element by its id: its place, its history, its payload").returns::<FoundElement>(200, "The element");
-    GET "/v1/queues/{queue}/elements/{id}/why" why ToSearch => v1::why::why,
-        about_one("Explain where an element is, what it waits for, and what would deliver it now")
-            .about("An element that is not in the queue is explained too, as `gone`: by what this daemon still knows of it. No payload.")
-            .returns::<ElementWhy>(200, "The explanation");
-    DELETE "/v1/queues/{queue}/elements/{id}" cancel ToAdminister => v1::elements::cancel,
-        action("Remove an element for good");
-    POST "/v1/queues/{queue}/elements/{id}/run-now" run_now ToOperate => v1::elements::run_now,
-        action("Make an element due now");
-    POST "/v1/queues/{queue}/elements/{id}/reschedule" reschedule ToOperate => v1::elements::reschedule,
-        action("Give an element another due time").takes::<RescheduleBody>();
-    POST "/v1/queues/{queue}/elements/{id}/kill" kill ToOperate => v1::elements::kill,
-        action("Move an element to the dead letters").takes::<KillBody>();
     GET "/v1/queues/{queue}/dead" dead ToLook => v1::dead::list,
         about_one("List dead letters, the latest first")
             .about("`next` is there if there are more: ask for those after it. A filter on `field` needs a token.")
             .query(&["limit", "after", "reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"])
             .returns::<LetterList>(200, "The letters");
     GET "/v1/queues/{queue}/dead/count" dead_count ToSearch => v1::dead::count,
-        about_one("Count dead letters by reason").query(&v1::filter::NAMES).returns::<Counted>(200, "The totals");
+        about_one("Count dead letters by reason").query(&FILTER_NAMES).returns::<Counted>(200, "The totals");
     POST "/v1/queues/{queue}/dead/redrive" redrive ToOperate => v1::dead::redrive,
         about_one("Deliver dead letters again")
             .about("What was redriven is not redriven twice, so that it may be sent again after an unknown outcome.")
@@ -206,17 +198,6 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .query(&["queue", "fate", "after"])
             .returns::<String>(200, "The events that are kept, and those that follow")
             .media_type("text/event-stream");
-    GET "/v1/fleet" fleet ToLook => v1::fleet::list,
-        Operation::new("List every daemon with its version, its configuration and its work")
-            .about("The daemons with an admin listener and the same first Redis. Each reports every 10 seconds; `gone` are those \
-                that have not for 30 seconds. With the daemon that delivers each queue in order.")
-            .returns::<Fleet>(200, "The daemons");
-    GET "/v1/audit" audit ToSearchOwn => v1::audit::list,
-        about_one("List the changes of operators, the latest first")
-            .about("By the command line over Redis, by this API and by the page; the last 1,000 of each queue are kept. \
-                Without `queue`, those of every queue that the caller may view.")
-            .query(&["queue", "limit"])
-            .returns::<AuditTrail>(200, "The changes");
     GET "/v1/topics" topics ToLook => v1::topics::list,
         about_one("List topics of the job queue with their numbers, in alphabetical order")
             .about(MORE)
@@ -238,12 +219,6 @@ pub static ROUTES: &[AdminRoute] = routes! {
         Operation::new("List the sinks with their state, as this daemon sees them").returns::<SinkList>(200, "The sinks");
     GET "/v1/sinks/{sink}/history" sink_history ToLook => v1::history::sink,
         about_one("Look at the last hour and day of a sink, as this daemon saw them").returns::<HistoryShape>(200, "The history");
-    POST "/v1/sinks/{sink}/pause" pause_sink ToOperate => v1::pause::pause_sink,
-        about_one("Claim nothing that goes to the sink, for all daemons")
-            .takes::<PauseBody>()
-            .returns::<PauseChanges>(200, "It is paused for these queues");
-    POST "/v1/sinks/{sink}/resume" resume_sink ToOperate => v1::pause::resume_sink,
-        about_one("Claim what goes to the sink again").returns::<PauseChanges>(200, "It is not paused");
 
     GET "/" page_overview ToLook => pages::overview::show;
     GET "/queues/{queue}" page_queue ToLook => pages::queue::show;
@@ -268,7 +243,8 @@ pub static ROUTES: &[AdminRoute] = routes! {
     GET "/topics/{topic}/jobs" page_topic_jobs ToSee => pages::topics::jobs;
     POST "/topics/{topic}/pause" page_pause_topic ToOperate => pages::topics::pause;
     POST "/topics/{topic}/resume" page_resume_topic ToOperate => pages::topics::resume;
-    GET "/events" page_events ToLook => pages::events::show;
+    GET "/ahead" page_ahead ToLook => pages::tonight::show;
+        GET "/events" page_events ToLook => pages::events::show;
     GET "/fleet" page_fleet ToLook => pages::fleet::show;
     GET "/audit" page_audit ToSearchOwn => pages::audit::show;
     GET "/config" page_config ToSee => pages::config::show;
@@ -276,4 +252,5 @@ pub static ROUTES: &[AdminRoute] = routes! {
     POST "/login" page_log_in Nothing => pages::login::log_in;
     POST "/logout" page_log_out Nothing => pages::login::log_out;
     GET "/assets/{file}" page_asset Nothing => pages::assets::serve;
-};
+    }
+}

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::failed::Failed;
 use super::global::{Global, Output};
-use delaybridge_ops::Operator;
 use delaybridge_ops::content::escaped;
 
 /// Prints a result: as JSON, or as the text that `text` makes of it.
@@ -38,11 +37,11 @@ struct WithoutDaemon<'a, T> {
 pub(crate) fn answer_of<T: Serialize>(
     global: &Global,
     out: &mut dyn Write,
-    operator: &dyn Operator,
+    without_daemon: Option<String>,
     result: &T,
     text: impl FnOnce(&T) -> String,
 ) -> Result<(), Failed> {
-    let Some(problem) = operator.without_daemon() else { return answer(global, out, result, text) };
+    let Some(problem) = without_daemon else { return answer(global, out, result, text) };
     let with_reason = WithoutDaemon { without_daemon: &problem, result };
     answer(global, out, &with_reason, |with| format!("Redis alone: {}\n{}", escaped(&problem), text(with.result)))
 }

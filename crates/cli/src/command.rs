@@ -6,10 +6,14 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::failed::Failed;
 use super::global::Global;
+use super::remote::{Asked, carry_out};
 use super::{
-    acl, audit, bench, check, completions, config, conformance, dead, decode, discover, element, find, fleet, forecast,
-    fsck, jobs, man, migrate, offer, pause, peek, queues, recover, reload, restore, run, schema, test, top, why,
+    acl, bench, check, completions, config, conformance, dead, decode, discover, forecast, fsck, jobs, man, migrate,
+    offer, peek, queues, recover, reload, restore, run, schema, test, top,
 };
+use delaybridge_ops::operation::Operation;
+use delaybridge_ops::operations;
+
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///
 /// Claims elements in Redis at their due time and delivers them to their sinks. No element leaves Redis before every sink
@@ -58,18 +62,10 @@ pub enum Command {
     Offer(offer::OfferArgs),
     Queues(queues::QueuesArgs),
     Top(top::TopArgs),
+    #[command(flatten)]
+    Operation(OperationCommand),
     Peek(peek::PeekArgs),
-    Find(find::FindArgs),
-    Why(why::WhyArgs),
     Forecast(forecast::ForecastArgs),
-    RunNow(element::RunNowArgs),
-    Reschedule(element::RescheduleArgs),
-    Cancel(element::CancelArgs),
-    Kill(element::KillArgs),
-    Audit(audit::AuditArgs),
-    Fleet(fleet::FleetArgs),
-    Pause(pause::PauseArgs),
-    Resume(pause::ResumeArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Dead(dead::DeadCommand),
     #[command(subcommand, arg_required_else_help = true)]
@@ -89,6 +85,29 @@ pub enum Command {
     Man(man::ManArgs),
 }
 
+/// The commands of operations.
+macro_rules! commands_of {
+    (commands: [$($command:ident),*] parts: [$($part:ident),*]) => {
+        /// An operation of operators as a command.
+        #[derive(Debug, Subcommand)]
+        pub enum OperationCommand {
+            $(
+                #[command(name = <operations::$command as Operation>::NAME)]
+                $command(Asked<operations::$command>),
+            )*
+        }
+
+        impl OperationCommand {
+            async fn run(self, global: &Global, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
+                match self {
+                    $(OperationCommand::$command(asked) => carry_out(global, asked, out).await,)*
+                }
+            }
+        }
+    };
+}
+operations!(commands_of);
+
 /// Carries out any command but `run`, and answers the exit code.
 ///
 /// # Errors
@@ -103,18 +122,9 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Offer(args) => offer::run(global, &args, out).await,
         Command::Queues(args) => queues::run(global, &args, out).await,
         Command::Top(args) => top::run(global, &args).await,
+        Command::Operation(command) => command.run(global, out).await,
         Command::Peek(args) => peek::run(global, &args, out).await,
-        Command::Find(args) => find::run(global, &args, out).await,
-        Command::Why(args) => why::run(global, &args, out).await,
         Command::Forecast(args) => forecast::run(global, &args, out).await,
-        Command::RunNow(args) => element::run_now(global, &args, out).await,
-        Command::Reschedule(args) => element::reschedule(global, &args, out).await,
-        Command::Cancel(args) => element::cancel(global, &args, out).await,
-        Command::Kill(args) => element::kill(global, &args, out).await,
-        Command::Fleet(args) => fleet::run(global, &args, out).await,
-        Command::Audit(args) => audit::run(global, &args, out).await,
-        Command::Pause(args) => pause::run(global, &args, out).await,
-        Command::Resume(args) => pause::end(global, &args, out).await,
         Command::Dead(command) => dead::run(global, &command, out).await,
         Command::Jobs(command) => jobs::run(global, &command, out).await,
         Command::Decode(args) => decode::run(global, &args, out).await,
@@ -241,15 +251,17 @@ mod tests {
 
     #[test]
     fn every_command_says_what_it_is_for_and_shows_an_example() {
-        fn walk(command: &clap::Command, path: &str) {
+        fn walk(command: &clap::Command, path: &str, seen: &mut Vec<String>) {
             for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
                 let path = format!("{path} {}", sub.get_name());
-                assert!(sub.get_about().is_some(), "{path}");
+                let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+                assert!(!about.is_empty() && !seen.contains(&about), "{path}: {about}");
+                seen.push(about);
                 let after = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
                 assert!(after.contains("Example") && after.contains(path.trim()), "{path}: {after}");
-                walk(sub, &path);
+                walk(sub, &path, seen);
             }
         }
-        walk(&Cli::command(), "delaybridge");
+        walk(&Cli::command(), "delaybridge", &mut Vec::new());
     }
 }

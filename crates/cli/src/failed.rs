@@ -28,7 +28,7 @@ impl Failed {
 
 impl From<delaybridge_ops::Error> for Failed {
     fn from(error: delaybridge_ops::Error) -> Self {
-        let code = if error.kind == ErrorKind::Invalid { 2 } else { 1 };
+        let code = if matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unknown) { 2 } else { 1 };
         Failed { code, message: error.message }
     }
 }

@@ -8,13 +8,13 @@ use clap::Args;
 use super::answer::answer_of;
 use super::failed::Failed;
 use super::global::{Global, Output};
-use super::remote::DaemonArgs;
+use super::remote::{DaemonArgs, carry_out_at};
 use super::show;
 use super::table::TextTable;
-use delaybridge_ops::forecast::{Forecast, ForecastAsk, ForecastStep, RateFrom};
+use delaybridge_ops::forecast::{ForecastAsk, RateFrom};
 use delaybridge_ops::forecasts::{Forecasts, forecasts};
-use delaybridge_ops::pause::length;
-use delaybridge_ops::plural;
+use delaybridge_ops::operations::{MakeForecast, late_by};
+use delaybridge_ops::time::{Length, length};
 
 /// Tell what will fall due in a queue, and how late it will be.
 ///
@@ -60,63 +60,17 @@ pub(super) async fn run(global: &Global, args: &ForecastArgs, out: &mut dyn Writ
     let output = if args.json { Output::Json } else { global.output };
     let global = &Global { output, ..global.clone() };
     let ask = ForecastAsk::new(args.until, args.step, args.rate)?;
-    let operator = args.daemon.operator(global)?;
-    match &args.queue {
-        Some(queue) => {
-            let found = operator.forecast(queue, &ask).await?;
-            answer_of(global, out, &*operator, &found, one)?;
-        }
-        None => {
-            let found = forecasts(&*operator, &ask).await?;
-            answer_of(global, out, &*operator, &found, all)?;
-            let failed: Vec<_> =
-                found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();
-            if !failed.is_empty() {
-                return Err(Failed::runtime(failed.join("\n")));
-            }
-        }
-    }
-    Ok(0)
-}
-
-fn one(found: &Forecast) -> String {
-    let known = found.rate.is_some();
-    let mut table = TextTable::new(if known { "FROM|UNTIL|>DUE|>WAITING|LATEST BY" } else { "FROM|UNTIL|>DUE" });
-    let holds = |step: &&ForecastStep| step.due > 0 || step.waiting.is_some_and(|waiting| waiting > 0);
-    let some: Vec<_> = found.steps.iter().filter(holds).collect();
-    for step in &some {
-        let mut row = vec![show::absolute(step.from_ms), show::absolute(step.until_ms), step.due.to_string()];
-        if let (Some(waiting), Some(late)) = (step.waiting, step.lateness_ms) {
-            row.extend([waiting.to_string(), late_by(late)]);
-        }
-        table.row(row);
-    }
-    let steps = if some.is_empty() { String::new() } else { format!("\n{}", table.render()) };
-    format!("{}{}\n{steps}", found.summary, last(found))
-}
-
-/// Notes on what is beyond the end, and on what is hardly meant.
-fn last(found: &Forecast) -> String {
-    let mut text = String::new();
-    let later = found.scheduled.saturating_sub(found.due);
-    if let Some(last_ms) = found.last_due_ms.filter(|_| later > 0) {
-        text =
-            format!("\n{} later, the last {}.", plural::count(later, "element"), show::relative(last_ms, found.now_ms));
-    }
-    if found.absurd_due > 0 {
-        let what = plural::count(found.absurd_due, "element");
-        text.push_str(&format!(
-            "\n{what} with due times that are hardly meant: before 2001, or more than a year ahead."
-        ));
-    }
-    if let Some(error) = found.exact_to_ms.filter(|error| *error > 1_000) {
-        text.push_str(&format!("\nExact to {}, because much falls due at many times.", plural::duration(error)));
-    }
-    text
-}
-
-fn late_by(ms: u64) -> String {
-    if ms < 1_000 { "-".to_owned() } else { plural::duration(ms) }
+    let Some(queue) = &args.queue else {
+        let operator = args.daemon.operator(global)?;
+        let found = forecasts(&*operator, &args.daemon.place(global)?, &ask).await?;
+        answer_of(global, out, operator.without_daemon(), &found, all)?;
+        let failed: Vec<_> =
+            found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();
+        return if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) };
+    };
+    let (until, step) = (Length(args.until), Length(args.step));
+    let request = MakeForecast { queue: queue.clone(), until, step, rate: args.rate };
+    carry_out_at(global, &args.daemon.place(global)?, &request, out).await
 }
 
 fn all(found: &Forecasts) -> String {

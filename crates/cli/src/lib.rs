@@ -6,7 +6,6 @@
 mod access;
 mod acl;
 mod answer;
-mod audit;
 mod bench;
 mod check;
 mod choice;
@@ -18,12 +17,9 @@ mod conformance;
 mod dead;
 mod decode;
 mod discover;
-mod element;
 mod endpoint;
 mod errors;
 mod failed;
-mod find;
-mod fleet;
 mod forecast;
 mod fsck;
 mod global;
@@ -35,7 +31,6 @@ mod load;
 mod man;
 mod migrate;
 mod offer;
-mod pause;
 mod peek;
 mod person;
 mod progress;
@@ -50,7 +45,6 @@ mod run;
 mod schema;
 mod test;
 mod top;
-mod why;
 
 use delaybridge_ops::{show, table};
 

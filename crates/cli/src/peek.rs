@@ -4,13 +4,14 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::answer::{answer, answer_of};
+use super::answer::answer;
 use super::choice::{Choice, Choices};
 use super::failed::Failed;
 use super::global::{Global, Output};
-use super::remote::DaemonArgs;
+use super::remote::{DaemonArgs, carry_out_at};
+use super::show;
 use super::table::TextTable;
-use super::{element, show};
+use delaybridge_ops::operations::ShowElement;
 use delaybridge_ops::operator::Peeked;
 use delaybridge_ops::peek::{Elements, Peek, PeekState};
 use delaybridge_ops::plural;
@@ -85,12 +86,11 @@ const START_TEXT: usize = 4096;
 const START_JSON: usize = 64 << 10;
 
 pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let operator = args.daemon.operator(global)?;
     if let Some(id) = &args.id {
-        let found = operator.find(&args.queue, id).await?;
-        answer_of(global, out, &*operator, &found, element::found)?;
-        return Ok(0);
+        let request = ShowElement { queue: args.queue.clone(), id: id.clone() };
+        return carry_out_at(global, &args.daemon.place(global)?, &request, out).await;
     }
+    let operator = args.daemon.operator(global)?;
     let start = if global.output == Output::Json { START_JSON } else { START_TEXT };
     let PeekArgs { limit, state, full, routes, .. } = *args;
     let ask = Peek { state: state.0, first: 0, limit, payload_bytes: (!full).then_some(start), routes };

@@ -74,7 +74,7 @@ pub(super) async fn run(global: &Global, args: &QueuesArgs, out: &mut dyn Write)
 
 async fn once(global: &Global, operator: &dyn Operator, out: &mut dyn Write) -> Result<u8, Failed> {
     let found = operator.queues().await?;
-    answer_of(global, out, operator, &found, text)?;
+    answer_of(global, out, operator.without_daemon(), &found, text)?;
     let failed: Vec<_> =
         found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();
     if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) }

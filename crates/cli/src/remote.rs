@@ -1,17 +1,22 @@
 //! The options of commands that may ask a running daemon in place of Redis.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use super::answer::answer_of;
+use super::errors::explain;
 use super::failed::Failed;
 use super::global::Global;
 use super::load::load_queues;
-use super::person::actor;
+use super::person::{actor, person};
+use super::progress::ProgressLine;
+use delaybridge_ops::operation::{Operation, Place, Scene};
 use delaybridge_ops::remote::Daemon;
 use delaybridge_ops::{NamedDaemon, Operator, OverRedis};
 
-/// A running daemon.
+// No doc comment: it would take the place of that of the command.
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
     /// Ask this daemon's admin API instead of Redis: http://HOST:PORT, or unix:PATH; no configuration is read
@@ -22,7 +27,53 @@ pub struct DaemonArgs {
     pub token_file: Option<PathBuf>,
 }
 
+// No doc comment: --help takes what a command does from the operation.
+#[derive(Debug, Args)]
+pub struct Asked<O: Args> {
+    #[command(flatten)]
+    request: O,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Carries out an operation where the arguments say, and prints its answer.
+pub(super) async fn carry_out<O: Operation>(
+    global: &Global,
+    asked: Asked<O>,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
+    let Asked { mut request, daemon } = asked;
+    request.name_person(person(None));
+    carry_out_at(global, &daemon.place(global)?, &request, out).await
+}
+
+/// Carries out an operation at a place, and prints its answer.
+pub(super) async fn carry_out_at<O: Operation>(
+    global: &Global,
+    place: &Place,
+    request: &O,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
+    let mut watch = ProgressLine::start(O::NAME);
+    let found = place.call_whole(request, &mut watch).await?;
+    drop(watch);
+    answer_of(global, out, place.without_daemon(), &found, |found| O::text(found, explain))?;
+    O::failed(&found).map_or(Ok(0), |problem| Err(Failed::runtime(problem)))
+}
+
 impl DaemonArgs {
+    /// The place where operations run: the daemon, if one was named, else here.
+    pub(super) fn place(&self, global: &Global) -> Result<Place, Failed> {
+        Ok(match &self.url {
+            Some(url) => Place::Daemon(Daemon::at(url, self.token_file.as_deref())?),
+            None => {
+                let config = load_queues(global)?;
+                let daemon = NamedDaemon::of(&config, self.token_file.as_deref())?;
+                Place::Here(Scene::of_command(config, actor(), daemon))
+            }
+        })
+    }
+
     /// The daemon, if one was named, else the Redis of the configuration; what only reads asks the daemon that it names as well.
     pub(super) fn operator(&self, global: &Global) -> Result<Box<dyn Operator>, Failed> {
         Ok(match &self.url {

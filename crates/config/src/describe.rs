@@ -249,6 +249,11 @@ fn target(route: &RouteSpec) -> Map<String, Value> {
 }
 
 /// A sink under its kind.
+/// The settings of one sink in effect, in the shape and the units of the YAML.
+pub fn describe_sink(spec: &SinkSpec) -> Value {
+    sink(spec)
+}
+
 fn sink(spec: &SinkSpec) -> Value {
     let mut fields = spec.connector.settings();
     fields.insert("timeout".to_owned(), json!(show_duration(spec.timeout)));

@@ -17,7 +17,7 @@ mod validate;
 mod words;
 
 pub use delaybridge_settings::reader::Needs;
-pub use describe::{describe, describe_json, describe_queue, summary};
+pub use describe::{describe, describe_json, describe_queue, describe_sink, summary};
 pub use input::{STANDARD_INPUT, take_standard_input};
 pub use load::{Loaded, load, load_for, load_str, load_with_clients};
 pub use reference::reference;

@@ -21,7 +21,9 @@ pub struct Error {
 pub enum ErrorKind {
     /// The arguments or the configuration are wrong.
     Invalid,
-    /// The named thing does not exist.
+    /// The configuration has no queue, sink or topic of this name.
+    Unknown,
+    /// The named element, letter or job does not exist.
     NotFound,
     /// The state of the queue or of the element forbids it.
     Conflict,
@@ -32,6 +34,10 @@ pub enum ErrorKind {
 impl Error {
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Invalid, message: message.into() }
+    }
+
+    pub(super) fn unknown(message: impl Into<String>) -> Self {
+        Error { kind: ErrorKind::Unknown, message: message.into() }
     }
 
     pub(super) fn not_found(message: impl Into<String>) -> Self {

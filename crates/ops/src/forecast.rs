@@ -8,10 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Attempted, Error};
+use super::operations::MakeForecast;
 use super::overview::with_in_flight;
 use super::pause::paused_of;
 use super::queue_state::backlog;
 use super::session::Queue;
+use super::time::Length;
 use delaybridge_core::forecast::{DueSpan, Outcome, Schedule, Wave};
 use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_source::{StoreError, millis};
@@ -59,11 +61,10 @@ impl ForecastAsk {
         ForecastAsk { step: self.until, ..self }
     }
 
-    /// As the query of a request.
-    pub(super) fn query(&self) -> String {
-        let time = |time: Duration| humantime::format_duration(time).to_string().replace(' ', "");
-        let rate = self.rate.map(|rate| format!("&rate={rate}")).unwrap_or_default();
-        format!("until={}&step={}{rate}", time(self.until), time(self.step))
+    /// The request for it.
+    pub(super) fn of(self, queue: &str) -> MakeForecast {
+        let (until, step) = (Length(self.until), Length(self.step));
+        MakeForecast { queue: queue.to_owned(), until, step, rate: self.rate }
     }
 }
 
@@ -250,7 +251,12 @@ fn count(n: i64) -> u64 {
 }
 
 /// The counts of the steps until then.
-async fn counted(queue: &Queue, now_ms: i64, until: Duration, step: Duration) -> Result<Vec<DueSpan>, StoreError> {
+pub(super) async fn counted(
+    queue: &Queue,
+    now_ms: i64,
+    until: Duration,
+    step: Duration,
+) -> Result<Vec<DueSpan>, StoreError> {
     let (end, step) = (millis(until), millis(step).max(1));
     let times = (0..end).step_by(usize::try_from(step).unwrap_or(usize::MAX));
     let bounds: Vec<_> = times.map(|from| (now_ms + from, now_ms + end.min(from.saturating_add(step)))).collect();

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::error::{Error, QueueError};
 use super::forecast::{Forecast, ForecastAsk};
+use super::operation::Place;
 use super::operator::Operator;
 use super::overview::QueueRow;
 
@@ -25,9 +26,9 @@ pub struct Forecasts {
 /// # Errors
 ///
 /// When Redis, or the daemon, cannot be asked.
-pub async fn forecasts(operator: &dyn Operator, ask: &ForecastAsk) -> Result<Forecasts, Error> {
+pub async fn forecasts(operator: &dyn Operator, place: &Place, ask: &ForecastAsk) -> Result<Forecasts, Error> {
     let queues = operator.queues().await?;
-    let ask = ask.whole();
+    let request = |queue: &str| ask.whole().of(queue);
     let mut all = Forecasts { queues: Vec::new(), errors: queues.errors };
     let holds = |row: &&QueueRow| {
         let s = &row.state;
@@ -35,7 +36,9 @@ pub async fn forecasts(operator: &dyn Operator, ask: &ForecastAsk) -> Result<For
     };
     let some: Vec<&str> = queues.queues.iter().filter(holds).map(|row| &row.state.queue[..]).collect();
     for some in some.chunks(SIDE_BY_SIDE) {
-        for (queue, found) in some.iter().zip(join_all(some.iter().map(|queue| operator.forecast(queue, &ask))).await) {
+        for (queue, found) in
+            some.iter().zip(join_all(some.iter().map(async |queue| place.call(&request(queue)).await)).await)
+        {
             match found {
                 Ok(found) => all.queues.push(found),
                 Err(error) => all.errors.push(QueueError { queue: (*queue).to_owned(), message: error.message }),

@@ -33,6 +33,8 @@ pub mod jobs;
 mod live;
 mod named_daemon;
 mod note;
+pub mod operation;
+pub mod operations;
 pub mod operator;
 mod over_redis;
 pub mod overview;
@@ -52,6 +54,7 @@ pub mod search;
 mod session;
 pub mod show;
 pub mod table;
+pub mod time;
 pub mod trouble;
 
 pub use self::error::{Error, ErrorKind, QueueError};

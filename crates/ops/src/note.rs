@@ -84,10 +84,14 @@ impl Queue {
             let told = result.as_ref().map(words).map_err(|error| error.message.as_str());
             let note = OperatorNote::of(what, which, by, told.as_deref().map_err(|problem| *problem));
             self.keep_change(&note, "").await;
-            // Best effort: the command is done.
-            let _ = self.ledger.publish_note(&self.conn, &serde_json::to_vec(&note).unwrap_or_default()).await;
+            self.publish(&note).await;
         }
         result
+    }
+
+    /// Tells the daemons that serve the queue of a change. Best effort: it is done.
+    pub(super) async fn publish(&self, note: &OperatorNote) {
+        let _ = self.ledger.publish_note(&self.conn, &serde_json::to_vec(note).unwrap_or_default()).await;
     }
 }
 

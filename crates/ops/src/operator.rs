@@ -7,21 +7,15 @@ use std::io::Write;
 
 use futures_util::future::BoxFuture;
 
-use super::audit::AuditTrail;
 use super::dead::{
     Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
 };
-use super::element::{ActOutcome, Action, ElementWhy, FoundElement};
 use super::error::Error;
-use super::fleet::Fleet;
-use super::forecast::{Forecast, ForecastAsk};
 use super::jobs::FoundJobs;
 use super::overview::{Overview, QueuePage, SinkList};
-use super::pause::{PauseChanges, PauseReason, PauseTarget};
 use super::peek::{Elements, Peek};
 use super::progress::ProgressWatch;
 use super::queues::Queues;
-use super::search::{Hits, Search};
 
 /// A call of an operator.
 pub type Asked<'a, T> = BoxFuture<'a, Result<T, Error>>;
@@ -60,33 +54,6 @@ pub trait Operator: Send + Sync {
 
     /// Reads the first elements in a state. A daemon answers the first 4 KiB of each payload.
     fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked>;
-
-    /// Finds an element by its id.
-    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, FoundElement>;
-
-    /// Explains where an element is and what it waits for.
-    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, ElementWhy>;
-
-    /// Searches elements by fields of their payload. A daemon answers the first 4 KiB of each payload.
-    fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits>;
-
-    /// Makes a forecast of a queue.
-    fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast>;
-
-    /// Reads every daemon of the fleet.
-    fn fleet(&self) -> Asked<'_, Fleet>;
-
-    /// Reads the latest changes of operators, of a queue or of all.
-    fn audit<'a>(&'a self, queue: Option<&'a str>, most: usize) -> Asked<'a, AuditTrail>;
-
-    /// Reschedules, cancels or kills an element.
-    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome>;
-
-    /// Pauses a queue or a sink.
-    fn pause<'a>(&'a self, target: PauseTarget<'a>, reason: &'a PauseReason<'a>) -> Asked<'a, PauseChanges>;
-
-    /// Ends a pause.
-    fn resume<'a>(&'a self, target: PauseTarget<'a>) -> Asked<'a, PauseChanges>;
 
     /// Lists at most `limit` dead letters that fit the filter, the latest first.
     fn letters<'a>(

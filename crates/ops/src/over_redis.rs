@@ -4,26 +4,17 @@ use std::io::Write;
 
 use tokio::sync::OnceCell;
 
-use super::audit::{self, AuditTrail};
 use super::dead::{
     self, Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
     is_place,
 };
-use super::element::{self, ActOutcome, Action, ElementWhy, FoundElement};
 use super::error::Error;
-use super::fleet::{self, Fleet};
-use super::forecast::{Forecast, ForecastAsk, Rate, forecast};
 use super::jobs::{FoundJobs, Jobs};
 use super::named_daemon::NamedDaemon;
-use super::note::on_behalf_of;
 use super::operator::{Asked, Operator, Peeked, Watcher};
 use super::overview::{Overview, QueuePage, SinkList, all_queues};
-use super::pause::{self, PauseChanges, PauseReason, PauseTarget, check_target};
 use super::peek::{Peek, PeekState, peek};
-use super::queue_state::place;
 use super::queues::{Queues, queues};
-use super::remote::Daemon;
-use super::search::{Hits, Search, search};
 use super::session::{Queue, Session, check_id, find};
 use delaybridge_jobs::{JobState, Topic};
 use delaybridge_model::Config;
@@ -53,23 +44,6 @@ impl OverRedis {
         self.session().await?.queue(spec).await
     }
 
-    /// The queue of an element. An id that no element can have is refused first.
-    async fn queue_with(&self, queue: &str, id: &str) -> Result<Queue, Error> {
-        // The own name of a letter is its place in the stream.
-        if !is_place(id) {
-            check_id(&self.config, queue, id)?;
-        }
-        self.queue(queue).await
-    }
-
-    /// The answer of the daemon about a queue, if it serves this very one.
-    async fn beside<'a, T, F>(&'a self, queue: &Queue, ask: impl FnOnce(&'a Daemon) -> F) -> Option<T>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        self.daemon.ask(queue.id(), &place(queue), ask).await
-    }
-
     /// The job queue and the topic, if the name is that of a topic and of no queue.
     async fn topic(&self, name: &str) -> Result<Option<(Jobs, Topic)>, Error> {
         let (Some(settings), Ok(topic)) = (&self.config.jobs, name.parse::<Topic>()) else { return Ok(None) };
@@ -79,18 +53,6 @@ impl OverRedis {
         let jobs = Jobs::open(&self.config).await?;
         let known = settings.topics.contains_key(&topic) || jobs.has(&topic).await?;
         Ok(known.then_some((jobs, topic)))
-    }
-}
-
-/// Notes a pause or its end by this person for every queue that it changed.
-async fn tell_of(session: &Session, by: &str, what: &str, changes: &PauseChanges) {
-    for change in &changes.queues {
-        let Ok(spec) = find(&session.config, &change.queue) else { continue };
-        if let Ok(queue) = session.queue(spec).await {
-            let which = change.sink.as_deref().map_or_else(|| "queue".to_owned(), |sink| format!("sink {sink}"));
-            let one = PauseChanges { queues: vec![change.clone()], errors: Vec::new() };
-            let _ = queue.by(by).tell(what, &which, Ok(()), |()| one.words()).await;
-        }
     }
 }
 
@@ -159,101 +121,6 @@ impl Operator for OverRedis {
                 Some((jobs, topic)) => Ok(Peeked::Jobs(peek_topic(&jobs, &topic, ask).await?)),
                 None => Ok(Peeked::Elements(peek(&self.queue(queue).await?, ask).await?)),
             }
-        })
-    }
-
-    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, FoundElement> {
-        Box::pin(async move {
-            if let Some((_, topic)) = self.topic(queue).await? {
-                return Err(refused(&topic, "one job is shown by `delaybridge jobs show`"));
-            }
-            let queue = self.queue_with(queue, id).await?;
-            let found = element::find(&queue, id).await?;
-            let held = self.beside(&queue, |daemon| daemon.hold(queue.id())).await.flatten();
-            Ok(FoundElement { held, ..found })
-        })
-    }
-
-    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, ElementWhy> {
-        Box::pin(async move {
-            if let Some((_, topic)) = self.topic(queue).await? {
-                return Err(refused(&topic, "one job is shown by `delaybridge jobs show`"));
-            }
-            let queue = self.queue_with(queue, id).await?;
-            let answered = self
-                .daemon
-                .ask_with_token(queue.id(), &place(&queue), |daemon| Operator::why(daemon, queue.id(), id))
-                .await;
-            match answered {
-                Some(found) => Ok(found),
-                None => element::why(&queue, id, None).await,
-            }
-        })
-    }
-
-    fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits> {
-        Box::pin(async move { search(&self.queue(queue).await?, ask, watch).await })
-    }
-
-    fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast> {
-        Box::pin(async move {
-            if let Some((_, topic)) = self.topic(queue).await? {
-                return Err(refused(&topic, "a topic has no forecast; name the queue that delivers it"));
-            }
-            let queue = self.queue(queue).await?;
-            match self.beside(&queue, |daemon| Operator::forecast(daemon, queue.id(), ask)).await {
-                Some(found) => Ok(found),
-                None => forecast(&queue, ask, Rate::unknown()).await,
-            }
-        })
-    }
-
-    fn fleet(&self) -> Asked<'_, Fleet> {
-        Box::pin(async { fleet::fleet(self.session().await?).await })
-    }
-
-    fn audit<'a>(&'a self, queue: Option<&'a str>, most: usize) -> Asked<'a, AuditTrail> {
-        Box::pin(async move {
-            queue.map(|queue| find(&self.config, queue)).transpose()?;
-            audit::audit(self.session().await?, queue, most).await
-        })
-    }
-
-    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {
-        Box::pin(async move {
-            let mut queue = self.queue_with(queue, id).await?;
-            let by;
-            let action = match action {
-                Action::Kill { by: person, why } => {
-                    by = on_behalf_of(&self.by, Some(person));
-                    queue = queue.by(&by);
-                    Action::Kill { by: &by, why }
-                }
-                other => other,
-            };
-            let acted = element::act(&queue, id, action).await;
-            queue.tell(action.verb(), id, acted, |acted| acted.elements[0].words()).await
-        })
-    }
-
-    fn pause<'a>(&'a self, target: PauseTarget<'a>, reason: &'a PauseReason<'a>) -> Asked<'a, PauseChanges> {
-        Box::pin(async move {
-            check_target(&self.config, target)?;
-            let session = self.session().await?;
-            let by = on_behalf_of(&self.by, Some(reason.by));
-            let changes = pause::pause(session, target, &PauseReason { by: &by, ..*reason }).await?;
-            tell_of(session, &by, "pause", &changes).await;
-            Ok(changes)
-        })
-    }
-
-    fn resume<'a>(&'a self, target: PauseTarget<'a>) -> Asked<'a, PauseChanges> {
-        Box::pin(async move {
-            check_target(&self.config, target)?;
-            let session = self.session().await?;
-            let changes = pause::resume(session, target).await?;
-            tell_of(session, &self.by, "resume", &changes).await;
-            Ok(changes)
         })
     }
 

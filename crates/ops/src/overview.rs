@@ -314,7 +314,7 @@ pub async fn overview_of(
 ) -> Result<Overview, Error> {
     let all = wanted.len();
     if let Some(after) = &which.after {
-        find(&session.config, after)?;
+        find(&session.config, after).map_err(|error| Error::invalid(error.message))?;
         // One that is in the list no more: it begins anew.
         wanted.drain(..wanted.iter().position(|spec| *spec.id == **after).map_or(0, |at| at + 1));
     }

@@ -1,48 +1,24 @@
-//! Pauses queues and sinks for every daemon that serves them, and ends that.
+//! Pauses of queues and sinks, as they are in Redis: read, begun and ended for every daemon.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::future::join_all;
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::content::bounded;
 use super::error::{Attempted, Error, QueueError, explained, may_have_run};
+use super::operation::ChangeTarget;
 use super::plural;
 use super::session::{Queue, Session, find};
 use delaybridge_core::clock::utc;
-pub use delaybridge_ledger::PauseEnd;
 use delaybridge_ledger::{Changed, NewPause, Pause, Pauses, Subject, redis_now_ms};
 use delaybridge_model::{Config, QueueSpec};
 use delaybridge_source::StoreError;
 
-/// Characters of a name, and of a reason.
-const LONGEST: usize = 500;
 /// Queues that are asked for their pauses at once: their questions go to Redis together.
 const AT_ONCE: usize = 500;
-
-/// A queue or a sink that is paused or resumed.
-#[derive(Debug, Clone, Copy)]
-pub enum PauseTarget<'a> {
-    /// A queue of the configuration.
-    Queue(&'a str),
-    /// A sink, for all queues of the configuration that deliver to it.
-    Sink(&'a str),
-}
-
-/// The person, the reason and the end of a pause.
-#[derive(Debug, Clone, Copy)]
-pub struct PauseReason<'a> {
-    /// The person.
-    pub by: &'a str,
-    /// Why.
-    pub why: &'a str,
-    /// The end.
-    pub end: PauseEnd,
-}
 
 /// The outcome of a pause or a resume.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -103,74 +79,29 @@ pub struct PauseState {
     pub until_ms: Option<i64>,
 }
 
-/// The body of a request for a pause.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-#[schemars(rename = "Pause")]
-pub struct PauseBody {
-    /// The reason, for everybody who wonders why nothing moves.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// The person, if not the token's name; that is added.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
-    /// The length, as in 2h 30m; without it, until it is resumed.
-    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
-    pub length: Option<String>,
-    /// The end, by the clock of Redis.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until_ms: Option<i64>,
-}
-
 /// A change of a pause.
 #[derive(Clone, Copy)]
-enum PauseStep<'a> {
+pub(super) enum PauseStep<'a> {
+    /// A pause begins, in place of the one that is there.
     Pause(NewPause<'a>),
+    /// It ends.
     Resume,
 }
 
-/// Refuses a target that the configuration does not have, without Redis.
+/// Pauses or resumes something, queue by queue.
 ///
 /// # Errors
 ///
-/// When there is no such queue or sink, and when no queue delivers to the sink.
-pub fn check_target(config: &Config, target: PauseTarget<'_>) -> Result<(), Error> {
-    queues_of(config, target).map(drop)
-}
-
-/// Pauses. A pause that is there already is replaced.
-///
-/// # Errors
-///
-/// When the target, the words or the end cannot be, and when Redis cannot be asked about any queue.
-pub async fn pause(
+/// When the target cannot be, and when the end of the pause is over already.
+pub(super) async fn change(
     session: &Session,
-    target: PauseTarget<'_>,
-    reason: &PauseReason<'_>,
+    target: &ChangeTarget,
+    step: PauseStep<'_>,
 ) -> Result<PauseChanges, Error> {
-    for (what, text) in [("--by", reason.by), ("--why", reason.why)] {
-        if text.trim().is_empty() || text.chars().count() > LONGEST || text.chars().any(char::is_control) {
-            let problem = format!("{what} takes one line of 1 to {LONGEST} characters");
-            return Err(Error::invalid(format!("pause {}: {problem}", name_of(target))));
-        }
-    }
-    let PauseReason { by, why, end } = *reason;
-    change(session, target, PauseStep::Pause(NewPause { nonce: fastrand::u64(..), end, by, why })).await
-}
-
-/// Ends a pause. What was not paused stays as it is.
-///
-/// # Errors
-///
-/// When the target cannot be, and when Redis cannot be asked about any queue.
-pub async fn resume(session: &Session, target: PauseTarget<'_>) -> Result<PauseChanges, Error> {
-    change(session, target, PauseStep::Resume).await
-}
-
-async fn change(session: &Session, target: PauseTarget<'_>, step: PauseStep<'_>) -> Result<PauseChanges, Error> {
     let verb = if matches!(step, PauseStep::Pause(_)) { "pause" } else { "resume" };
     let (subject, sink) = match target {
-        PauseTarget::Queue(_) => (Subject::Queue, None),
-        PauseTarget::Sink(name) => (Subject::Sink(name), Some(name.to_owned())),
+        ChangeTarget::Sink(name) => (Subject::Sink(name), Some(name.clone())),
+        _ => (Subject::Queue, None),
     };
     let mut changes = PauseChanges { queues: Vec::new(), errors: Vec::new() };
     for spec in queues_of(&session.config, target)? {
@@ -194,10 +125,7 @@ async fn change(session: &Session, target: PauseTarget<'_>, step: PauseStep<'_>)
                 announced: notified,
             }),
             Ok(None) => {
-                return Err(Error::invalid(format!(
-                    "{verb} {}: the end is over already, by the clock of Redis",
-                    name_of(target)
-                )));
+                return Err(Error::invalid(format!("{verb} {target}: the end is over already, by the clock of Redis")));
             }
             Err(error) => changes.errors.push(QueueError { queue: spec.id.to_string(), message: failed(&error, verb) }),
         }
@@ -213,27 +141,23 @@ fn failed(error: &StoreError, verb: &str) -> String {
     format!("{}{more}", explained(error))
 }
 
-fn name_of(target: PauseTarget<'_>) -> String {
-    match target {
-        PauseTarget::Queue(name) => format!("queue `{name}`"),
-        PauseTarget::Sink(name) => format!("sink `{name}`"),
-    }
-}
-
 /// The queues that a target is about.
-fn queues_of(config: &Config, target: PauseTarget<'_>) -> Result<Vec<Arc<QueueSpec>>, Error> {
+///
+/// # Errors
+///
+/// When there is no such queue or sink, and when no queue delivers to the sink.
+pub(super) fn queues_of(config: &Config, target: &ChangeTarget) -> Result<Vec<Arc<QueueSpec>>, Error> {
     let sink = match target {
-        PauseTarget::Queue(id) => return Ok(vec![find(config, id)?]),
-        PauseTarget::Sink(name) => name,
+        ChangeTarget::Sink(name) => name.as_str(),
+        other => return Ok(vec![find(config, other.name())?]),
     };
-    let uses = |spec: &&Arc<QueueSpec>| sinks_of(spec).iter().any(|name| **name == *sink);
-    let queues: Vec<_> = config.queues.iter().filter(uses).cloned().collect();
+    let queues: Vec<_> = target.queues(config).cloned().collect();
     if !queues.is_empty() {
         return Ok(queues);
     }
     let attempt = format!("find sink `{sink}`: no queue of the configuration delivers to it");
     let names = || config.sinks.iter().map(|sink| &*sink.name);
-    Err(Error::invalid(match plural::similar(sink, names()).as_slice() {
+    Err(Error::unknown(match plural::similar(sink, names()).as_slice() {
         [] => format!("{attempt}; the sinks in use are: {}", names().collect::<Vec<_>>().join(", ")),
         near => format!("{attempt}; did you mean `{}`?", near.join("` or `")),
     }))
@@ -263,7 +187,7 @@ pub struct SinkPauses {
 ///
 /// When no queue delivers to the sink.
 pub async fn sink_pauses(session: &Session, sink: &str) -> Result<SinkPauses, Error> {
-    let asked = queues_of(&session.config, PauseTarget::Sink(sink))?;
+    let asked = queues_of(&session.config, &ChangeTarget::Sink(sink.to_owned()))?;
     let one = async |spec: &Arc<QueueSpec>| {
         let queue = session.queue(spec.clone()).await.map_err(|error| error.to_string())?;
         paused(&queue).await.map_err(|error| explained(&error))
@@ -336,35 +260,6 @@ impl PauseState {
     }
 }
 
-/// The last millisecond of the year 9999.
-const LAST_MS: i64 = 253_402_300_799_999;
-
-/// Reads the length of a pause: as in the configuration, but not zero, and not beyond the calendar.
-///
-/// # Errors
-///
-/// What is wrong with the text.
-pub fn length(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
-    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write 30m, 2h or 1d 12h"))?;
-    if time.is_zero() || time > LONGEST { Err("more than 0s, and at most 100 years".to_owned()) } else { Ok(time) }
-}
-
-/// A point in time: milliseconds since 1970, or as RFC 3339 writes it. Without an offset it is UTC.
-///
-/// # Errors
-///
-/// What is wrong with the text.
-pub fn point(text: &str) -> Result<i64, String> {
-    let with_offset = || text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
-    let in_utc = || humantime::parse_rfc3339_weak(text).ok()?.duration_since(UNIX_EPOCH).ok();
-    let ms = text.parse().ok().or_else(with_offset).or_else(|| i64::try_from(in_utc()?.as_millis()).ok());
-    ms.filter(|ms| (0..=LAST_MS).contains(ms)).ok_or_else(|| {
-        "write 2027-01-31T09:00:00Z, with an offset as in 2027-01-31T10:00:00+01:00, or milliseconds since 1970"
-            .to_owned()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -410,26 +305,5 @@ mod tests {
         assert_eq!(told(&[Some(pause("a")), Some(pause("b"))]), "resumed");
         assert_eq!(told(&[None, Some(pause("b"))]), "resumed");
         assert_eq!(told(&[None, None]), "was not paused");
-    }
-
-    #[test]
-    fn ends_are_read_or_refused_in_words() {
-        assert_eq!(length("1h 30m"), Ok(Duration::from_secs(5_400)));
-        assert!(length("0s").unwrap_err().contains("more than 0s"));
-        assert!(length("2").unwrap_err().contains("30m"));
-        assert_eq!(point("2027-01-31T09:00:00Z"), Ok(1_801_386_000_000));
-        assert_eq!(point("1801386000000"), Ok(1_801_386_000_000));
-        for text in [
-            "2027-01-31 09:00:00",
-            "2027-01-31T10:00:00+01:00",
-            "2027-01-31T14:30:00.000+05:30",
-            "2027-01-30T23:00:00-10:00",
-            "2027-01-31t09:00:00z",
-        ] {
-            assert_eq!(point(text), Ok(1_801_386_000_000), "{text}");
-        }
-        for text in ["tomorrow", "-1", "999999999999999", "", "2027-01-31T09:00:00+26:00", "1960-01-01T00:00:00Z"] {
-            assert!(point(text).unwrap_err().contains("2027"), "{text}");
-        }
     }
 }

@@ -110,8 +110,8 @@ pub struct PeekedElement {
     /// The destinations of a delivery now, by sink, or the other end of the element.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routes: Option<Vec<String>>,
-    /// The payload. Read apart: see [`Content::answered`].
-    #[serde(flatten, skip_deserializing)]
+    /// The payload.
+    #[serde(flatten)]
     pub content: Content,
 }
 

@@ -27,23 +27,6 @@ pub struct Search {
     pub after: Option<Cursor>,
 }
 
-/// The body of a request to search.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-#[schemars(rename = "Search")]
-pub struct SearchBody {
-    /// Fields of the decoded payload, as orderId=7: all of them.
-    pub fields: Vec<String>,
-    /// Elements to look at, 10,000 at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u64>,
-    /// Elements to answer, 100 at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matches: Option<u64>,
-    /// The `next` of the request before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<String>,
-}
-
 /// The outcome of a search.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SearchHits", extend("additionalProperties" = true))]
@@ -64,6 +47,18 @@ pub struct Hits {
     /// The place to go on at, if some were not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+impl Hits {
+    /// Adds what the search found that went on where this one ended.
+    pub fn add(&mut self, more: Hits) {
+        self.total = self.total.max(more.total);
+        self.now_ms = more.now_ms;
+        self.examined += more.examined;
+        self.elements.extend(more.elements);
+        self.incomplete = more.next.is_some() && self.examined < self.total;
+        self.next = more.next;
+    }
 }
 
 /// A place in a queue that a search goes on at: `STATE:NUMBER`, with the elements of the state that were passed, or
@@ -248,7 +243,7 @@ async fn dead(
     watch: &mut dyn ProgressWatch,
     hits: &mut Hits,
 ) -> Result<(), Error> {
-    let filter = Filter { fields: ask.fields.clone(), ..Filter::default() };
+    let filter = Filter { field: ask.fields.clone(), ..Filter::default() };
     let which = Letters { filter, after: after.clone(), ..Letters::default() };
     let mut selection = Selection::open(queue, &which, Order::Newest).await?;
     let before = hits.examined;

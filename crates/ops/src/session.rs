@@ -101,11 +101,6 @@ impl Queue {
         Queue { ledger: ledger(&spec), spec, conn, by: None }
     }
 
-    /// The same queue for this person.
-    pub(super) fn by(self, person: &str) -> Queue {
-        Queue { by: Some(person.into()), ..self }
-    }
-
     /// The queue's id in the configuration.
     pub fn id(&self) -> &str {
         &self.spec.id
@@ -170,7 +165,7 @@ fn identity(spec: &QueueSpec, text: &str) -> Result<Identity, Error> {
             Some(_) => "an element's id is 16 hexadecimal digits",
             None => "an element's id is 16 hexadecimal digits, or the text that `id` of the source makes",
         };
-        Error::invalid(format!("read id `{text}`: {ids}, as `delaybridge peek {}` shows it", spec.id))
+        Error::unknown(format!("read id `{text}`: {ids}, as `delaybridge peek {}` shows it", spec.id))
     })
 }
 
@@ -197,10 +192,10 @@ pub fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
     }
     let attempt = format!("find queue `{id}`: the configuration has no queue with this id");
     if let Some(spec) = config.queues.iter().find(|spec| spec.source.name() == id) {
-        return Err(Error::invalid(format!("{attempt}; `{id}` is the name in Redis of the queue `{}`", spec.id)));
+        return Err(Error::unknown(format!("{attempt}; `{id}` is the name in Redis of the queue `{}`", spec.id)));
     }
     let names = || config.queues.iter().map(|spec| &*spec.id);
-    Err(Error::invalid(match plural::similar(id, names()).as_slice() {
+    Err(Error::unknown(match plural::similar(id, names()).as_slice() {
         [] if config.queues.is_empty() => format!("{attempt}; it has none"),
         [] => format!("{attempt}; it has: {}", names().collect::<Vec<_>>().join(", ")),
         near => format!("{attempt}; did you mean `{}`?", near.join("` or `")),

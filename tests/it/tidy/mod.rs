@@ -295,6 +295,11 @@ const ONLY_UNDER: &[OnlyUnder] = &[
         places: &[
             "settings/",
             "ops/queue_state.rs",
+            // Requests, from which a daemon reads what the command line wrote.
+            "ops/operation/",
+            "ops/operations/",
+            "ops/time.rs",
+            "ops/content.rs",
             // The answer of a provider of tokens, and what a token says.
             "sink-kafka/tokens/",
             "ops/search.rs",

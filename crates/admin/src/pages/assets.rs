@@ -1,4 +1,4 @@
-//! The style and the one script, as files of their own, because the policy of the page allows no others.
+//! The style and the scripts, as files of their own, because the policy of the page allows no others.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use delaybridge_jobs_http::reply::Reply;
 const FILES: &[(&str, &str, &str)] = &[
     ("style.css", "text/css; charset=utf-8", include_str!("../assets/style.css")),
     ("live.js", "text/javascript; charset=utf-8", include_str!("../assets/live.js")),
+    ("local.js", "text/javascript; charset=utf-8", include_str!("../assets/local.js")),
     ("events.js", "text/javascript; charset=utf-8", include_str!("../assets/events.js")),
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];

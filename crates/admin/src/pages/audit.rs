@@ -8,16 +8,20 @@ use maud::{Markup, html};
 use super::layout::{View, encoded, page};
 use crate::Admin;
 use crate::access::AdminCaller;
+use crate::changes::Asker;
+use crate::v1::operation::read_query;
 use delaybridge_core::clock::utc;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::audit::OperatorChange;
+use delaybridge_ops::operations::Audit;
 
 /// The page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["queue", "limit"])?;
-    let found = admin.audit(&call).await?;
+    let request: Audit = read_query(&call)?;
+    let found = admin.operate(request, Asker::of(&call)).await?;
     let view = View::of("/audit", &call.caller, admin.access.has_tokens());
     let queue = call.query.text("queue").unwrap_or_default();
     let body = html! {

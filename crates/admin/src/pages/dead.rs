@@ -17,7 +17,6 @@ use crate::access::AdminCaller;
 use crate::v1::dead::{PAGE, after, asked};
 use crate::v1::elements::SHOWN;
 use crate::v1::errors::problem;
-use crate::v1::filter::NAMES;
 use delaybridge_core::message::Class;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::Problem;
@@ -25,7 +24,7 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::text::clip;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::Queue;
-use delaybridge_ops::dead::{self, Counted, Filter, Letter, Letters, Summary, Total};
+use delaybridge_ops::dead::{self, Counted, FILTER_NAMES, Filter, Letter, Letters, Summary, Total};
 use delaybridge_ops::element::KILLED;
 use delaybridge_telemetry::labels::DeadReason;
 
@@ -36,7 +35,7 @@ const CAUSES: usize = 20;
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&[&NAMES[..], &["after", "done"]].concat())?;
+    call.query.only(&[&FILTER_NAMES[..], &["after", "done"]].concat())?;
     let filter = asked(&admin, &call)?;
     let queue = admin.queue(&call).await?;
     let may_count = call.caller.may(AccessRole::Viewer, Some(queue.id()));
@@ -89,7 +88,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 
 /// The filter of a query, to be put behind another path.
 pub fn query_of(query: &Query) -> String {
-    let pairs = NAMES.iter().filter_map(|name| Some((name, query.text(name).filter(|text| !text.trim().is_empty())?)));
+    let pairs =
+        FILTER_NAMES.iter().filter_map(|name| Some((name, query.text(name).filter(|text| !text.trim().is_empty())?)));
     pairs.map(|(name, text)| format!("{name}={}", encoded(text))).collect::<Vec<_>>().join("&")
 }
 
@@ -145,7 +145,7 @@ fn filters(query: &Query, queue: &Queue, causes: Option<&Counted>) -> Markup {
     let hints = ["", "", "timeout", "", "2h", "1d", "", "orderId=7"];
     html! {
         form.filters method="get" action="dead" role="search" {
-            @for (name, hint) in NAMES.iter().zip(hints) {
+            @for (name, hint) in FILTER_NAMES.iter().zip(hints) {
                 @let (value, known) = (query.text(name).unwrap_or_default(), known(name, queue, causes));
                 label {
                     span { (name.replace('_', " ")) }

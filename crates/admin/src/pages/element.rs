@@ -13,13 +13,16 @@ use super::show::{number, payload, when as distance};
 use super::why::{attempts, explanation};
 use crate::Admin;
 use crate::access::AdminCaller;
+use crate::changes::Asker;
 use crate::forms::form;
-use crate::v1::elements::{ElementChange, SHOWN, when};
+use crate::v1::elements::SHOWN;
+use crate::v1::errors::problem;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
-use delaybridge_ops::element::{Detail, ElementWhy, When, Whereabouts};
+use delaybridge_ops::element::{Detail, ElementWhy, Whereabouts, why};
+use delaybridge_ops::operations::{Cancel, Kill, Reschedule, RunNow};
 use delaybridge_ops::peek::PeekState;
 
 /// Sends the browser to the element of this id.
@@ -34,9 +37,10 @@ pub async fn find(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["whole", LIST])?;
     let (asked, place) = (call.part("id"), ListPlace::carried(&call.query));
+    let name = call.part("queue");
     let queue = admin.queue(&call).await?;
-    let (why, element) = admin.why(&queue, asked).await?;
-    let name = queue.id();
+    admin.known_id(&queue, asked)?;
+    let (why, element) = why(&admin.scene(&Asker::of(&call)), name, asked).await.map_err(|error| problem(&error))?;
     let path = format!("/queues/{}/elements/{}", encoded(name), encoded(asked));
     let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let most = if call.query.text("whole").is_some() { usize::MAX } else { SHOWN };
@@ -64,17 +68,21 @@ pub async fn act(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply
     let fields = form(&mut call).await?;
     fields.only(&["deed", "in", "at", "why"])?;
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
-    let deed = match text("deed") {
-        Some("run-now") => ElementChange::Reschedule(When::Now),
+    let (queue, id) = (call.part("queue").to_owned(), call.part("id").to_owned());
+    let asker = Asker::of(&call);
+    let acted = match text("deed") {
+        Some("run-now") => admin.operate(RunNow { queue, id: id.clone() }, asker).await,
         Some("reschedule") => {
-            let at = text("at").map(|at| field_time("at", at)).transpose()?;
-            ElementChange::Reschedule(when(text("in"), at)?)
+            let after = text("in").map(|text| text.parse().map_err(|why| Problem::bad(format!("read `in`: {why}"))));
+            let (after, at) = (after.transpose()?, text("at").map(|at| field_time("at", at)).transpose()?);
+            admin.operate(Reschedule { queue, id: id.clone(), after, at }, asker).await
         }
-        Some("kill") => ElementChange::Kill { by: None, why: text("why").unwrap_or("no reason given").to_owned() },
+        Some("kill") => {
+            let why = text("why").unwrap_or("no reason given").to_owned();
+            admin.operate(Kill { queue, id: id.clone(), why, by: None }, asker).await
+        }
         _ => return Err(Problem::bad("read the form: it does not say what to do")),
-    };
-    let id = call.part("id").to_owned();
-    let acted = admin.act(&call, &id, deed).await?;
+    }?;
     let [element] = &acted.elements;
     let to = element.new_id.as_ref().map_or(id, ToString::to_string);
     Ok(see_other(&format!("../{}", encoded(&to))))
@@ -87,7 +95,8 @@ pub async fn remove(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Re
     if fields.text("sure").is_none() {
         return Err(Problem::bad("read the form: it is removed for good; confirm that"));
     }
-    let acted = admin.act(&call, call.part("id"), ElementChange::Cancel).await?;
+    let request = Cancel { queue: call.part("queue").to_owned(), id: call.part("id").to_owned() };
+    let acted = admin.operate(request, Asker::of(&call)).await?;
     // It has no page any more.
     Ok(see_other(&format!("../../../{}", encoded(&acted.queue))))
 }

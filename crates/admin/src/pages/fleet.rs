@@ -9,16 +9,18 @@ use super::layout::{View, encoded, page};
 use super::show::{late, number, rate, when};
 use crate::Admin;
 use crate::access::AdminCaller;
+use crate::changes::Asker;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::fleet::{Fleet, FleetMember};
+use delaybridge_ops::operations::ListFleet;
 use delaybridge_ops::plural::{count, duration};
 
 /// The page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["still", "reload"])?;
-    let (found, own) = (admin.fleet().await?, admin.status.look().owner);
+    let (found, own) = (admin.operate(ListFleet {}, Asker::of(&call)).await?, admin.status.look().owner);
     let mut view = View::of("/fleet", &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
     let body = html! {

@@ -102,6 +102,7 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                 title { (title) " · delaybridge" }
                 link rel="icon" href={ (up) "assets/icon.svg" } type="image/svg+xml";
                 link rel="stylesheet" href={ (up) "assets/style.css" };
+                script src={ (up) "assets/local.js" } defer {}
                 @if view.live || view.follows {
                     // Without a script the browser loads the page again, if it was asked to.
                     @if view.follows || view.reloads { noscript { meta http-equiv="refresh" content=(EVERY); } }
@@ -117,6 +118,7 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                         a href=(up) { "Queues" }
                         a href={ (up) "#sinks" } { "Sinks" }
                         a href={ (up) "topics" } { "Topics" }
+                        a href={ (up) "ahead" } { "Due" }
                         a href={ (up) "events" } { "Events" }
                         a href={ (up) "fleet" } { "Daemons" }
                         a href={ (up) "audit" } { "Changes" }

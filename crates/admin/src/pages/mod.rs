@@ -26,6 +26,7 @@ pub mod search;
 mod show;
 pub mod sink;
 pub mod sweep;
+pub mod tonight;
 pub mod topics;
 mod why;
 

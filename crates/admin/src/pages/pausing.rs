@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 
 use super::list_place::ListPlace;
-use crate::v1::pause::{PauseRequest, end};
-use delaybridge_jobs_http::call::Query;
+use crate::access::AdminCaller;
+use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::Problem;
-use delaybridge_ops::pause::point;
+use delaybridge_ops::operations::{Pause, Resume};
+use delaybridge_ops::time::Moment;
 
 /// The names of the fields.
 pub const FIELDS: [&str; 3] = ["why", "for", "until"];
@@ -33,16 +34,29 @@ pub fn pause_form(path: &str, subject: &str, effect: &str, is_paused: bool, plac
     }
 }
 
-/// The pause that a form asks for.
+/// The pause that a form asks for, of the queue or sink in the path.
 ///
 /// # Errors
 /// There is no reason, or no time that can be read.
-pub fn wanted(fields: &Query) -> Result<PauseRequest, Problem> {
+pub fn wanted(call: &Call<AdminCaller>, fields: &Query) -> Result<Pause, Problem> {
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
     let why = text("why")
         .ok_or_else(|| Problem::bad("read the form: say why, for everybody who wonders why nothing moves"))?;
+    let length = text("for").map(|text| text.parse().map_err(|why| Problem::bad(format!("read `for`: {why}"))));
     let until = text("until").map(|until| field_time("until", until)).transpose()?;
-    Ok(PauseRequest { by: None, why: Some(why.to_owned()), end: end(text("for"), until)? })
+    let [queue, sink] = paused_target(call);
+    Ok(Pause { queue, sink, why: why.to_owned(), by: None, length: length.transpose()?, until })
+}
+
+/// The end of the pause of the queue or sink in the path.
+pub fn resumed(call: &Call<AdminCaller>) -> Resume {
+    let [queue, sink] = paused_target(call);
+    Resume { queue, sink }
+}
+
+/// The queue and the sink in the path: one of them.
+fn paused_target(call: &Call<AdminCaller>) -> [Option<String>; 2] {
+    ["queue", "sink"].map(|name| Some(call.part(name).to_owned()).filter(|name| !name.is_empty()))
 }
 
 /// The time in a field for date and time, in milliseconds since 1970: browsers write `2026-11-27T06:00`, and the page says that it
@@ -50,13 +64,12 @@ pub fn wanted(fields: &Query) -> Result<PauseRequest, Problem> {
 ///
 /// # Errors
 /// What cannot be read.
-pub fn field_time(name: &str, text: &str) -> Result<u64, Problem> {
+pub fn field_time(name: &str, text: &str) -> Result<Moment, Problem> {
     let whole = match text.len() {
         16 => format!("{text}:00Z"),
         _ => format!("{}Z", text.trim_end_matches('Z')),
     };
-    let read = point(&whole).ok().and_then(|ms| u64::try_from(ms).ok());
-    read.ok_or_else(|| Problem::bad(format!("read `{name}`: write 2027-01-31T09:00, in UTC")))
+    whole.parse().map_err(|_: String| Problem::bad(format!("read `{name}`: write 2027-01-31T09:00, in UTC")))
 }
 
 #[cfg(test)]
@@ -66,7 +79,7 @@ mod tests {
     #[test]
     fn a_field_for_date_and_time_is_read_as_browsers_write_it() {
         for text in ["2027-01-31T09:00", "2027-01-31T09:00:00", "2027-01-31T09:00:00Z"] {
-            assert_eq!(field_time("until", text).ok(), Some(1_801_386_000_000), "{text}");
+            assert_eq!(field_time("until", text).ok(), Some(Moment(1_801_386_000_000)), "{text}");
         }
         for text in ["09:00", "tomorrow", "2027-13-31T09:00", ""] {
             assert!(field_time("until", text).unwrap_err().detail.contains("`until`"), "{text}");

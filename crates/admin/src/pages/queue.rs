@@ -12,7 +12,7 @@ use super::elements::word;
 use super::layout::{View, encoded, page, see_other};
 use super::list_place::{LIST, ListPlace};
 use super::past::of_queue;
-use super::pausing::{FIELDS, pause_form, wanted};
+use super::pausing::{FIELDS, pause_form, resumed, wanted};
 use super::search::search_form;
 use super::show::{at_least, late, number, obstacles, rate, when};
 use crate::Admin;
@@ -20,14 +20,13 @@ use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
 use crate::v1::errors::problem;
-use crate::v1::forecast::UNTIL;
-use crate::v1::pause::PauseSubject;
 use crate::v1::queues::{QueueShape, whole};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
-use delaybridge_ops::forecast::{ForecastAsk, charts};
+use delaybridge_ops::forecast::charts;
+use delaybridge_ops::operations::{DAY, MakeForecast};
 use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::peek::PeekState;
 use delaybridge_ops::plural::{self, duration};
@@ -37,8 +36,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     call.query.only(&["still", "reload", LIST])?;
     let place = ListPlace::carried(&call.query);
     let queue = admin.queue(&call).await?;
-    let day = ForecastAsk::new(UNTIL, UNTIL, None).map_err(|error| problem(&error))?;
-    let (found, forecast) = tokio::join!(whole(&admin, &queue), admin.forecast(&queue, &day));
+    let day = MakeForecast { queue: queue.id().to_owned(), until: DAY, step: DAY, rate: None };
+    let (found, forecast) = tokio::join!(whole(&admin, &queue), admin.operate(day, Asker::of(&call)));
     let (found, forecast) = (found?, forecast?);
     let charts = charts(&queue, forecast.now_ms).await.map_err(|error| problem(&error))?;
     let id = queue.id();
@@ -72,19 +71,16 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
     fields.only(&[&FIELDS[..], &[LIST]].concat())?;
-    let wish = wanted(&fields)?;
-    let queue = call.part("queue").to_owned();
-    admin.pause(PauseSubject::Queue(queue.clone()), wish, Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}{}", encoded(&queue), ListPlace::carried(&fields).behind('?'))))
+    admin.operate(wanted(&call, &fields)?, Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}{}", encoded(call.part("queue")), ListPlace::carried(&fields).behind('?'))))
 }
 
 /// Resumes it, and shows it again.
 pub async fn resume(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
     fields.only(&[LIST])?;
-    let queue = call.part("queue").to_owned();
-    admin.resume(PauseSubject::Queue(queue.clone()), Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}{}", encoded(&queue), ListPlace::carried(&fields).behind('?'))))
+    admin.operate(resumed(&call), Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}{}", encoded(call.part("queue")), ListPlace::carried(&fields).behind('?'))))
 }
 
 /// Everything that keeps its elements from moving.

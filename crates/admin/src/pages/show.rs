@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use delaybridge_core::clock::utc;
 use delaybridge_ops::content::Content;
 use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::plural::duration;
@@ -39,7 +40,7 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// A point in time with its distance from now.
+/// A point in time with its distance from now. A script adds the time of the reader's zone.
 pub fn when(ms: i64, now_ms: i64) -> Markup {
     let gap = duration(ms.abs_diff(now_ms));
     let text = match ms.cmp(&now_ms) {
@@ -47,7 +48,17 @@ pub fn when(ms: i64, now_ms: i64) -> Markup {
         std::cmp::Ordering::Less => format!("{gap} ago"),
         std::cmp::Ordering::Equal => "now".to_owned(),
     };
-    html! { time title=(delaybridge_core::clock::utc(ms)) { (text) } }
+    html! { time datetime=(utc(ms)) { (text) " " span.at { (at(ms, now_ms)) } } }
+}
+
+/// `09:00:32 UTC` today, else `2026-11-21 09:00 UTC`.
+fn at(ms: i64, now_ms: i64) -> String {
+    let (text, now) = (utc(ms), utc(now_ms));
+    match (text.split_once('T'), now.split_once('T')) {
+        (Some((day, time)), Some((today, _))) if day == today => format!("{} UTC", time.trim_end_matches('Z')),
+        (Some((day, time)), _) => format!("{day} {} UTC", time.get(..5).unwrap_or(time)),
+        _ => text,
+    }
 }
 
 /// A payload, decoded where a codec could; at most so many bytes, with a way to all of them.
@@ -115,6 +126,17 @@ mod tests {
         for (n, expected) in [(0, "0"), (999, "999"), (1_000, "1,000"), (-1_234_567, "-1,234,567")] {
             assert_eq!(number(n), expected);
         }
+    }
+
+    #[test]
+    fn a_time_is_there_without_a_pointer() {
+        let now = 1_795_251_632_000;
+        let shown = |ms| when(ms, now).into_string();
+        assert_eq!(
+            shown(now - 5_000),
+            "<time datetime=\"2026-11-21T09:00:27Z\">5s ago <span class=\"at\">09:00:27 UTC</span></time>"
+        );
+        assert!(shown(now + 86_400_000).contains("in 1d <span class=\"at\">2026-11-22 09:00 UTC</span>"));
     }
 
     #[test]

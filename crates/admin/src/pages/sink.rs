@@ -8,14 +8,15 @@ use maud::{Markup, html};
 use super::layout::{View, encoded, page, see_other};
 use super::list_place::ListPlace;
 use super::past;
-use super::pausing::{FIELDS, pause_form, wanted};
+use super::pausing::{FIELDS, pause_form, resumed, wanted};
+use super::queue::settings;
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
 use crate::v1::errors::problem;
 use crate::v1::history::known_sink;
-use crate::v1::pause::PauseSubject;
+use delaybridge_config::describe_sink;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
@@ -61,6 +62,12 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
                 @if let Some(more @ 1..) = queues.len().checked_sub(SHOWN) { li.muted { (count(more, "further queue")) } }
             }
         }
+        @if let Some(spec) = session.config.sinks.iter().find(|spec| *spec.name == *name) {
+            details #settings {
+                summary { "Address and settings" }
+                div.scroll { table.settings { tbody { (settings("", &describe_sink(spec))) } } }
+            }
+        }
     };
     Ok(page(StatusCode::OK, &view, name, &body))
 }
@@ -92,15 +99,13 @@ fn state(sink: &SinkRow, pauses: Option<&SinkPauses>) -> Markup {
 pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
     fields.only(&FIELDS)?;
-    let sink = call.part("sink").to_owned();
-    admin.pause(PauseSubject::Sink(sink.clone()), wanted(&fields)?, Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}", encoded(&sink))))
+    admin.operate(wanted(&call, &fields)?, Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}", encoded(call.part("sink")))))
 }
 
 /// Ends the pause, and shows it again.
 pub async fn resume(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     form(&mut call).await?.only(&[])?;
-    let sink = call.part("sink").to_owned();
-    admin.resume(PauseSubject::Sink(sink.clone()), Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}", encoded(&sink))))
+    admin.operate(resumed(&call), Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}", encoded(call.part("sink")))))
 }

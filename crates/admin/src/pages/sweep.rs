@@ -12,12 +12,12 @@ use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
+use crate::v1::dead::filter_of;
 use crate::v1::errors::problem;
-use crate::v1::filter::{NAMES, of_query};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::dead::{Letters, Pace, count};
+use delaybridge_ops::dead::{FILTER_NAMES, Letters, Pace, count};
 use delaybridge_ops::progress::Unwatched;
 
 /// Redrive or purge.
@@ -46,9 +46,9 @@ impl SweepKind {
 
 /// Asks for a confirmation, with the number of letters.
 pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&NAMES)?;
+    call.query.only(&FILTER_NAMES)?;
     let deed = SweepKind::of(&call)?;
-    let filter = of_query(&call.query)?;
+    let filter = filter_of(&call.query)?;
     let queue = admin.queue(&call).await?;
     let counted = count(&queue, &filter, &mut Unwatched).await.map_err(|error| problem(&error))?;
     let id = queue.id();
@@ -80,7 +80,7 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
             }
         }
         form.act method="post" action={ "../" (deed.word()) } {
-            @for name in NAMES {
+            @for name in FILTER_NAMES {
                 @if let Some(value) = call.query.text(name).filter(|value| !value.is_empty()) {
                     input type="hidden" name=(name) value=(value);
                 }
@@ -114,9 +114,9 @@ pub async fn purge(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, 
 
 async fn sweep(admin: Arc<Admin>, mut call: Call<AdminCaller>, deed: SweepKind) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
-    let known: Vec<&str> = NAMES.iter().chain(&["rate", "sure"]).copied().collect();
+    let known: Vec<&str> = FILTER_NAMES.iter().chain(&["rate", "sure"]).copied().collect();
     fields.only(&known)?;
-    let filter = of_query(&fields)?;
+    let filter = filter_of(&fields)?;
     let rate = match fields.text("rate").filter(|rate| !rate.trim().is_empty()) {
         None => None,
         Some(_) => fields.number("rate")?.filter(|rate| *rate > 0).map(|rate| rate as f64),

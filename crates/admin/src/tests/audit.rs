@@ -3,14 +3,19 @@
 use serde_json::json;
 
 use super::World;
-use delaybridge_ops::element::{Action, When};
-use delaybridge_ops::operator::Operator;
-use delaybridge_ops::pause::{PauseEnd, PauseReason, PauseTarget};
-use delaybridge_ops::{NamedDaemon, OverRedis};
+use delaybridge_ops::NamedDaemon;
+use delaybridge_ops::operation::{Place, Scene};
+use delaybridge_ops::operations::{Kill, Pause, Reschedule, Resume};
+use delaybridge_ops::time::Moment;
 
 /// A person at the command line.
-fn over_redis(world: &World) -> OverRedis {
-    OverRedis::new(world.config.clone(), "bob@shell".to_owned(), NamedDaemon::default())
+fn here(world: &World) -> Place {
+    Place::Here(Scene::of_command(world.config.clone(), "bob@shell".to_owned(), NamedDaemon::default()))
+}
+
+fn pause(why: &str, by: Option<&str>) -> Pause {
+    let (queue, by) = (Some("orders".to_owned()), by.map(str::to_owned));
+    Pause { queue, why: why.to_owned(), by, ..Pause::default() }
 }
 
 #[tokio::test]
@@ -20,9 +25,8 @@ async fn a_person_has_one_name_on_the_page_and_in_the_audit() {
         let page = world.get("/v1/queues/orders").await["paused"][0]["by"].clone();
         (page, world.get("/v1/audit?queue=orders&limit=1").await["changes"][0]["by"].clone())
     };
-    let reason = |by| PauseReason { by, why: "a deployment", end: PauseEnd::Never };
     for (by, expected) in [("ann", "ann (bob@shell)"), ("bob", "bob@shell")] {
-        over_redis(&world).pause(PauseTarget::Queue("orders"), &reason(by)).await.unwrap();
+        here(&world).call(&pause("a deployment", Some(by))).await.unwrap();
         assert_eq!(names().await, (json!(expected), json!(expected)));
     }
     for (body, expected) in
@@ -32,7 +36,8 @@ async fn a_person_has_one_name_on_the_page_and_in_the_audit() {
         assert_eq!(names().await, (json!(expected), json!(expected)), "{body}");
     }
     world.redis(&["ZADD", "due", "9999999999999", r#"{"id":"a"}"#]).await;
-    over_redis(&world).act("orders", "a", Action::Kill { by: "ann", why: "x" }).await.unwrap();
+    let [queue, id, why] = ["orders", "a", "x"].map(str::to_owned);
+    here(&world).call(&Kill { queue, id, why, by: Some("ann".to_owned()) }).await.unwrap();
     assert_eq!(names().await.1, json!("ann (bob@shell)"));
     let letters = world.get("/v1/queues/orders/dead").await;
     assert_eq!(letters["dead_letters"][0]["message"], "killed by ann (bob@shell): x", "{letters}");
@@ -42,10 +47,7 @@ async fn a_person_has_one_name_on_the_page_and_in_the_audit() {
 #[tokio::test]
 async fn what_a_stranger_wrote_is_shown_cut_and_escaped() {
     let world = World::start(true).await;
-    over_redis(&world)
-        .pause(PauseTarget::Queue("orders"), &PauseReason { by: "ann", why: "a", end: PauseEnd::Never })
-        .await
-        .unwrap();
+    here(&world).call(&pause("a", Some("ann"))).await.unwrap();
     let large = "for n = 1, 5 do redis.call('XADD', KEYS[1], '*', 'what', string.rep(' ', 4194304), 'by', string.char(27) .. ']0;x') end";
     world.redis(&["EVAL", large, "1", "delaybridge:audit:{due}"]).await;
     let answer = world.ask("GET", "/v1/audit", "").await;
@@ -77,7 +79,9 @@ async fn another_due_time_is_kept_with_the_one_before() {
     let world = World::start(true).await;
     world.redis(&["ZADD", "due", "9000000000000", r#"{"id":"a"}"#]).await;
     world.ask("POST", "/v1/queues/orders/elements/a/reschedule", r#"{"at_ms":9100000000000}"#).await;
-    over_redis(&world).act("orders", "a", Action::Reschedule(When::At(9_200_000_000_000))).await.unwrap();
+    let [queue, id] = ["orders", "a"].map(str::to_owned);
+    let at = Some(Moment(9_200_000_000_000));
+    here(&world).call(&Reschedule { queue, id, after: None, at }).await.unwrap();
     let found = world.get("/v1/audit?queue=orders").await;
     let results = [0, 1].map(|at: usize| found["changes"][at]["result"].as_str().unwrap().to_owned());
     let [first, second, third] = ["2255-03-14T16:00:00Z", "2258-05-15T01:46:40Z", "2261-07-15T11:33:20Z"];
@@ -99,7 +103,7 @@ async fn who_did_what_is_kept_whichever_way_it_was_done() {
     world.ask("DELETE", "/v1/queues/orders/elements/a", "").await;
     assert_eq!(world.ask("DELETE", "/v1/queues/orders/elements/a", "").await.status, 404);
     world.ask("POST", "/v1/sinks/out/pause", r#"{"why":"x"}"#).await;
-    over_redis(&world).resume(PauseTarget::Queue("orders")).await.unwrap();
+    here(&world).call(&Resume { queue: Some("orders".to_owned()), sink: None }).await.unwrap();
     let found = world.get("/v1/audit?queue=orders").await;
     let changes = found["changes"].as_array().unwrap();
     let line = |at: usize| {

@@ -53,6 +53,34 @@ async fn a_sink_that_is_paused_for_some_of_its_queues_can_be_paused_for_the_othe
     assert!(!page().await.contains("out/resume"));
 }
 
+#[tokio::test]
+async fn what_falls_due_tonight_is_one_page_over_all_queues() {
+    let world = World::start(true).await;
+    let now = world.get("/v1/ahead").await["now_ms"].as_i64().unwrap();
+    for (key, payload, minutes) in [
+        ("due", "a", 100),
+        ("due", "b", 101),
+        ("redisson_delay_queue_timeout:{mails}", "c", 101),
+        ("due", "later", 9_000),
+    ] {
+        world.redis(&["ZADD", key, &(now + minutes * 60_000).to_string(), payload]).await;
+    }
+    world.redis(&["ZADD", "due", &(now - 60_000).to_string(), "overdue"]).await;
+    let found = world.get("/v1/ahead?hours=12").await;
+    let steps = found["steps"].as_array().unwrap();
+    assert_eq!((steps.len(), &found["queues"], &found["of"]), (48, &2.into(), &2.into()), "{found}");
+    let due: Vec<_> = steps.iter().filter(|step| step["due"] != 0).collect();
+    assert_eq!(due.len(), 1, "within a quarter of an hour: {due:?}");
+    assert_eq!(
+        (&due[0]["due"], &due[0]["most"][0]["queue"], &due[0]["most"][0]["due"]),
+        (&3.into(), &"orders".into(), &2.into())
+    );
+    let page = world.ask("GET", "/ahead?hours=12&like=ord", "").await.text();
+    assert!(page.contains("<strong>2</strong> elements of 1 queue."), "{page}");
+    assert!(page.contains("<a href=\"queues/orders\">orders</a> 2") && !page.contains("mails"), "{page}");
+    assert!(world.ask("GET", "/v1/ahead?hours=200", "").await.problem().2.contains("1 to 168"));
+}
+
 /// A sink that answers was "up, none since the start" while a queue waited for an exchange that is missing.
 #[tokio::test]
 async fn a_sink_has_the_trouble_of_the_queues_that_are_held_for_it() {

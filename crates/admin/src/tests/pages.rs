@@ -132,6 +132,7 @@ async fn style_and_script_are_files_that_a_browser_keeps() {
     for (file, media_type) in [
         ("style.css", "text/css; charset=utf-8"),
         ("live.js", "text/javascript; charset=utf-8"),
+        ("local.js", "text/javascript; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
     ] {
         let first = page(&world, &format!("/assets/{file}"), "").await;

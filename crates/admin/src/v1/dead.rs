@@ -6,25 +6,24 @@ use bytes::Bytes;
 use hyper::StatusCode;
 
 use super::errors::problem;
-use super::{filter, limit};
+use super::limit;
 use crate::Admin;
 use crate::access::{AdminCaller, Need};
-use crate::changes::{Asker, ChangeSubject};
-use delaybridge_core::json::Json;
+use crate::changes::Asker;
 use delaybridge_jobs_http::call::{Call, Query};
-use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::Queue;
-use delaybridge_ops::dead::{self, Filter, LINES, Letters, LineBatch, LineReport, Pace, Purged, Redriven};
+use delaybridge_ops::dead::{
+    self, FILTER_NAMES, Filter, LINES, Letters, LettersBody, LineBatch, LineReport, Pace, Purged, Redriven,
+};
+use delaybridge_ops::operation::{ChangeSubject, ChangeTarget, Fields};
 use delaybridge_ops::progress::Unwatched;
 
 /// Letters of a page.
 pub const PAGE: usize = 50;
 /// Most letters of a page.
 const MOST: usize = 200;
-/// Most ids of a request.
-const IDS: usize = 1_000;
 
 /// A page of dead letters, the latest first.
 pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -45,12 +44,26 @@ pub async fn count(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, 
 
 /// The filter of a query. It needs a token: to find what fits, all letters are read, and what is in payloads is told.
 pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem> {
-    let filter = filter::of_query(&call.query)?;
+    let filter = filter_of(&call.query)?;
     if !filter.is_empty() {
         // A filter on a field reveals what payloads contain.
-        let need = if filter.fields.is_empty() { Need::ToSearch } else { Need::ToSee };
+        let need = if filter.field.is_empty() { Need::ToSearch } else { Need::ToSee };
         admin.access.check(need, &call.caller, &call.headers, Some(call.part("queue")))?;
     }
+    Ok(filter)
+}
+
+/// The filter of a query or a form. Several values of one part are separated by commas.
+///
+/// # Errors
+/// What cannot be read.
+pub fn filter_of(query: &Query) -> Result<Filter, Problem> {
+    let mut fields = Fields::default();
+    for name in FILTER_NAMES {
+        fields.add_text(name, query.text(name).unwrap_or_default().trim());
+    }
+    let filter: Filter = fields.read().map_err(|error| problem(&error))?;
+    filter.check().map_err(|error| problem(&error))?;
     Ok(filter)
 }
 
@@ -99,7 +112,7 @@ pub async fn import(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Re
     let batch = LineBatch { run, first, lines, dry_run, stops };
     let subject = ChangeSubject {
         what: if dry_run { "try_import" } else { "import" },
-        of: queue.id().to_owned(),
+        of: ChangeTarget::Queue(queue.id().to_owned()),
         which: batch.words(),
     };
     let work = async move { Ok(dead::import_lines(&queue, &batch).await) };
@@ -121,46 +134,23 @@ fn lines_of(body: Bytes) -> Result<Vec<Bytes>, Problem> {
 
 /// Redrives dead letters.
 pub async fn redrive(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    let (which, pace) = wish(&mut call).await?;
+    let (which, pace) = which(&mut call).await?;
     let queue = admin.queue(&call).await?;
     Reply::json(StatusCode::OK, &admin.redrive(queue, which, pace, Asker::of(&call)).await?)
 }
 
 /// Removes dead letters for good.
 pub async fn purge(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    let (which, pace) = wish(&mut call).await?;
+    let (which, pace) = which(&mut call).await?;
     let queue = admin.queue(&call).await?;
     Reply::json(StatusCode::OK, &admin.purge(queue, which, pace, Asker::of(&call)).await?)
 }
 
-/// Reads which letters the body means: `ids`, a `filter`, or `all: true`; and the pace.
-async fn wish(call: &mut Call<AdminCaller>) -> Result<(Letters, Pace), Problem> {
-    let mut fields = call.read(JsonFields::parse).await?;
-    let ids = fields.list("ids", IDS)?.unwrap_or_default();
-    let (all, dry_run) = (flag(&mut fields, "all")?, flag(&mut fields, "dry_run")?);
-    let given = fields.value("filter").map(|filter| filter::of_json(&filter)).transpose()?;
-    let rate = fields.number("rate")?.map(|rate| rate as f64);
-    fields.finish()?;
-    let text = |id: &Json| match id.text() {
-        Some(id) => Ok(String::from_utf8_lossy(&id).into_owned()),
-        None => Err(Problem::bad("read `ids`: expected texts")),
-    };
-    let ids = ids.iter().map(text).collect::<Result<Vec<_>, _>>()?;
-    let filtered = given.as_ref().is_some_and(|filter| !filter.is_empty());
-    match [!ids.is_empty(), all, filtered].iter().filter(|one| **one).count() {
-        0 => return Err(Problem::bad("read the body: say which letters: by `ids`, by a `filter`, or by `all: true`")),
-        1 => {}
-        _ => return Err(Problem::bad("read the body: it has more than one of `ids`, `filter` and `all`")),
-    }
-    if rate == Some(0.0) {
-        return Err(Problem::bad("read `rate`: it is letters a second, from 1 on"));
-    }
-    let which = Letters { all, ids, filter: given.unwrap_or_default(), after: None };
-    Ok((which, Pace { dry_run, rate }))
-}
-
-fn flag(fields: &mut JsonFields, name: &'static str) -> Result<bool, Problem> {
-    Ok(fields.flag(name)?.unwrap_or(false))
+/// Reads which letters the body means, and the pace.
+async fn which(call: &mut Call<AdminCaller>) -> Result<(Letters, Pace), Problem> {
+    let mut fields = Fields::default();
+    fields.add_body(call.read(Ok::<Bytes, Problem>).await?).map_err(|error| problem(&error))?;
+    fields.read::<LettersBody>().and_then(LettersBody::read).map_err(|error| problem(&error))
 }
 
 impl Admin {
@@ -198,5 +188,5 @@ impl Admin {
 }
 
 fn subject(what: &'static str, queue: &Queue, which: &Letters) -> ChangeSubject {
-    ChangeSubject { what, of: queue.id().to_owned(), which: which.words() }
+    ChangeSubject { what, of: ChangeTarget::Queue(queue.id().to_owned()), which: which.words() }
 }

@@ -19,7 +19,7 @@ pub fn problem_of_change(error: &delaybridge_ops::Error) -> Problem {
 fn of(error: &delaybridge_ops::Error, failed: ProblemKind) -> Problem {
     let kind = match error.kind {
         delaybridge_ops::ErrorKind::Invalid => ProblemKind::BadRequest,
-        delaybridge_ops::ErrorKind::NotFound => ProblemKind::NotFound,
+        delaybridge_ops::ErrorKind::Unknown | delaybridge_ops::ErrorKind::NotFound => ProblemKind::NotFound,
         delaybridge_ops::ErrorKind::Conflict => ProblemKind::Conflict,
         delaybridge_ops::ErrorKind::Failed => failed,
     };

@@ -6,12 +6,13 @@ use hyper::StatusCode;
 
 use crate::Admin;
 use crate::access::AdminCaller;
-use crate::changes::{Asker, ChangeSubject};
+use crate::changes::Asker;
 use delaybridge_config::describe_json;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::{JSON, Reply};
 use delaybridge_ops::Error;
+use delaybridge_ops::operation::{ChangeSubject, ChangeTarget};
 
 /// The OpenAPI document, which a test writes from the table of routes.
 const DOCUMENT: &str = include_str!("../../openapi.json");
@@ -34,7 +35,7 @@ pub async fn reload(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply,
         Some(_) => return Err(Problem::bad("read `dry_run` in the query: it is true or false")),
     };
     let what = if dry_run { "try_reload" } else { "reload" };
-    let subject = ChangeSubject { what, of: String::new(), which: "configuration".to_owned() };
+    let subject = ChangeSubject::whole(what, ChangeTarget::Configuration);
     let handle = admin.reload.clone();
     let work = async move {
         handle.reload(dry_run).await.map_err(|problems| {

@@ -1,27 +1,22 @@
 //! The handlers of the API: one file for each kind of thing.
 
-pub mod audit;
 pub mod dead;
 pub mod elements;
 pub mod errors;
 pub mod events;
-pub mod filter;
-pub mod fleet;
-pub mod forecast;
 pub mod history;
 pub mod meta;
-pub mod pause;
+pub mod operation;
 pub mod queues;
 pub mod sinks;
 pub mod topics;
-pub mod why;
 
 use std::sync::Arc;
 
 use super::Admin;
 use super::access::AdminCaller;
 use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::problem::Problem;
 use delaybridge_ops::{Queue, find};
 
 impl Admin {
@@ -31,8 +26,7 @@ impl Admin {
     /// The configuration has none of this name, or its Redis cannot be reached.
     pub async fn queue(self: &Arc<Self>, call: &Call<AdminCaller>) -> Result<Queue, Problem> {
         let session = self.session();
-        let spec = find(&session.config, call.part("queue"))
-            .map_err(|error| Problem::new(ProblemKind::NotFound, error.message))?;
+        let spec = find(&session.config, call.part("queue")).map_err(|error| errors::problem(&error))?;
         session.queue(spec).await.map_err(|error| errors::problem(&error))
     }
 }

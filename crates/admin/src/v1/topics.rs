@@ -10,11 +10,12 @@ use super::errors::problem;
 use super::limit;
 use crate::Admin;
 use crate::access::AdminCaller;
-use crate::changes::{Asker, ChangeSubject};
+use crate::changes::Asker;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::jobs::{FoundJobs, Jobs, TOPICS_MOST, TopicPage};
+use delaybridge_ops::operation::{ChangeSubject, ChangeTarget};
 
 /// Topics of a page.
 pub const PAGE: usize = 50;
@@ -96,7 +97,7 @@ impl Admin {
         // A misspelt one does not come into being.
         jobs.detail(topic).await.map_err(|error| problem(&error))?;
         let what = if paused { "pause" } else { "resume" };
-        let subject = ChangeSubject { what, of: topic.to_owned(), which: "topic".to_owned() };
+        let subject = ChangeSubject::whole(what, ChangeTarget::Topic(topic.to_owned()));
         let work = async move { jobs.set_paused(&name, paused).await };
         self.change(subject, asker, work, move |_| format!("{what}d")).await
     }

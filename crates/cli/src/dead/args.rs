@@ -1,64 +1,18 @@
 //! Arguments of `dead`: which letters are meant, and how fast they are worked through.
 
 use std::io::BufRead;
-use std::time::Duration;
 
 use clap::Args;
 
 use crate::failed::Failed;
 use crate::input::standard_input;
 use crate::remote::DaemonArgs;
-use delaybridge_ops::dead::{FieldIs, Filter, Letters, Pace};
-use delaybridge_ops::pause;
+use delaybridge_ops::dead::{Filter, Letters, Pace};
 
 /// The longest line of standard input that can be an id.
 const LONGEST: usize = 1_024;
 /// Ids that are taken from standard input at once: so many are in memory.
 pub const IDS_AT_ONCE: usize = 1_000;
-
-/// A filter of letters. An option that is given several times means any of its values; several options, all of them.
-#[derive(Debug, Default, Args)]
-pub struct FilterArgs {
-    /// Only those with this reason: max_attempts, message_permanent, expired, undecodable, ...
-    #[arg(long, value_name = "REASON")]
-    pub reason: Vec<String>,
-    /// Only those with this class of the last failure: transient, ambiguous, ...
-    #[arg(long, value_name = "CLASS")]
-    pub class: Vec<String>,
-    /// Only those with this code of the last failure
-    #[arg(long, value_name = "CODE")]
-    pub code: Vec<String>,
-    /// Only those about which this sink decided
-    #[arg(long, value_name = "SINK")]
-    pub sink: Vec<String>,
-    /// Only those that died longer ago
-    #[arg(long, value_name = "DURATION", value_parser = pause::length)]
-    pub older_than: Option<Duration>,
-    /// Only those that died later than so long ago
-    #[arg(long, value_name = "DURATION", value_parser = pause::length)]
-    pub newer_than: Option<Duration>,
-    /// Only those of elements with ids that begin so
-    #[arg(long, value_name = "TEXT")]
-    pub id_prefix: Option<String>,
-    /// Only those with this field in the decoded payload; given several times, all of them
-    #[arg(long, value_name = "PATH=VALUE")]
-    pub field: Vec<FieldIs>,
-}
-
-impl FilterArgs {
-    pub fn filter(&self) -> Filter {
-        Filter {
-            reasons: self.reason.clone(),
-            classes: self.class.clone(),
-            codes: self.code.clone(),
-            sinks: self.sink.clone(),
-            older_than: self.older_than,
-            newer_than: self.newer_than,
-            id_prefix: self.id_prefix.clone(),
-            fields: self.field.clone(),
-        }
-    }
-}
 
 /// The letters of a queue that are meant: by name, by filter, or all.
 #[derive(Debug, Args)]
@@ -75,7 +29,7 @@ pub struct LettersArgs {
     pub all: bool,
     /// The filter of the letters.
     #[command(flatten)]
-    pub filter: FilterArgs,
+    pub filter: Filter,
     /// The daemon to ask.
     #[command(flatten)]
     pub daemon: DaemonArgs,
@@ -98,7 +52,7 @@ impl LettersArgs {
     ///
     /// Where none are named in any way.
     pub fn which(&self, verb: &str) -> Result<Letters, Failed> {
-        let which = Letters { ids: self.ids.clone(), all: self.all, filter: self.filter.filter(), after: None };
+        let which = Letters { ids: self.ids.clone(), all: self.all, filter: self.filter.clone(), after: None };
         if self.reads_stdin() && self.ids.len() > 1 {
             return Err(Failed::usage(format!("{verb} dead letters: write ids, or `-` for those on standard input")));
         }

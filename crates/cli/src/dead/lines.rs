@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::args::{FilterArgs, PaceArgs};
+use super::args::PaceArgs;
 use crate::answer::answer;
 use crate::failed::Failed;
 use crate::global::Global;
@@ -17,7 +17,7 @@ use crate::progress::ProgressLine;
 use crate::remote::DaemonArgs;
 use delaybridge_ops::Session;
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::dead::{self, Broken, BrokenFile, Imported, Letters};
+use delaybridge_ops::dead::{self, Broken, BrokenFile, Filter, Imported, Letters};
 use delaybridge_ops::plural;
 
 /// Write dead letters as lines of JSON.
@@ -40,7 +40,7 @@ pub struct ExportArgs {
     pub after: Option<String>,
     /// The filter of the letters.
     #[command(flatten)]
-    pub filter: FilterArgs,
+    pub filter: Filter,
     /// The daemon to ask.
     #[command(flatten)]
     pub daemon: DaemonArgs,
@@ -108,7 +108,7 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Wr
     }
     let operator = args.daemon.operator(global)?;
     operator.check_letters(&args.queue, &[]).await?;
-    let which = Letters { filter: args.filter.filter(), after: args.after.clone(), ..Letters::default() };
+    let which = Letters { filter: args.filter.clone(), after: args.after.clone(), ..Letters::default() };
     let mut file = match &args.file {
         // Never a file that holds something already.
         Some(path) => Some(BufWriter::new(File::create_new(path).map_err(|error| {

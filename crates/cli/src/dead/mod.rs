@@ -8,7 +8,7 @@ use std::io::{IsTerminal, Write};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use self::args::{FilterArgs, LettersArgs, PaceArgs, ids_of_stdin};
+use self::args::{LettersArgs, PaceArgs, ids_of_stdin};
 use super::answer::answer;
 use super::errors::explain;
 use super::failed::Failed;
@@ -18,7 +18,9 @@ use super::remote::DaemonArgs;
 use super::show;
 use super::table::TextTable;
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::dead::{self, Counted, Letter, LetterList, Letters, Purged, Redriven, ShownLetters, Swept};
+use delaybridge_ops::dead::{
+    self, Counted, Filter, Letter, LetterList, Letters, Purged, Redriven, ShownLetters, Swept,
+};
 use delaybridge_ops::{Error, plural};
 
 /// Show, count, redrive, remove, export or import dead letters.
@@ -61,7 +63,7 @@ pub struct LsArgs {
     pub limit: usize,
     /// The filter of the letters.
     #[command(flatten)]
-    pub filter: FilterArgs,
+    pub filter: Filter,
     /// The daemon to ask.
     #[command(flatten)]
     pub daemon: DaemonArgs,
@@ -83,7 +85,7 @@ pub struct CountArgs {
     pub queue: String,
     /// The filter of the letters.
     #[command(flatten)]
-    pub filter: FilterArgs,
+    pub filter: Filter,
     /// The daemon to ask.
     #[command(flatten)]
     pub daemon: DaemonArgs,
@@ -112,7 +114,7 @@ pub struct ShowArgs {
     pub limit: usize,
     /// The filter of the letters.
     #[command(flatten)]
-    pub filter: FilterArgs,
+    pub filter: Filter,
     /// The daemon to ask, for one letter.
     #[command(flatten)]
     pub daemon: DaemonArgs,
@@ -181,13 +183,13 @@ Run it again after a failure or Ctrl-C: it goes on.";
 pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
     match command {
         DeadCommand::Ls(args) => {
-            let (filter, mut watch) = (args.filter.filter(), ProgressLine::start("dead ls"));
+            let (filter, mut watch) = (args.filter.clone(), ProgressLine::start("dead ls"));
             let operator = args.daemon.operator(global)?;
             let found = operator.letters(&args.queue, &filter, args.limit, &mut watch).await?;
             answer(global, out, &found, list)?;
         }
         DeadCommand::Count(args) => {
-            let (filter, mut watch) = (args.filter.filter(), ProgressLine::start("dead count"));
+            let (filter, mut watch) = (args.filter.clone(), ProgressLine::start("dead count"));
             let operator = args.daemon.operator(global)?;
             let counted = operator.count_letters(&args.queue, &filter, &mut watch).await?;
             answer(global, out, &counted, totals)?;
@@ -197,7 +199,7 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
         }
         DeadCommand::Show(args) => {
             let ids: Vec<_> = args.id.iter().cloned().collect();
-            let which = Letters { ids, filter: args.filter.filter(), ..Letters::default() };
+            let which = Letters { ids, filter: args.filter.clone(), ..Letters::default() };
             if which.ids.is_empty() && which.filter.is_empty() {
                 return Err(Failed::usage(
                     "show dead letters: name one by its id, or write a filter (--reason, --field, ...)",

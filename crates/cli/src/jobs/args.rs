@@ -9,7 +9,7 @@ use delaybridge_jobs::{
     JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_PRIORITY, MAX_TTR, Token, Topic, Unique, UniqueKey, UniqueUntil,
 };
 use delaybridge_ops::jobs::LONGEST_WAIT;
-pub(super) use delaybridge_ops::pause::point as time;
+pub(super) use delaybridge_ops::time::point as time;
 
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 5s, 10m or 1h 30m"))

@@ -16,7 +16,8 @@ use super::global::Global;
 use super::person::person;
 use super::remote::DaemonArgs;
 use delaybridge_ops::Operator;
-use delaybridge_ops::pause::{PauseEnd, PauseReason, PauseTarget};
+use delaybridge_ops::operation::Place;
+use delaybridge_ops::operations::{Pause, Resume};
 
 /// Watch every queue live in the terminal.
 ///
@@ -52,12 +53,16 @@ pub(super) fn every(text: &str) -> Result<Duration, String> {
 }
 
 /// Carries out what a key asked for, and returns the outcome in words.
-async fn act(operator: &dyn Operator, action: &KeyAction) -> String {
-    let by = person(None);
-    let reason = PauseReason { by: &by, why: "paused in delaybridge top", end: PauseEnd::Never };
+async fn act(place: &Place, action: &KeyAction) -> String {
     let (verb, queue, done) = match action {
-        KeyAction::Pause(queue) => ("pause", queue, operator.pause(PauseTarget::Queue(queue), &reason).await),
-        KeyAction::Resume(queue) => ("resume", queue, operator.resume(PauseTarget::Queue(queue)).await),
+        KeyAction::Pause(queue) => {
+            let why = "paused in delaybridge top".to_owned();
+            let request = Pause { queue: Some(queue.clone()), why, by: Some(person(None)), ..Pause::default() };
+            ("pause", queue, place.call(&request).await)
+        }
+        KeyAction::Resume(queue) => {
+            ("resume", queue, place.call(&Resume { queue: Some(queue.clone()), sink: None }).await)
+        }
         KeyAction::Leave | KeyAction::Refresh => return String::new(),
     };
     match done {
@@ -76,13 +81,14 @@ pub(super) async fn run(global: &Global, args: &TopArgs) -> Result<u8, Failed> {
         ));
     }
     let operator = args.daemon.operator(global)?;
+    let place = args.daemon.place(global)?;
     // Before the screen is taken over, so that an error stays readable.
     let mut screen = Screen::new(operator.address());
     let first = operator.overview(&screen.wanted()).await?;
     screen.saw(Ok(first), operator.without_daemon());
     let mut terminal =
         ratatui::try_init().map_err(|error| Failed::runtime(format!("take over the terminal: {error}")))?;
-    let result = watch(&*operator, &mut screen, &mut terminal, args.every).await;
+    let result = watch((&*operator, &place), &mut screen, &mut terminal, args.every).await;
     ratatui::restore();
     result.map(|()| 0).map_err(|error| Failed::runtime(format!("draw on the terminal: {error}")))
 }
@@ -94,7 +100,7 @@ async fn look(operator: &dyn Operator, screen: &mut Screen) {
 }
 
 async fn watch(
-    operator: &dyn Operator,
+    (operator, place): (&dyn Operator, &Place),
     screen: &mut Screen,
     terminal: &mut ratatui::DefaultTerminal,
     every: Duration,
@@ -132,7 +138,7 @@ async fn watch(
         match action {
             Some(KeyAction::Leave) => return Ok(()),
             Some(KeyAction::Refresh) => {}
-            Some(action) => screen.tell(act(operator, &action).await),
+            Some(action) => screen.tell(act(place, &action).await),
             None => continue,
         }
         look(operator, screen).await;

@@ -26,6 +26,17 @@ impl BodySchema {
         }
     }
 
+    /// The schema of a type, as an object of its own.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn whole(self) -> serde_json::Value {
+        let mut schemas = super::schemas::generator();
+        let schema = (self.add)(&mut schemas);
+        let name = schema.get("$ref").and_then(|path| path.as_str()?.rsplit('/').next()).unwrap_or_default().to_owned();
+        let mut schema = schemas.take_definitions(false).remove(&name).unwrap_or_default();
+        super::schemas::simplify(&mut schema);
+        schema
+    }
+
     /// The schema of bytes.
     const fn bytes() -> BodySchema {
         BodySchema {
@@ -45,6 +56,8 @@ pub struct Operation {
     pub(super) query: &'static [&'static str],
     /// Parameters that only the description names.
     unlisted: &'static [&'static str],
+    /// The type of the request, if it is one: its fields are the query of a GET or DELETE, and the body of another method.
+    pub(super) request: Option<BodySchema>,
     /// The media type and the schema of the body.
     pub(super) body: Option<(&'static str, BodySchema)>,
     /// Answers that are no problems.
@@ -72,6 +85,7 @@ impl Operation {
             description: "",
             query: &[],
             unlisted: &[],
+            request: None,
             body: None,
             answers: [None; 2],
             media_type: "application/json",
@@ -94,12 +108,21 @@ impl Operation {
         Operation { unlisted, ..self }
     }
 
+    /// The same with a type of the request. Its reader refuses unknown fields.
+    pub const fn request<T: JsonSchema>(self) -> Operation {
+        Operation { request: Some(BodySchema::of::<T>()), ..self }
+    }
+
     /// Refuses a query with unknown parameters.
     ///
     /// # Errors
     /// One is not known.
     pub fn check(&self, query: &Query) -> Result<(), Problem> {
-        if query.is_empty() { Ok(()) } else { query.only(&[self.query, self.unlisted].concat()) }
+        if query.is_empty() || self.request.is_some() {
+            Ok(())
+        } else {
+            query.only(&[self.query, self.unlisted].concat())
+        }
     }
 
     /// The same with a body of JSON.

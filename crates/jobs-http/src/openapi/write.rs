@@ -82,6 +82,12 @@ impl Parameter {
     }
 }
 
+/// A field of a request as a parameter of the query.
+fn query_parameter(name: &str, mut schema: Value) -> Value {
+    let description = schema.as_object_mut().and_then(|parts| parts.remove("description")).unwrap_or_default();
+    json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema })
+}
+
 /// An endpoint of a document.
 pub struct DescribedEndpoint<'a> {
     /// The name of the operation.
@@ -107,11 +113,18 @@ impl DescribedEndpoint<'_> {
         let known = |(name, place): (&str, &str)| {
             Some(parameters.iter().find(|parameter| parameter.name == name)?.described(place))
         };
+        let in_body = ![Method::GET, Method::DELETE].contains(self.method);
+        let fields = operation.request.map(|request| request.whole()["properties"].clone());
+        let has_fields = fields.as_ref().is_some_and(|fields| fields.as_object().is_some_and(|all| !all.is_empty()));
+        let mut parameters: Vec<_> = asked.filter_map(known).collect();
+        if let (false, Some(Value::Object(fields))) = (in_body, fields) {
+            parameters.extend(fields.into_iter().map(|(name, schema)| query_parameter(&name, schema)));
+        }
         let mut described = json!({
             "operationId": self.name,
             "tags": [tag],
             "summary": operation.summary,
-            "parameters": asked.filter_map(known).collect::<Vec<_>>(),
+            "parameters": parameters,
             "responses": self.responses(schemas),
         });
         if !operation.description.is_empty() {
@@ -121,10 +134,20 @@ impl DescribedEndpoint<'_> {
             let content = json!({ media_type: { "schema": (schema.add)(schemas) } });
             described["requestBody"] = json!({ "required": true, "content": content });
         }
+        if let Some(request) = operation.request.filter(|_| in_body && has_fields) {
+            let content = json!({ "application/json": { "schema": (request.add)(schemas) } });
+            described["requestBody"] = json!({ "required": true, "content": content });
+        }
         if self.open {
             described["security"] = json!([]);
         }
         described
+    }
+
+    /// Whether it reads a body.
+    fn has_body(&self) -> bool {
+        self.operation.body.is_some()
+            || self.operation.request.is_some() && ![Method::GET, Method::DELETE].contains(self.method)
     }
 
     fn responses(&self, schemas: &mut SchemaGenerator) -> Map<String, Value> {
@@ -136,7 +159,7 @@ impl DescribedEndpoint<'_> {
             }
             responses.insert(status.to_string(), answer);
         }
-        let of_body: &[ProblemKind] = if self.operation.body.is_some() { &OF_A_BODY } else { &[] };
+        let of_body: &[ProblemKind] = if self.has_body() { &OF_A_BODY } else { &[] };
         for kind in self.always.iter().chain(self.operation.problems).chain(of_body) {
             let answer = responses.entry(kind.status().as_str().to_owned()).or_insert_with(|| {
                 json!({

@@ -1,7 +1,7 @@
 //! The letters that an operator means, and how fast they are worked through.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::filter::Filter;
 use crate::error::Error;
@@ -21,46 +21,49 @@ pub struct Letters {
 }
 
 /// The body of a request to redrive or remove letters: `ids`, a `filter`, or `all`.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-#[schemars(rename = "WhichLetters")]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "WhichLetters", extend("required" = []))]
 pub struct LettersBody {
     /// Places in the stream, or ids of elements; 1,000 at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<String>,
     /// All current dead letters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub all: Option<bool>,
+    pub all: bool,
     /// The letters that fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub filter: Option<FilterBody>,
+    #[serde(skip_serializing_if = "Filter::is_empty")]
+    pub filter: Filter,
     /// Only count them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dry_run: Option<bool>,
+    pub dry_run: bool,
     /// At most so many a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
 }
 
-/// A filter in the body of a request. Lists of one text may be the text.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-#[schemars(rename = "LetterFilter", extend("required" = []))]
-pub struct FilterBody {
-    /// Reasons of the letters.
-    pub reason: Option<Vec<String>>,
-    /// Classes of the last failure.
-    pub class: Option<Vec<String>>,
-    /// Codes of the last failure.
-    pub code: Option<Vec<String>>,
-    /// Sinks that decided.
-    pub sink: Option<Vec<String>>,
-    /// Dead for longer than this, as 2h.
-    pub older_than: Option<String>,
-    /// Dead for less than this, as 2h.
-    pub newer_than: Option<String>,
-    /// The beginning of the element's id.
-    pub id_prefix: Option<String>,
-    /// Fields of the decoded payload, as orderId=7.
-    pub field: Option<Vec<String>>,
+impl LettersBody {
+    /// The letters, and the pace.
+    ///
+    /// # Errors
+    ///
+    /// When it does not say which letters, or says it in two ways.
+    pub fn read(self) -> Result<(Letters, Pace), Error> {
+        let LettersBody { ids, all, filter, dry_run, rate } = self;
+        filter.check()?;
+        match [!ids.is_empty(), all, !filter.is_empty()].iter().filter(|one| **one).count() {
+            0 => {
+                return Err(Error::invalid(
+                    "read the body: say which letters: by `ids`, by a `filter`, or by `all: true`",
+                ));
+            }
+            1 => {}
+            _ => return Err(Error::invalid("read the body: it has more than one of `ids`, `filter` and `all`")),
+        }
+        if rate == Some(0) {
+            return Err(Error::invalid("read `rate`: it is letters a second, from 1 on"));
+        }
+        let pace = Pace { dry_run, rate: rate.map(|rate| rate as f64) };
+        Ok((Letters { all, ids, filter, after: None }, pace))
+    }
 }
 
 /// Ids that a log line has; more are counted.

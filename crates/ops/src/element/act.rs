@@ -20,8 +20,6 @@ use delaybridge_ledger::{DeadLetter, Located, NewBody, Place, Removal, redis_now
 const TRIES: usize = 3;
 /// The last time that an element can be given: the end of the year 9999.
 const LAST_MS: i64 = 253_402_300_799_999;
-/// Characters of a name, and of a reason.
-const LONGEST: usize = 500;
 
 /// An action on an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,30 +59,6 @@ pub struct ActOutcome {
     /// The element.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub elements: [ActedElement; 1],
-}
-
-/// The body of a request for another due time: one of the fields.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-#[schemars(rename = "Reschedule")]
-pub struct RescheduleBody {
-    /// The time from now, as 2h 30m.
-    #[serde(rename = "in", skip_serializing_if = "Option::is_none")]
-    pub after: Option<String>,
-    /// The due time, by the clock of Redis.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at_ms: Option<i64>,
-}
-
-/// The body of a request to kill an element.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-#[schemars(rename = "Kill")]
-pub struct KillBody {
-    /// The reason; it is kept with the dead letter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// The person, if not the token's name; that is added.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
 }
 
 /// An element that was acted on.
@@ -185,14 +159,6 @@ enum Try {
 /// When it is in flight or not there, when the time or the words cannot be, and when Redis cannot be asked.
 pub async fn act(queue: &Queue, id: &str, action: Action<'_>) -> Result<ActOutcome, Error> {
     let what = format!("{} {id} in `{}`", action.verb(), queue.id());
-    if let Action::Kill { by, why } = action {
-        for text in [by, why] {
-            if text.trim().is_empty() || text.chars().count() > LONGEST || text.chars().any(char::is_control) {
-                let problem = format!("who and why take one line of 1 to {LONGEST} characters each");
-                return Err(Error::invalid(format!("{what}: {problem}")));
-            }
-        }
-    }
     for _ in 0..TRIES {
         let met = meet(queue, id, &what).await?;
         let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;

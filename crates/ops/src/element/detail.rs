@@ -82,8 +82,8 @@ pub struct Detail {
     pub problem: Option<String>,
     /// The destinations of a delivery now, by sink, or the other end of the element.
     pub routes: Vec<String>,
-    /// The payload. Read apart: see [`Content::answered`].
-    #[serde(flatten, skip_deserializing)]
+    /// The payload.
+    #[serde(flatten)]
     pub content: Content,
 }
 

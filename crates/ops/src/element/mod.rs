@@ -10,13 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use self::act::{ActOutcome, ActedElement, Action, KillBody, NewState, RescheduleBody, When, act, time_of};
+pub use self::act::{ActOutcome, ActedElement, Action, NewState, When, act, time_of};
 pub use self::detail::{Detail, Holder};
 pub use self::kill::KILLED;
-pub use self::why::{
-    AskDaemon, AtDaemon, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts, why,
-    why_and_what,
-};
+pub use self::why::{AtDaemon, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts, why};
 use super::error::{Attempted, Error};
 use super::overview::Hold;
 use super::pause::{PauseState, paused_of};

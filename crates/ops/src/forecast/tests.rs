@@ -23,8 +23,8 @@ fn a_forecast_is_bounded() {
         check(day, day, Some(rate), false);
     }
     let ask = ForecastAsk::new(day, 90 * MINUTE, Some(0.5)).unwrap();
-    assert_eq!(ask.query(), "until=1day&step=1h30m&rate=0.5");
-    assert_eq!(ask.whole().query(), "until=1day&step=1day&rate=0.5");
+    let request = ask.whole().of("q");
+    assert_eq!((request.until.0, request.step.0, request.rate), (day, day, Some(0.5)));
 }
 
 #[test]

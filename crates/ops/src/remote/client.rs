@@ -93,11 +93,6 @@ impl Daemon {
         self.ask(Method::GET, path, Bytes::new()).await
     }
 
-    /// Reads the answer to a DELETE.
-    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        self.ask(Method::DELETE, path, Bytes::new()).await
-    }
-
     /// Sends a JSON body and reads the answer.
     pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
         let body = serde_json::to_vec(body).map_err(|error| Error::failed(format!("write the request: {error}")))?;
@@ -116,7 +111,7 @@ impl Daemon {
         }
     }
 
-    async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
         T::deserialize(self.exchange(method, path, body).await?).map_err(|_| self.strange())
     }
 
@@ -183,8 +178,11 @@ fn refused(status: u16, problem: &Value) -> Error {
     let detail = problem["detail"].as_str().unwrap_or_default();
     let (kind, advice) = match status {
         400 => (ErrorKind::Invalid, ""),
-        // The same kind as for a queue that the configuration does not have.
-        404 => (ErrorKind::Invalid, ""),
+        // The status does not tell an element or a letter from a queue.
+        404 if [": not found", ": there are none"].iter().any(|words| detail.contains(words)) => {
+            (ErrorKind::NotFound, "")
+        }
+        404 => (ErrorKind::Unknown, ""),
         401 | 403 => (ErrorKind::Failed, "; name its file by --token-file"),
         409 => (ErrorKind::Conflict, ""),
         _ => (ErrorKind::Failed, ""),
@@ -204,12 +202,6 @@ fn read_token(path: &Path) -> Result<String, Error> {
         true => Err(failed("it has the hash of the token, and not the token")),
         false => Ok(token.to_owned()),
     }
-}
-
-/// Marks an error as "not found" if its message says so: the daemon's status does not tell an element from a queue.
-pub(super) fn of_one(error: Error, not_found: &str) -> Error {
-    let kind = if error.message.contains(not_found) { ErrorKind::NotFound } else { error.kind };
-    Error { kind, ..error }
 }
 
 /// Encodes a name as a part of a path.

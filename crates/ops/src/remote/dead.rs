@@ -5,15 +5,17 @@ use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use super::client::{Daemon, of_one, part};
+use super::client::{Daemon, part};
 use crate::content::Content;
 use crate::dead::{
     Counted, ExportPage, Exported, Filter, Letter, LetterList, Letters, LettersBody, LineBatch, LineReport, Pace,
     Purged, Redriven, ShownLetters, Swept,
 };
 use crate::error::Error;
+use crate::operation::Fields;
 use crate::progress::{Pacer, Progress, ProgressWatch};
 
 /// Letters of a page.
@@ -69,7 +71,7 @@ pub async fn count(daemon: &Daemon, queue: &str, filter: &Filter) -> Result<Coun
 /// Shows everything that one letter keeps.
 pub async fn show(daemon: &Daemon, queue: &str, id: &str) -> Result<ShownLetters, Error> {
     let path = format!("/v1/queues/{}/dead/{}", part(queue), part(id));
-    let answer: Value = daemon.get(&path).await.map_err(|error| of_one(error, ": there are none"))?;
+    let answer: Value = daemon.get(&path).await?;
     let rows = answer.get("dead_letters").and_then(Value::as_array).ok_or_else(|| daemon.strange())?;
     let dead_letters = rows.iter().map(letter).collect::<Option<_>>().ok_or_else(|| daemon.strange())?;
     Ok(ShownLetters { queue: queue.to_owned(), dead_letters })
@@ -81,7 +83,7 @@ const APART: [&str; 5] = ["stream_id", "payload", "payload_base64", "payload_cut
 /// A letter of an answer, with its fields in their order.
 fn letter(answer: &Value) -> Option<Letter> {
     let stream_id = answer.get("stream_id")?.as_str()?.to_owned();
-    let content = Content::answered(answer)?;
+    let content = Content::deserialize(answer).ok()?;
     let own = answer.as_object()?.iter().filter(|(name, _)| !APART.contains(&name.as_str()));
     let fields: Map<String, Value> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
     let element = fields.get("element_base64").and_then(Value::as_str).and_then(bytes).unwrap_or_default();
@@ -284,8 +286,7 @@ impl Sweep<'_> {
                 return Ok(true);
             }
             let path = format!("/v1/queues/{}/dead/{}", part(self.queue), self.verb);
-            let dry_run = Some(self.pace.dry_run);
-            let body = LettersBody { ids: Some(some.to_vec()), dry_run, ..LettersBody::default() };
+            let body = LettersBody { ids: some.to_vec(), dry_run: self.pace.dry_run, ..LettersBody::default() };
             all.add(self.daemon.post(&path, &body).await.map_err(|error| self.after(error, *step))?);
             step.done += some.len() as u64;
             step.acted = all.done() as u64;
@@ -305,32 +306,17 @@ impl Sweep<'_> {
 
 /// The filter as the end of a query.
 fn query(filter: &Filter) -> Result<String, Error> {
-    let mut query = String::new();
-    let mut add = |name: &str, value: &str| query.push_str(&format!("&{name}={}", part(value)));
-    let lists =
-        [("reason", &filter.reasons), ("class", &filter.classes), ("code", &filter.codes), ("sink", &filter.sinks)];
-    for (name, values) in lists {
+    for (name, values) in
+        [("reason", &filter.reason), ("class", &filter.class), ("code", &filter.code), ("sink", &filter.sink)]
+    {
         if values.iter().any(|value| value.contains(',')) {
             return Err(unasked(&format!("a value of --{name} with a comma")));
         }
-        if !values.is_empty() {
-            add(name, &values.join(","));
-        }
     }
-    for (name, age) in [("older_than", filter.older_than), ("newer_than", filter.newer_than)] {
-        if let Some(age) = age {
-            add(name, &humantime::format_duration(age).to_string());
-        }
+    if filter.field.len() > 1 {
+        return Err(unasked("more than one --field"));
     }
-    if let Some(prefix) = &filter.id_prefix {
-        add("id_prefix", prefix);
-    }
-    match &filter.fields[..] {
-        [] => {}
-        [field] => add("field", &field.to_string()),
-        _ => return Err(unasked("more than one --field")),
-    }
-    Ok(query)
+    Fields::query(filter)
 }
 
 /// The error for a filter that the query of a daemon cannot express.
@@ -347,21 +333,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::time::Length;
 
     #[test]
     fn a_filter_is_a_query() {
         let filter = Filter {
-            reasons: vec!["expired".to_owned(), "a b".to_owned()],
-            newer_than: Some(Duration::from_secs(5_400)),
-            fields: vec!["customer.name=A,n&n".parse().unwrap()],
+            reason: vec!["expired".to_owned(), "a b".to_owned()],
+            newer_than: Some(Length(Duration::from_secs(5_400))),
+            field: vec!["customer.name=A,n&n".parse().unwrap()],
             ..Filter::default()
         };
         let expected = "&reason=expired%2Ca%20b&newer_than=1h%2030m&field=customer%2Ename%3DA%2Cn%26n";
         assert_eq!(query(&filter).unwrap(), expected);
         assert_eq!(query(&Filter::default()).unwrap(), "");
-        let two = Filter { fields: vec!["a=1".parse().unwrap(), "b=2".parse().unwrap()], ..Filter::default() };
+        let two = Filter { field: vec!["a=1".parse().unwrap(), "b=2".parse().unwrap()], ..Filter::default() };
         assert!(query(&two).unwrap_err().message.contains("without --daemon"));
-        let comma = Filter { codes: vec!["a,b".to_owned()], ..Filter::default() };
+        let comma = Filter { code: vec!["a,b".to_owned()], ..Filter::default() };
         assert!(query(&comma).unwrap_err().message.contains("--code"));
     }
 

@@ -2,28 +2,21 @@
 
 mod client;
 mod dead;
-mod elements;
 
 use std::io::Write;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub use self::client::Daemon;
 use self::client::part;
-use super::audit::AuditTrail;
 use super::dead::{
     Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
 };
-use super::element::{ActOutcome, Action, ElementWhy, FoundElement};
 use super::error::Error;
-use super::fleet::Fleet;
-use super::forecast::{Forecast, ForecastAsk};
 use super::operator::{Asked, Operator, Peeked, Watcher};
 use super::overview::{Hold, MOST, Overview, QueuePage, QueueRow, SinkList};
-use super::pause::{PauseBody, PauseChanges, PauseEnd, PauseReason, PauseTarget};
 use super::peek::Peek;
 use super::queues::Queues;
-use super::search::{Hits, Search};
 
 /// Most queues that are read in a row.
 const QUEUES: usize = 100_000;
@@ -82,13 +75,6 @@ fn query_of(which: &QueuePage) -> String {
     format!("limit={limit}&sort={}&show={}&like={like}&after={after}", order.as_str(), only.as_str())
 }
 
-fn path_of(target: PauseTarget<'_>, verb: &str) -> String {
-    match target {
-        PauseTarget::Queue(name) => format!("/v1/queues/{}/{verb}", part(name)),
-        PauseTarget::Sink(name) => format!("/v1/sinks/{}/{verb}", part(name)),
-    }
-}
-
 impl Operator for Daemon {
     fn address(&self) -> String {
         Daemon::address(self)
@@ -114,53 +100,11 @@ impl Operator for Daemon {
     }
 
     fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked> {
-        Box::pin(async move { Ok(Peeked::Elements(elements::peek(self, queue, ask.state, ask.limit).await?)) })
-    }
-
-    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, FoundElement> {
         Box::pin(async move {
-            let found = elements::find(self, queue, id).await?;
-            Ok(FoundElement { held: self.hold(queue).await?, ..found })
+            let state = ask.state.as_str();
+            let path = format!("/v1/queues/{}/elements?state={state}&limit={}", part(queue), ask.limit);
+            Ok(Peeked::Elements(self.get(&path).await?))
         })
-    }
-
-    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, ElementWhy> {
-        Box::pin(async move { self.get(&format!("/v1/queues/{}/elements/{}/why", part(queue), part(id))).await })
-    }
-
-    fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits> {
-        Box::pin(elements::search(self, queue, ask, watch))
-    }
-
-    fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast> {
-        Box::pin(async move { self.get(&format!("/v1/queues/{}/forecast?{}", part(queue), ask.query())).await })
-    }
-
-    fn fleet(&self) -> Asked<'_, Fleet> {
-        Box::pin(self.get("/v1/fleet"))
-    }
-
-    fn audit<'a>(&'a self, queue: Option<&'a str>, most: usize) -> Asked<'a, AuditTrail> {
-        let queue = queue.map(|queue| format!("&queue={}", part(queue))).unwrap_or_default();
-        Box::pin(async move { self.get(&format!("/v1/audit?limit={most}{queue}")).await })
-    }
-
-    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {
-        Box::pin(elements::act(self, queue, id, action))
-    }
-
-    fn pause<'a>(&'a self, target: PauseTarget<'a>, reason: &'a PauseReason<'a>) -> Asked<'a, PauseChanges> {
-        let (length, until_ms) = match reason.end {
-            PauseEnd::Never => (None, None),
-            PauseEnd::After(time) => (Some(humantime::format_duration(time).to_string()), None),
-            PauseEnd::At(ms) => (None, Some(ms)),
-        };
-        let body = PauseBody { why: Some(reason.why.to_owned()), by: Some(reason.by.to_owned()), length, until_ms };
-        Box::pin(async move { self.post(&path_of(target, "pause"), &body).await })
-    }
-
-    fn resume<'a>(&'a self, target: PauseTarget<'a>) -> Asked<'a, PauseChanges> {
-        Box::pin(async move { self.post(&path_of(target, "resume"), &json!({})).await })
     }
 
     fn letters<'a>(
@@ -219,15 +163,5 @@ impl Operator for Daemon {
 
     fn import_lines<'a>(&'a self, queue: &'a str, batch: &'a LineBatch) -> Asked<'a, LineReport> {
         Box::pin(dead::import_lines(self, queue, batch))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_cannot_leave_its_place_in_the_path() {
-        assert_eq!(path_of(PauseTarget::Queue("a/../b?x"), "pause"), "/v1/queues/a%2F%2E%2E%2Fb%3Fx/pause");
     }
 }

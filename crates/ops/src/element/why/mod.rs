@@ -1,4 +1,4 @@
-//! Why an element is where it is: what it waits for, what was tried, what would deliver it now ([`why`]). The explanation is a
+//! Why an element is where it is: what it waits for, what was tried, what would deliver it now ([`why()`]). The explanation is a
 //! pure function of facts; the facts are reads of `peek --id` and of the gauges, and what a daemon knows beside them.
 
 mod answer;
@@ -15,38 +15,23 @@ use self::facts::{WhyFacts, WhyRules};
 use self::order::{OrderedElement, predecessor};
 use super::{Detail, Met, meet};
 use crate::error::{Attempted, Error, ErrorKind};
+use crate::operation::Scene;
 use crate::pause::paused_of;
 use crate::peek::PeekState;
-use crate::session::Queue;
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::redis_now_ms;
 
 /// Changes of operators among which that of an element is looked for.
 const CHANGES: usize = 1_000;
 
-/// The question to a daemon for its knowledge about an element.
-pub type AskDaemon<'a> = &'a (dyn Fn(&Identity) -> AtDaemon + Sync);
-
-/// Explains the element with this id; one that is nowhere is explained as gone. Costs a search of the queue by the server, and
-/// the counts of the gauges.
+/// Explains the element with this id, with what the daemon knows of it if this is one; one that is nowhere is explained as gone. Costs a
+/// search of the queue by the server, and the counts of the gauges. Answers all that is in Redis of it too, unless it is gone.
 ///
 /// # Errors
 ///
 /// When no element can be called so, and when Redis cannot be asked.
-pub async fn why(queue: &Queue, id: &str, daemon: Option<AskDaemon<'_>>) -> Result<ElementWhy, Error> {
-    Ok(why_and_what(queue, id, daemon).await?.0)
-}
-
-/// Explains the element with this id, and answers all that is known of it unless it is gone.
-///
-/// # Errors
-///
-/// Those of [`why`].
-pub async fn why_and_what(
-    queue: &Queue,
-    id: &str,
-    daemon: Option<AskDaemon<'_>>,
-) -> Result<(ElementWhy, Option<Detail>), Error> {
+pub async fn why(scene: &Scene, queue: &str, id: &str) -> Result<(ElementWhy, Option<Detail>), Error> {
+    let queue = &scene.queue(queue).await?;
     let what = format!("explain {id} in `{}`", queue.id());
     let mut payload = None;
     let detail = match meet(queue, id, &what).await {
@@ -80,7 +65,8 @@ pub async fn why_and_what(
         Some(identity) => Some(identity),
         None => queue.identity(id).ok(),
     };
-    let at_daemon = daemon.map(|ask| identity.as_ref().map(ask).unwrap_or_default());
+    let known = |id: &Identity| scene.live().map(|live| live.of_element(queue, id)).unwrap_or_default();
+    let at_daemon = scene.live().map(|_| identity.as_ref().map(known).unwrap_or_default());
     let found = explain(&WhyFacts {
         queue: queue.id(),
         id,

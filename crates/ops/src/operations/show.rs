@@ -1,15 +1,62 @@
-//! One element for a person: a line for each fact.
+//! `peek --id`: everything that is known of one element.
 
-use crate::errors::explain;
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::known_element;
+use crate::content::escaped;
+use crate::element::{Detail, FoundElement, Whereabouts, find};
+use crate::error::Error;
+use crate::operation::{Explain, Operation, Route, Scene, route};
+use crate::plural::duration;
 use crate::show;
-use delaybridge_ops::content::escaped;
-use delaybridge_ops::element::{Detail, FoundElement, Whereabouts};
-use delaybridge_ops::plural::duration;
+use delaybridge_model::Config;
 
-/// Everything that is known of it.
-pub fn found(found: &FoundElement) -> String {
+/// Show everything about one element, wherever it is.
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShowElement {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    #[schemars(skip)]
+    pub queue: String,
+    /// The element's id
+    #[arg(value_name = "ID")]
+    #[schemars(skip)]
+    pub id: String,
+}
+
+impl Operation for ShowElement {
+    type Answer = FoundElement;
+
+    const NAME: &'static str = "peek";
+    const ROUTES: &'static [Route] = &[route!(GET "/v1/queues/{queue}/elements/{id}" element ToSee,
+        "Find an element by its id: its place, its history, its payload" => "The element")];
+
+    fn queue(&self) -> Option<&str> {
+        Some(&self.queue)
+    }
+
+    fn check(&self, config: &Config) -> Result<(), Error> {
+        known_element(config, &self.queue, &self.id)
+    }
+
+    async fn run(&self, scene: &Scene) -> Result<FoundElement, Error> {
+        let queue = scene.queue(&self.queue).await?;
+        let found = find(&queue, &self.id).await?;
+        Ok(FoundElement { held: scene.held(&queue).await, ..found })
+    }
+
+    fn text(found: &FoundElement, explain: Explain) -> String {
+        words(found, explain)
+    }
+}
+
+/// A line for each fact.
+fn words(found: &FoundElement, explain: Explain) -> String {
     let [element] = &found.elements;
-    let mut lines = FactLines { text: String::new(), now_ms: found.now_ms };
+    let mut lines = FactLines { text: String::new(), now_ms: found.now_ms, explain };
     lines.facts(element);
     let paused: String = found.paused.iter().map(|pause| format!("{}\n", pause.line(found.now_ms))).collect();
     let held = found.held.iter().map(|hold| {
@@ -22,6 +69,7 @@ pub fn found(found: &FoundElement) -> String {
 struct FactLines {
     text: String,
     now_ms: i64,
+    explain: Explain,
 }
 
 impl FactLines {
@@ -68,7 +116,7 @@ impl FactLines {
     fn failure(&mut self, element: &Detail) {
         let failure = [&element.class, &element.code].map(|word| escaped(word));
         self.line("last failure", failure.join(" ").trim());
-        if let Some(known) = explain(&element.code) {
+        if let Some(known) = (self.explain)(&element.code) {
             self.line("  cause", &known.cause);
             self.line("  cure", &known.cure);
         }

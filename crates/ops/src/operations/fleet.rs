@@ -1,46 +1,62 @@
 //! `fleet`: every daemon.
 
-use std::io::Write;
-
 use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::answer::answer;
-use super::failed::Failed;
-use super::global::Global;
-use super::remote::DaemonArgs;
-use super::show;
-use super::table::TextTable;
-use delaybridge_ops::content::escaped;
-use delaybridge_ops::fleet::Fleet;
-use delaybridge_ops::plural::{count, duration};
+use super::messages;
+use crate::content::escaped;
+use crate::error::Error;
+use crate::fleet::{Fleet, fleet};
+use crate::operation::{Explain, Operation, Route, Scene, route};
+use crate::plural::{count, duration};
+use crate::show;
+use crate::table::TextTable;
+use delaybridge_model::Config;
 
 /// Show every daemon: version, configuration, and what it has in flight.
 ///
 /// Each daemon with an admin listener tells the others of itself every 10 seconds, in the first Redis of its configuration. One that
 /// has not for 30 seconds is gone: it ended, or is cut off from Redis. Also shows which daemon delivers each queue in order.
-#[derive(Debug, Args)]
-#[command(after_help = AFTER)]
-pub struct FleetArgs {
-    /// The daemon to ask.
-    #[command(flatten)]
-    pub daemon: DaemonArgs,
-}
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[command(after_help = FLEET)]
+#[serde(deny_unknown_fields)]
+pub struct ListFleet {}
 
-const AFTER: &str = "\
+const FLEET: &str = "\
 Examples:
   delaybridge fleet
   delaybridge fleet --daemon http://127.0.0.1:9465 --output json
 
 Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration";
 
-pub(super) async fn run(global: &Global, args: &FleetArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let found = args.daemon.operator(global)?.fleet().await?;
-    answer(global, out, &found, text)?;
-    let failed: Vec<_> = found.errors.iter().map(|error| error.message.clone()).collect();
-    if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) }
+impl Operation for ListFleet {
+    type Answer = Fleet;
+
+    const NAME: &'static str = "fleet";
+    const ROUTES: &'static [Route] = &[route!(GET "/v1/fleet" fleet ToLook,
+        "List every daemon with its version, its configuration and its work" => "The daemons",
+        "The daemons with an admin listener and the same first Redis. Each reports every 10 seconds; `gone` are those \
+         that have not for 30 seconds. With the daemon that delivers each queue in order.")];
+
+    fn check(&self, _: &Config) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn run(&self, scene: &Scene) -> Result<Fleet, Error> {
+        fleet(scene.session().await?).await
+    }
+
+    fn text(found: &Fleet, _: Explain) -> String {
+        words(found)
+    }
+
+    fn failed(found: &Fleet) -> Option<String> {
+        messages(&found.errors)
+    }
 }
 
-fn text(found: &Fleet) -> String {
+fn words(found: &Fleet) -> String {
     let columns = "HOST|>PID|DAEMON|STATE|VERSION|CONFIGURATION|>READ|>QUEUES|>HELD|>IN FLIGHT|>RATE/s|>LATE p99|>UP";
     let mut table = TextTable::new(columns);
     for member in &found.daemons {

@@ -1,18 +1,17 @@
 //! `why`: where an element is, what it waits for, and what would deliver it now.
 
-use std::io::Write;
-
 use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::answer::answer_of;
-use super::element::ElementArgs;
-use super::errors::explain;
-use super::failed::Failed;
-use super::global::Global;
-use super::show;
-use super::table::TextTable;
-use delaybridge_ops::content::escaped;
-use delaybridge_ops::element::ElementWhy;
+use super::known_element;
+use crate::content::escaped;
+use crate::element::{ElementWhy, why};
+use crate::error::Error;
+use crate::operation::{AskDaemon, Explain, Operation, Route, Scene, route};
+use crate::show;
+use crate::table::TextTable;
+use delaybridge_model::Config;
 
 /// Explain where an element is, what it waits for, and what would deliver it now.
 ///
@@ -23,15 +22,21 @@ use delaybridge_ops::element::ElementWhy;
 /// first line says so. The server searches the whole queue; in a queue of millions this takes a while.
 ///
 /// An element that is not in the queue is explained too: by what is still known of it, or that nothing is.
-#[derive(Debug, Args)]
-#[command(after_help = AFTER)]
-pub struct WhyArgs {
-    /// The element.
-    #[command(flatten)]
-    pub element: ElementArgs,
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[command(after_help = WHY)]
+#[serde(deny_unknown_fields)]
+pub struct Why {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    #[schemars(skip)]
+    pub queue: String,
+    /// The element's id, as `peek` shows it; of a dead letter its stream id (1795251632252-0) too
+    #[arg(value_name = "ID")]
+    #[schemars(skip)]
+    pub id: String,
 }
 
-const AFTER: &str = "\
+const WHY: &str = "\
 Examples:
   delaybridge why order_timeout 52414e444f4d3842 --daemon http://127.0.0.1:9465
   delaybridge why order_timeout 52414e444f4d3842
@@ -39,15 +44,33 @@ Examples:
 
 Exit codes: 0 explained, also if it is gone, 1 failed, 2 wrong arguments or configuration";
 
-pub(super) async fn run(global: &Global, args: &WhyArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let ElementArgs { queue, id, daemon } = &args.element;
-    let operator = daemon.operator(global)?;
-    let found = operator.why(queue, id).await?;
-    answer_of(global, out, &*operator, &found, text)?;
-    Ok(0)
+impl Operation for Why {
+    type Answer = ElementWhy;
+
+    const NAME: &'static str = "why";
+    const ROUTES: &'static [Route] = &[route!(GET "/v1/queues/{queue}/elements/{id}/why" why ToSearch,
+        "Explain where an element is, what it waits for, and what would deliver it now" => "The explanation",
+        "An element that is not in the queue is explained too, as `gone`: by what this daemon still knows of it. No payload.")];
+    const DAEMON: AskDaemon = AskDaemon::WithToken;
+
+    fn queue(&self) -> Option<&str> {
+        Some(&self.queue)
+    }
+
+    fn check(&self, config: &Config) -> Result<(), Error> {
+        known_element(config, &self.queue, &self.id)
+    }
+
+    async fn run(&self, scene: &Scene) -> Result<ElementWhy, Error> {
+        why(scene, &self.queue, &self.id).await.map(|(found, _)| found)
+    }
+
+    fn text(found: &ElementWhy, explain: Explain) -> String {
+        words(found, explain)
+    }
 }
 
-fn text(found: &ElementWhy) -> String {
+fn words(found: &ElementWhy, explain: Explain) -> String {
     let mut text = format!("{}\n", escaped(&found.summary));
     let time = |ms: i64| format!("{} ({})", show::absolute(ms), show::relative(ms, found.now_ms));
     let mut facts = TextTable::new("|");
@@ -69,7 +92,7 @@ fn text(found: &ElementWhy) -> String {
         text.push_str(&format!("\n{}", table.render()));
     }
     if !found.attempts_seen.is_empty() {
-        text.push_str(&format!("\n{}", attempts(found)));
+        text.push_str(&format!("\n{}", attempts(found, explain)));
     }
     for event in &found.events {
         let sink = event.sink.as_deref().map(|sink| format!(" {}", escaped(sink))).unwrap_or_default();
@@ -92,7 +115,7 @@ fn body(table: &TextTable) -> String {
 }
 
 /// The failed attempts, with cause and cure of the last.
-fn attempts(found: &ElementWhy) -> String {
+fn attempts(found: &ElementWhy, explain: Explain) -> String {
     let mut table = TextTable::new("FAILED ATTEMPT||SINK|CLASS|CODE");
     for seen in &found.attempts_seen {
         let sink = if seen.sink.is_empty() { "-" } else { &seen.sink };

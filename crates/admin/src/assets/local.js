@@ -1,0 +1,20 @@
+// Adds the time of the reader's zone to each time of a page, which is in UTC without this script.
+(() => {
+  "use strict";
+  const main = document.querySelector("main");
+  const day = { year: "numeric", month: "2-digit", day: "2-digit" };
+  const clock = { hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
+  const show = () => {
+    for (const time of main.querySelectorAll("time[datetime]:not([title])")) {
+      const at = new Date(time.dateTime);
+      const shown = time.querySelector(".at");
+      if (isNaN(at) || !shown) continue;
+      time.title = at.toLocaleString([], { ...day, ...clock, second: "2-digit" });
+      if (at.getTimezoneOffset() === 0) continue;
+      const other = at.toDateString() !== new Date().toDateString();
+      shown.textContent += ", " + at.toLocaleString([], other ? { ...day, ...clock } : clock);
+    }
+  };
+  show();
+  new MutationObserver(show).observe(main, { childList: true });
+})();

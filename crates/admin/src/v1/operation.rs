@@ -1,0 +1,39 @@
+//! The handler of every operation: the fields of the request, the same run as that of the command line, the answer as JSON.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+
+use super::errors::problem;
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::changes::Asker;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::operation::{Fields, Operation};
+
+/// Carries out an operation.
+pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let body = call.read(Ok::<Bytes, Problem>).await?;
+    let mut fields = fields(&call);
+    fields.add_body(body).map_err(|error| problem(&error))?;
+    let request: O = fields.read().map_err(|error| problem(&error))?;
+    Reply::json(StatusCode::OK, &admin.operate(request, Asker::of(&call)).await?)
+}
+
+/// Reads an operation from the path and the query of a page.
+///
+/// # Errors
+/// The mistake in a field.
+pub fn read_query<O: Operation>(call: &Call<AdminCaller>) -> Result<O, Problem> {
+    fields(call).read().map_err(|error| problem(&error))
+}
+
+fn fields(call: &Call<AdminCaller>) -> Fields {
+    let mut fields = Fields::default();
+    call.path.iter().for_each(|(name, text)| fields.add_text(name, text));
+    call.query.pairs().for_each(|(name, text)| fields.add_text(name, text));
+    fields
+}

@@ -1,0 +1,120 @@
+//! Where an operation runs: here, on Redis, or in a daemon.
+
+use super::fields::Fields;
+use super::{AskDaemon, Operation, Scene};
+use crate::error::{Error, ErrorKind};
+use crate::jobs::Jobs;
+use crate::progress::ProgressWatch;
+use crate::queue_state::place;
+use crate::remote::Daemon;
+use delaybridge_jobs::Topic;
+use delaybridge_model::Config;
+
+/// The place where an operation runs.
+pub enum Place {
+    /// This process, on Redis.
+    Here(Scene),
+    /// A daemon, over its admin API.
+    Daemon(Daemon),
+}
+
+impl Place {
+    /// Carries out an operation, and keeps what it changed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation; and when the daemon does not answer.
+    pub async fn call<O: Operation>(&self, request: &O) -> Result<O::Answer, Error> {
+        match self {
+            Place::Here(scene) => here(scene, request).await,
+            Place::Daemon(daemon) => ask(daemon, request).await,
+        }
+    }
+
+    /// Carries out an operation with as many requests as it takes, unless the person who waits ends it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`call`](Place::call).
+    pub async fn call_whole<O: Operation>(
+        &self,
+        request: &O,
+        watch: &mut dyn ProgressWatch,
+    ) -> Result<O::Answer, Error> {
+        let mut all = self.call(request).await?;
+        let mut rest = request.rest(&all);
+        while let Some(next) = rest {
+            watch.at(request.progress(&all));
+            if watch.is_stopped() {
+                break;
+            }
+            let answer = self.call(&next).await?;
+            rest = next.rest(&answer);
+            O::add_rest(&mut all, answer);
+        }
+        Ok(all)
+    }
+
+    /// Why the daemon that the configuration names added nothing to the last answer; none where it did, and where none is named.
+    pub fn without_daemon(&self) -> Option<String> {
+        match self {
+            Place::Here(scene) => scene.named_daemon()?.problem(),
+            Place::Daemon(_) => None,
+        }
+    }
+}
+
+async fn ask<O: Operation>(daemon: &Daemon, request: &O) -> Result<O::Answer, Error> {
+    let (method, path, body) = Fields::request(request)?;
+    daemon.ask(method, &path, body).await
+}
+
+/// The answer of the daemon that the configuration names, if it knows more than Redis and serves this very queue.
+async fn beside<O: Operation>(scene: &Scene, request: &O) -> Result<Option<O::Answer>, Error> {
+    let (Some(named), Some(id)) = (scene.named_daemon(), request.queue()) else { return Ok(None) };
+    if O::DAEMON == AskDaemon::Never {
+        return Ok(None);
+    }
+    let place = place(&scene.queue(id).await?);
+    Ok(match O::DAEMON {
+        AskDaemon::WithToken => named.ask_with_token(id, &place, |daemon| ask(daemon, request)).await,
+        _ => named.ask(id, &place, |daemon| ask(daemon, request)).await,
+    })
+}
+
+async fn here<O: Operation>(scene: &Scene, request: &O) -> Result<O::Answer, Error> {
+    if let Err(error) = request.check(scene.config()) {
+        return Err(of_topic(scene.config(), request.queue(), error).await);
+    }
+    let session = scene.session().await?;
+    if let Some(answer) = beside(scene, request).await? {
+        return Ok(answer);
+    }
+    let answer = request.run(scene).await;
+    let refused = answer.as_ref().is_err_and(|error| matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unknown));
+    if let Some(subject) = request.change().filter(|_| !refused) {
+        let result = answer.as_ref().map(|answer| (O::result(answer), O::failed(answer)));
+        let outcome = match &result {
+            Ok((_, Some(problem))) => Err(problem.as_str()),
+            Ok((result, None)) => Ok(result.as_str()),
+            Err(error) => Err(error.message.as_str()),
+        };
+        subject.keep_and_tell(session, &scene.by(request.person()), outcome).await;
+    }
+    answer
+}
+
+/// The error for a queue that the configuration does not have, where it is the name of a topic.
+async fn of_topic(config: &Config, queue: Option<&str>, error: Error) -> Error {
+    let (ErrorKind::Unknown, Some(name), Some(settings)) = (error.kind, queue, &config.jobs) else { return error };
+    let Ok(topic) = name.parse::<Topic>() else { return error };
+    let is_queue = config.queues.iter().any(|spec| *spec.id == *name);
+    let exists = async || matches!(Jobs::open(config).await, Ok(jobs) if jobs.has(&topic).await.unwrap_or(false));
+    if is_queue || !(settings.topics.contains_key(&topic) || exists().await) {
+        return error;
+    }
+    Error::unknown(format!(
+        "{}; `{name}` is a topic of the job queue: name the queue that delivers it, or see `delaybridge jobs`",
+        error.message
+    ))
+}

@@ -1,0 +1,132 @@
+//! What an operation works on: a configuration, the connections to its Redis, and the person who asks.
+
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+
+use crate::element::AtDaemon;
+use crate::error::Error;
+use crate::forecast::Rate;
+use crate::named_daemon::NamedDaemon;
+use crate::note::on_behalf_of;
+use crate::overview::Hold;
+use crate::queue_state::place;
+use crate::session::{Queue, Session, find};
+use delaybridge_core::message::Identity;
+use delaybridge_model::Config;
+
+/// The knowledge of a running daemon that is not in Redis.
+pub trait LiveState: Send + Sync {
+    /// The reason why it claims nothing from a queue, if it does not.
+    fn held(&self, queue: &str) -> Option<Hold>;
+
+    /// The knowledge about an element and its queue.
+    fn of_element(&self, queue: &Queue, id: &Identity) -> AtDaemon;
+
+    /// The rate at which it delivers a queue that is behind.
+    fn rate(&self, queue: &Queue) -> Rate;
+}
+
+/// The surroundings of an operation, on the command line or inside of a daemon.
+pub struct Scene {
+    config: Arc<Config>,
+    beside: Beside,
+    /// Whether the caller may view a queue.
+    views: Views,
+    /// The caller: the owner of a token, or the user and the host.
+    by: String,
+    /// The connections, once they are needed: a mistake in an argument is reported without Redis.
+    session: OnceCell<Arc<Session>>,
+}
+
+/// Whether a queue may be viewed.
+type Views = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// The daemon that knows more than Redis.
+enum Beside {
+    /// The one that the configuration names.
+    Named(NamedDaemon),
+    /// This process.
+    Inside(Arc<dyn LiveState>),
+}
+
+impl Scene {
+    /// The surroundings of a command, for this person, and with the daemon that its configuration names.
+    pub fn of_command(config: Config, by: String, daemon: NamedDaemon) -> Scene {
+        let (beside, views): (_, Views) = (Beside::Named(daemon), Box::new(|_| true));
+        Scene { config: Arc::new(config), by, beside, views, session: OnceCell::new() }
+    }
+
+    /// The surroundings of a request to a daemon, with its connections and its configuration, for this caller.
+    pub fn in_daemon(
+        config: Arc<Config>,
+        session: Arc<Session>,
+        live: Arc<dyn LiveState>,
+        by: String,
+        views: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Scene {
+        let session = OnceCell::new_with(Some(session));
+        Scene { config, by, beside: Beside::Inside(live), views: Box::new(views), session }
+    }
+
+    /// Whether the caller may view this queue.
+    pub fn views(&self, queue: &str) -> bool {
+        (self.views)(queue)
+    }
+
+    /// The daemon that the configuration names, outside of a daemon.
+    pub(super) fn named_daemon(&self) -> Option<&NamedDaemon> {
+        match &self.beside {
+            Beside::Named(daemon) => Some(daemon),
+            Beside::Inside(_) => None,
+        }
+    }
+
+    /// The knowledge of this process, inside of a daemon.
+    pub fn live(&self) -> Option<&dyn LiveState> {
+        match &self.beside {
+            Beside::Named(_) => None,
+            Beside::Inside(live) => Some(&**live),
+        }
+    }
+
+    /// The reason why the daemon claims nothing from a queue, if it does not and can be asked.
+    pub(crate) async fn held(&self, queue: &Queue) -> Option<Hold> {
+        match &self.beside {
+            Beside::Named(named) => {
+                named.ask(queue.id(), &place(queue), |daemon| daemon.hold(queue.id())).await.flatten()
+            }
+            Beside::Inside(live) => live.held(queue.id()),
+        }
+    }
+
+    /// A queue, with a connection to its server.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration has none of this name, and when no connection can be made.
+    pub async fn queue(&self, id: &str) -> Result<Queue, Error> {
+        let spec = find(&self.config, id)?;
+        self.session().await?.queue(spec).await
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The name that others see: that of the person whom the request names, with the caller's own.
+    pub fn by(&self, person: Option<&str>) -> String {
+        on_behalf_of(&self.by, person)
+    }
+
+    /// The connections.
+    ///
+    /// # Errors
+    ///
+    /// When no connection can be made.
+    pub async fn session(&self) -> Result<&Session, Error> {
+        let open = async || Session::open((*self.config).clone(), &self.by).await.map(Arc::new);
+        self.session.get_or_try_init(open).await.map(|session| &**session)
+    }
+}

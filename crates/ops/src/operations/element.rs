@@ -1,0 +1,275 @@
+//! `run-now`, `reschedule`, `cancel` and `kill`: one element by its id.
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{NO_REASON, known_element, no_reason, one_line};
+use crate::element::{ActOutcome, Action, NewState, When, act};
+use crate::error::Error;
+use crate::operation::{ChangeSubject, ChangeTarget, Explain, Operation, Route, Scene, route};
+use crate::peek::PeekState;
+use crate::show;
+use crate::time::{Length, Moment};
+use delaybridge_model::Config;
+
+/// Make an element due now.
+///
+/// One that is scheduled falls due now, one that waits for a retry is tried now, a dead letter is redriven. One that is
+/// due already stays as it is. An element in flight is not touched. The server searches the whole queue; in a queue of millions
+/// this takes a while.
+///
+/// scheduled | retry | dead -> due now
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[command(after_help = RUN_NOW)]
+#[serde(deny_unknown_fields)]
+pub struct RunNow {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    #[schemars(skip)]
+    pub queue: String,
+    /// The element's id, as `peek` shows it; of a dead letter its stream id (1795251632252-0) too
+    #[arg(value_name = "ID")]
+    #[schemars(skip)]
+    pub id: String,
+}
+
+/// Give an element another time.
+///
+/// One that is scheduled falls due then; Redisson's clients see it too. One that waits for a retry is tried then, and keeps its
+/// attempts. A dead letter is redriven, due then. An element in flight is not touched. In a source with scores of whole seconds
+/// the time is rounded down.
+///
+/// scheduled | retry | dead -> scheduled | retry, due then
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[command(after_help = RESCHEDULE)]
+#[serde(deny_unknown_fields)]
+pub struct Reschedule {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    #[schemars(skip)]
+    pub queue: String,
+    /// The element's id, as `peek` shows it; of a dead letter its stream id (1795251632252-0) too
+    #[arg(value_name = "ID")]
+    #[schemars(skip)]
+    pub id: String,
+    /// Time from now, as 2h 30m
+    #[arg(long = "in", value_name = "DURATION", required_unless_present = "at")]
+    #[serde(rename = "in", skip_serializing_if = "Option::is_none")]
+    pub after: Option<Length>,
+    /// New time, by the clock of Redis: 2027-01-31T09:00:00Z, or milliseconds since 1970
+    #[arg(long, value_name = "TIME", conflicts_with = "after")]
+    #[serde(rename = "at_ms", skip_serializing_if = "Option::is_none")]
+    pub at: Option<Moment>,
+}
+
+/// Remove an element that is scheduled, waits for a retry or is dead.
+///
+/// It is removed permanently, from the source's structures too. An element in flight belongs to the daemon that claimed it,
+/// and is not cancelled. The server searches the whole queue; in a queue of millions this takes a while.
+///
+/// scheduled | retry | dead -> gone
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[command(after_help = CANCEL)]
+#[serde(deny_unknown_fields)]
+pub struct Cancel {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    #[schemars(skip)]
+    pub queue: String,
+    /// The element's id, as `peek` shows it; of a dead letter its stream id (1795251632252-0) too
+    #[arg(value_name = "ID")]
+    #[schemars(skip)]
+    pub id: String,
+}
+
+/// Make a dead letter of an element.
+///
+/// It is kept with its bytes and its history, and not delivered until it is redriven. The reason of the letter is `killed`. An
+/// element in flight is not touched.
+///
+/// scheduled | retry -> dead
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[command(after_help = KILL)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("required" = []))]
+pub struct Kill {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    #[schemars(skip)]
+    pub queue: String,
+    /// The element's id, as `peek` shows it
+    #[arg(value_name = "ID")]
+    #[schemars(skip)]
+    pub id: String,
+    /// Why, for everybody who meets the letter; it is kept with it
+    #[arg(long, alias = "reason", value_name = "TEXT", default_value = NO_REASON)]
+    #[serde(default = "no_reason")]
+    pub why: String,
+    /// Name of the person who kills it [default: the user who runs the command, or the owner of the token]
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+const RUN_NOW: &str = "\
+Example:
+  delaybridge run-now order_timeout 52414e444f4d3842
+
+Exit codes: 0 it is due, 1 not found, or in flight, or failed, 2 wrong arguments or configuration";
+
+const RESCHEDULE: &str = "\
+Examples:
+  delaybridge reschedule order_timeout 52414e444f4d3842 --in 5m
+  delaybridge reschedule order_timeout 52414e444f4d3842 --at 2027-01-31T09:00:00Z
+
+Exit codes: 0 it has that time, 1 not found, or in flight, or failed, 2 wrong arguments or configuration";
+
+const CANCEL: &str = "\
+Example:
+  delaybridge cancel order_timeout 52414e444f4d3842
+
+Exit codes: 0 cancelled, 1 not found, or in flight, or failed, 2 wrong arguments or configuration";
+
+const KILL: &str = "\
+Example:
+  delaybridge kill order_timeout 52414e444f4d3842 --why 'customer 7 was deleted'
+
+Exit codes: 0 it is a dead letter, 1 not found, or in flight, or failed, 2 wrong arguments or configuration";
+
+/// Implements what is common to the changes of an element.
+macro_rules! changes_an_element {
+    () => {
+        type Answer = ActOutcome;
+
+        fn queue(&self) -> Option<&str> {
+            Some(&self.queue)
+        }
+
+        fn text(acted: &ActOutcome, _: Explain) -> String {
+            done(acted)
+        }
+
+        fn change(&self) -> Option<ChangeSubject> {
+            let (of, which) = (ChangeTarget::Queue(self.queue.clone()), self.id.clone());
+            Some(ChangeSubject { what: Self::NAME, of, which })
+        }
+
+        fn result(acted: &ActOutcome) -> String {
+            acted.elements[0].words()
+        }
+    };
+}
+
+impl Operation for RunNow {
+    changes_an_element!();
+
+    const NAME: &'static str = "run-now";
+    const ROUTES: &'static [Route] = &[route!(POST "/v1/queues/{queue}/elements/{id}/run-now" run_now ToOperate,
+        "Make an element due now" => "The outcome")];
+
+    fn check(&self, config: &Config) -> Result<(), Error> {
+        known_element(config, &self.queue, &self.id)
+    }
+
+    async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
+        act(&scene.queue(&self.queue).await?, &self.id, Action::Reschedule(When::Now)).await
+    }
+}
+
+impl Operation for Reschedule {
+    changes_an_element!();
+
+    const NAME: &'static str = "reschedule";
+    const ROUTES: &'static [Route] = &[route!(POST "/v1/queues/{queue}/elements/{id}/reschedule" reschedule ToOperate,
+        "Give an element another due time" => "The outcome")];
+
+    fn check(&self, config: &Config) -> Result<(), Error> {
+        self.when()?;
+        known_element(config, &self.queue, &self.id)
+    }
+
+    async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
+        act(&scene.queue(&self.queue).await?, &self.id, Action::Reschedule(self.when()?)).await
+    }
+}
+
+impl Reschedule {
+    /// The time that is meant.
+    fn when(&self) -> Result<When, Error> {
+        match (self.after, self.at) {
+            (Some(Length(time)), None) => Ok(When::In(time)),
+            (None, Some(Moment(ms))) => Ok(When::At(ms)),
+            (None, None) => Err(Error::invalid("read the time: say when, by `in` or by `at_ms`")),
+            (Some(_), Some(_)) => Err(Error::invalid("read the time: there are both `in` and `at_ms`")),
+        }
+    }
+}
+
+impl Operation for Cancel {
+    changes_an_element!();
+
+    const NAME: &'static str = "cancel";
+    const ROUTES: &'static [Route] = &[route!(DELETE "/v1/queues/{queue}/elements/{id}" cancel ToAdminister,
+        "Remove an element for good" => "The outcome")];
+
+    fn check(&self, config: &Config) -> Result<(), Error> {
+        known_element(config, &self.queue, &self.id)
+    }
+
+    async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
+        act(&scene.queue(&self.queue).await?, &self.id, Action::Cancel).await
+    }
+}
+
+impl Operation for Kill {
+    changes_an_element!();
+
+    const NAME: &'static str = "kill";
+    const ROUTES: &'static [Route] = &[route!(POST "/v1/queues/{queue}/elements/{id}/kill" kill ToOperate,
+        "Move an element to the dead letters" => "The outcome")];
+
+    fn check(&self, config: &Config) -> Result<(), Error> {
+        known_element(config, &self.queue, &self.id)?;
+        let what = |option: &str| format!("kill {} in `{}`: {option}", self.id, self.queue);
+        one_line(&what("--why"), &self.why)?;
+        self.by.as_deref().map_or(Ok(()), |by| one_line(&what("--by"), by))
+    }
+
+    async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
+        let by = scene.by(self.by.as_deref());
+        act(&scene.queue(&self.queue).await?, &self.id, Action::Kill { by: &by, why: &self.why }).await
+    }
+
+    fn person(&self) -> Option<&str> {
+        self.by.as_deref()
+    }
+
+    fn name_person(&mut self, person: String) {
+        self.by.get_or_insert(person);
+    }
+}
+
+/// `52414e444f4d3842 of orders: was scheduled, is due now`.
+fn done(acted: &ActOutcome) -> String {
+    let [element] = &acted.elements;
+    let was = match element.was {
+        PeekState::Retry => "waiting for a retry",
+        PeekState::Dead => "dead",
+        PeekState::Scheduled | PeekState::InFlight | PeekState::Ready => "scheduled",
+    };
+    let time = element.due_ms.map(|ms| match ms <= acted.now_ms {
+        true => "due now".to_owned(),
+        false => format!("due {} ({})", show::relative(ms, acted.now_ms), show::absolute(ms)),
+    });
+    let time = time.unwrap_or_default();
+    let is = match element.state {
+        NewState::Scheduled => format!("scheduled, {time}"),
+        NewState::Retry => format!("waiting for a retry, {time}"),
+        NewState::Dead => "dead".to_owned(),
+        NewState::Gone => "gone".to_owned(),
+    };
+    let again = if element.unchanged { "; it was so before, nothing was changed" } else { "" };
+    let renamed = element.new_id.as_ref().map(|id| format!("; its id is now {id}, a hash over its due time"));
+    format!("{} of {}: was {was}, is {is}{again}{}\n", element.id, acted.queue, renamed.unwrap_or_default())
+}

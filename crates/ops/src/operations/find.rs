@@ -1,0 +1,184 @@
+//! `find`: elements by fields of their payload.
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::dead::FieldIs;
+use crate::element::Whereabouts;
+use crate::error::Error;
+use crate::operation::{Explain, Operation, Route, Scene, route};
+use crate::progress::{Progress, Unwatched};
+use crate::search::{Hits, Search, search};
+use crate::session::find;
+use crate::table::TextTable;
+use crate::{plural, show};
+use delaybridge_model::Config;
+
+/// Elements that one request looks at, at most.
+const LOOKED_AT: u64 = 10_000;
+/// Elements that one request answers, at most.
+const MATCHES: usize = 100;
+/// Bytes of each payload that a daemon answers.
+const SHOWN: usize = 4096;
+/// Fields of a request, at most.
+const FIELDS: usize = 16;
+/// Characters of a payload in a row.
+const PREVIEW: usize = 80;
+
+fn looked_at() -> u64 {
+    LOOKED_AT
+}
+
+fn matches() -> usize {
+    20
+}
+
+/// Find elements by a field of their payload.
+///
+/// Reads the elements of the queue, decodes each with the queue's codec, and compares the field: those that are scheduled, wait for
+/// a retry, are in flight, on the ready list, and dead. It reads at most --limit elements, and says so if that was not all. Nothing
+/// is changed. An element that moves meanwhile can be missed.
+#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[command(after_help = FIND)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Search", extend("required" = ["fields"]))]
+pub struct Find {
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    #[schemars(skip)]
+    pub queue: String,
+    /// A field of the decoded payload and its text: orderId=7, customer.name=Ann; given several times, all of them
+    #[arg(long = "field", value_name = "PATH=VALUE", required = true)]
+    #[serde(default)]
+    pub fields: Vec<FieldIs>,
+    /// Elements to look at, at most; a daemon looks at 10,000 in a request
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    #[serde(default = "looked_at")]
+    pub limit: u64,
+    /// Elements to show, at most; a daemon answers 100 in a request
+    #[arg(long, value_name = "COUNT", default_value_t = matches())]
+    #[serde(default = "matches")]
+    pub matches: usize,
+    /// The `next` of the request before
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+const FIND: &str = "\
+Examples:
+  delaybridge find order_timeout --field orderId=7
+  delaybridge find order_timeout --field customer.id=7 --matches 1 --limit 5000000
+
+Exit codes: 0 done, also if there is none, 1 failed, 2 wrong arguments or configuration";
+
+impl Operation for Find {
+    type Answer = Hits;
+
+    const NAME: &'static str = "find";
+    const ROUTES: &'static [Route] = &[route!(POST "/v1/queues/{queue}/search" search ToSee,
+        "Find elements by fields of their payload, in all states" => "The elements that fit",
+        "Reads and decodes elements, 10,000 at most; `next` is there if some were not looked at. The first 4096 bytes of each \
+         payload. Nothing is changed.")];
+    const SEARCHES: bool = true;
+
+    fn queue(&self) -> Option<&str> {
+        Some(&self.queue)
+    }
+
+    fn check(&self, config: &Config) -> Result<(), Error> {
+        match self.fields.len() {
+            0 => return Err(Error::invalid("read `fields`: it names none; write orderId=7")),
+            1..=FIELDS => {}
+            found => return Err(Error::invalid(format!("read `fields`: expected 1 to {FIELDS} items, found {found}"))),
+        }
+        if self.limit == 0 || self.matches == 0 {
+            return Err(Error::invalid("read `limit` and `matches`: they are 1 or more"));
+        }
+        self.cursor()?;
+        find(config, &self.queue).map(drop)
+    }
+
+    async fn run(&self, scene: &Scene) -> Result<Hits, Error> {
+        let (limit, matches) = (self.limit.min(LOOKED_AT), self.matches.min(MATCHES));
+        let ask = Search { fields: self.fields.clone(), limit, matches, after: self.cursor()? };
+        let mut hits = search(&scene.queue(&self.queue).await?, &ask, &mut Unwatched).await?;
+        if scene.live().is_some() {
+            for element in &mut hits.elements {
+                element.content = std::mem::take(&mut element.content).shortened(SHOWN);
+            }
+        }
+        Ok(hits)
+    }
+
+    fn text(hits: &Hits, _: Explain) -> String {
+        words(hits)
+    }
+
+    fn rest(&self, hits: &Hits) -> Option<Find> {
+        let (limit, matches) = (self.limit.checked_sub(hits.examined)?, self.matches.checked_sub(hits.elements.len())?);
+        let after = hits.next.clone().filter(|_| limit > 0 && matches > 0)?;
+        Some(Find { limit, matches, after: Some(after), ..self.clone() })
+    }
+
+    fn add_rest(all: &mut Hits, rest: Hits) {
+        all.add(rest);
+    }
+
+    fn progress(&self, hits: &Hits) -> Progress {
+        let of = Some(hits.total.min(self.limit));
+        Progress { done: hits.examined, of, acted: hits.elements.len() as u64 }
+    }
+}
+
+impl Find {
+    fn cursor(&self) -> Result<Option<crate::search::Cursor>, Error> {
+        let after = self.after.as_deref().filter(|after| !after.is_empty());
+        let cursor = after.map(str::parse).transpose();
+        cursor.map_err(|problem| Error::invalid(format!("read `after`: {problem}")))
+    }
+}
+
+fn words(hits: &Hits) -> String {
+    let mut table = TextTable::new("ID|STATE|DUE||>ATTEMPTS|PAYLOAD");
+    let none = || "-".to_owned();
+    for element in &hits.elements {
+        let state = Whereabouts::of(element.state, element.due_ms, hits.now_ms).words();
+        table.row([
+            element.id.as_ref().map_or_else(none, ToString::to_string),
+            state.to_owned(),
+            element.due_ms.map_or_else(none, show::absolute),
+            element.due_ms.map_or_else(String::new, |ms| show::relative(ms, hits.now_ms)),
+            element.attempts.to_string(),
+            element.content.preview(PREVIEW),
+        ]);
+    }
+    let table = if hits.elements.is_empty() { String::new() } else { table.render() + "\n" };
+    let found = plural::count(hits.elements.len(), "element");
+    let rest = match hits.incomplete {
+        true => format!(
+            "; {} of {} were not looked at: --limit and --matches bound the search",
+            hits.total.saturating_sub(hits.examined),
+            plural::count(hits.total, "element")
+        ),
+        false => String::new(),
+    };
+    format!("{table}{found} found in {} looked at{rest}\n", plural::count(hits.examined, "element"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_looked_at_is_said() {
+        let hits = Hits { queue: "q".to_owned(), total: 30, examined: 10, incomplete: true, ..Hits::default() };
+        assert_eq!(
+            words(&hits),
+            "0 elements found in 10 elements looked at; 20 of 30 elements were not looked at: --limit and --matches bound the \
+             search\n"
+        );
+        assert!(words(&Hits { incomplete: false, examined: 30, ..hits }).ends_with("in 30 elements looked at\n"));
+    }
+}

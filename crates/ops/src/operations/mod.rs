@@ -1,0 +1,68 @@
+//! The operations, one file each: the request, where it is reached, how it runs, and the words of its answer.
+
+mod ahead;
+mod audit;
+mod element;
+mod find;
+mod fleet;
+mod forecast;
+mod pause;
+mod show;
+#[cfg(test)]
+mod tests;
+mod why;
+
+pub use self::ahead::{CountAhead, DueSchedule, DueStep, QueueDue};
+pub use self::audit::Audit;
+pub use self::element::{Cancel, Kill, Reschedule, RunNow};
+pub use self::find::Find;
+pub use self::fleet::ListFleet;
+pub use self::forecast::{DAY, MakeForecast, late_by};
+pub use self::pause::{Pause, Resume};
+pub use self::show::ShowElement;
+pub use self::why::Why;
+
+/// Hands all operations to a macro: those that are commands under their names, then those that are parts of another command.
+#[macro_export]
+macro_rules! operations {
+    ($with:ident) => {
+        $with! {
+            commands: [Find, Why, RunNow, Reschedule, Cancel, Kill, Audit, ListFleet, Pause, Resume]
+            parts: [CountAhead, ShowElement, MakeForecast]
+        }
+    };
+}
+
+use crate::dead::is_place;
+use crate::error::{Error, QueueError};
+use crate::session::{check_id, find};
+use delaybridge_model::Config;
+
+/// Characters of a name, and of a reason.
+const LONGEST: usize = 500;
+/// The reason of a change without one.
+const NO_REASON: &str = "no reason given";
+
+fn no_reason() -> String {
+    NO_REASON.to_owned()
+}
+
+/// Refuses a text that is not one line of some characters.
+fn one_line(what: &str, text: &str) -> Result<(), Error> {
+    if text.trim().is_empty() || text.chars().count() > LONGEST || text.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("{what} takes one line of 1 to {LONGEST} characters")));
+    }
+    Ok(())
+}
+
+/// Refuses a queue that the configuration does not have, and a text that can be no id of its elements or letters.
+fn known_element(config: &Config, queue: &str, id: &str) -> Result<(), Error> {
+    // The own name of a letter is its place in the stream.
+    if is_place(id) { find(config, queue).map(drop) } else { check_id(config, queue, id) }
+}
+
+/// The queues that could not be read.
+fn messages(errors: &[QueueError]) -> Option<String> {
+    let all: Vec<_> = errors.iter().map(|error| error.message.clone()).collect();
+    (!all.is_empty()).then(|| all.join("\n"))
+}
