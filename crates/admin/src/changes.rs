@@ -77,7 +77,9 @@ impl Admin {
         let work = async move {
             let answer = request.run(&scene).await?;
             // A change of which a part failed has failed: it may be repeated as a whole.
-            O::failed(&answer).map_or(Ok(answer), |problem| Err(Error { kind: ErrorKind::Failed, message: problem }))
+            O::failed(&answer).map_or(Ok(answer), |problem| {
+                Err(Error { kind: ErrorKind::Failed, message: problem.replace('\n', "; ") })
+            })
         };
         self.change(subject, asker, work, O::result).await
     }

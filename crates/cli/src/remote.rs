@@ -54,9 +54,11 @@ pub(super) async fn carry_out_at<O: Operation>(
     request: &O,
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
-    let mut watch = ProgressLine::start(O::NAME);
-    let found = place.call_whole(request, &mut watch).await?;
-    drop(watch);
+    let found = if O::SEARCHES {
+        place.call_whole(request, &mut ProgressLine::start(O::NAME)).await?
+    } else {
+        place.call(request).await?
+    };
     answer_of(global, out, place.without_daemon(), &found, |found| O::text(found, explain))?;
     O::failed(&found).map_or(Ok(0), |problem| Err(Failed::runtime(problem)))
 }
@@ -72,6 +74,19 @@ impl DaemonArgs {
                 Place::Here(Scene::of_command(config, actor(), daemon))
             }
         })
+    }
+
+    /// Both ways to the same daemon or Redis, with one look at the configuration: it may be a pipe.
+    pub(super) fn operator_and_place(&self, global: &Global) -> Result<(Box<dyn Operator>, Place), Failed> {
+        if let Some(url) = &self.url {
+            let daemon = Daemon::at(url, self.token_file.as_deref())?;
+            return Ok((Box::new(daemon.clone()), Place::Daemon(daemon)));
+        }
+        let config = load_queues(global)?;
+        let named = || NamedDaemon::of(&config, self.token_file.as_deref());
+        let operator = OverRedis::new(config.clone(), actor(), named()?);
+        let scene = Scene::of_command(config.clone(), actor(), named()?);
+        Ok((Box::new(operator), Place::Here(scene)))
     }
 
     /// The daemon, if one was named, else the Redis of the configuration; what only reads asks the daemon that it names as well.

@@ -8,9 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use redisson_codecs::{Classes, Codec, Coding, Confidence, DecodeError, Payload, View};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error as _;
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// A payload, or its beginning, and the codec that should read it.
@@ -37,6 +35,18 @@ impl Content {
     /// The payload; `complete` unless it is only the beginning.
     pub fn new(coding: impl Into<Coding>, bytes: Bytes, complete: bool) -> Self {
         Content { bytes, complete, coding: coding.into(), classes: Classes::default(), answered: None }
+    }
+
+    /// The payload that an answer of a daemon has: its `payload` and so on, as they are serialised; `None` if it has none.
+    pub(super) fn answered(answer: &Value) -> Option<Content> {
+        let text = |name: &str| answer.get(name).and_then(Value::as_str);
+        let bytes = match (text("payload"), text("payload_base64")) {
+            (Some(text), _) => Bytes::copy_from_slice(text.as_bytes()),
+            (None, Some(digits)) => STANDARD.decode(digits).ok()?.into(),
+            (None, None) => return None,
+        };
+        let complete = answer.get("payload_cut").is_none();
+        Some(Content { answered: Some(answer.get("value").cloned()), ..Content::new(Codec::Raw, bytes, complete) })
     }
 
     /// The beginning of the payload, at most so many bytes.
@@ -157,27 +167,27 @@ impl Serialize for Content {
     }
 }
 
-/// The payload as an answer of a daemon has it.
-#[derive(Deserialize)]
-struct AnsweredContent {
-    payload: Option<String>,
-    payload_base64: Option<String>,
-    #[serde(default)]
-    payload_cut: bool,
-    value: Option<Value>,
-}
+/// Implements reading and writing of a type with a payload among its fields, which derives both as `remote = "Self"`. The payload is read
+/// apart: a flattened field has no numbers beyond 64 bits.
+macro_rules! with_content {
+    ($kind:ident) => {
+        impl serde::Serialize for $kind {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $kind::serialize(self, serializer)
+            }
+        }
 
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Content, D::Error> {
-        let answer = AnsweredContent::deserialize(deserializer)?;
-        let bytes = match (answer.payload, answer.payload_base64) {
-            (Some(text), _) => Bytes::from(text),
-            (None, Some(digits)) => STANDARD.decode(digits).map_err(D::Error::custom)?.into(),
-            (None, None) => return Err(D::Error::missing_field("payload")),
-        };
-        Ok(Content { answered: Some(answer.value), ..Content::new(Codec::Raw, bytes, !answer.payload_cut) })
-    }
+        impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<$kind, D::Error> {
+                let answer = serde_json::Value::deserialize(deserializer)?;
+                let content = Content::answered(&answer).ok_or_else(|| serde::de::Error::missing_field("payload"))?;
+                let own = $kind::deserialize(answer).map_err(serde::de::Error::custom)?;
+                Ok($kind { content, ..own })
+            }
+        }
+    };
 }
+pub(super) use with_content;
 
 impl JsonSchema for Content {
     fn schema_name() -> Cow<'static, str> {
@@ -295,11 +305,11 @@ mod tests {
         let start = Content::new(Codec::Json, Bytes::from_static(b"{\"n"), false);
         for content in [own, binary, start] {
             let answer = serde_json::to_value(&content).unwrap();
-            let read: Content = serde_json::from_value(answer.clone()).unwrap();
+            let read = Content::answered(&answer).unwrap();
             assert_eq!(serde_json::to_value(&read).unwrap(), answer);
             assert_eq!(read.preview(100).replace(' ', ""), content.preview(100).replace(' ', ""));
         }
-        assert!(serde_json::from_value::<Content>(serde_json::json!({ "id": "x" })).is_err());
+        assert!(Content::answered(&serde_json::json!({ "id": "x" })).is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::content::Content;
+use super::content::{Content, with_content};
 use super::error::{Attempted, Error};
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
@@ -82,6 +82,7 @@ pub struct Elements {
 
 /// One element.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct PeekedElement {
     /// The element's id; elements of the ready list have none.
     pub id: Option<Identity>,
@@ -111,9 +112,11 @@ pub struct PeekedElement {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routes: Option<Vec<String>>,
     /// The payload.
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
     pub content: Content,
 }
+
+with_content!(PeekedElement);
 
 /// Reads the first elements in a state.
 ///
@@ -269,6 +272,18 @@ mod tests {
         assert_eq!((&row["state"], &row["id"]), (&json!("in_flight"), &json!("52414e444f4d3842")));
         assert_eq!(row["payload"], "x".repeat(100));
         assert!(json(PeekState::Scheduled, false).get("lease_ends_ms").is_none());
+    }
+
+    #[test]
+    fn what_a_daemon_answered_is_read_with_numbers_of_any_size() {
+        for value in ["340282366920938463463", "-12345678901234567890123456789012345678901234567890", "null", "1.5"] {
+            let answer = format!(
+                r#"{{"id":null,"state":"scheduled","due_ms":1,"attempts":0,"layout":"bare","size":3,"payload":"x","value":{value}}}"#
+            );
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            let read: PeekedElement = serde_json::from_value(answer.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&read).unwrap(), answer);
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
                 @if let Some(more @ 1..) = queues.len().checked_sub(SHOWN) { li.muted { (count(more, "further queue")) } }
             }
         }
-        @if let Some(spec) = session.config.sinks.iter().find(|spec| *spec.name == *name) {
+        @if let Some(spec) = session.config.sinks.iter().find(|spec| *spec.name == *name && view.may_all(AccessRole::Reader)) {
             details #settings {
                 summary { "Address and settings" }
                 div.scroll { table.settings { tbody { (settings("", &describe_sink(spec))) } } }

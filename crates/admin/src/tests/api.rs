@@ -333,6 +333,11 @@ async fn mistakes_are_explained() {
     check("GET", "/v1/queues/orders/elements?state=gone", "", "it is scheduled, retry").await;
     check("POST", "/v1/queues/orders/pause", r#"{"wyh":"x"}"#, "did you mean `why`?").await;
     check("POST", "/v1/queues/orders/pause", r#"{"why":"x","for":"soon"}"#, "write 30m").await;
+    check("POST", "/v1/queues/orders/pause?why=x", "{}", "unknown parameter `why`").await;
+    check("POST", "/v1/queues/orders/pause", r#"{"sink":"out"}"#, "name a queue or a sink").await;
+    check("POST", "/v1/queues/orders/dead/purge", r#"{"ids":[],"all":true}"#, "expected 1 to 1000 items, found 0")
+        .await;
+    check("POST", "/v1/queues/orders/dead/purge", r#"{"filter":{"reason":null}}"#, "say which letters").await;
     check("POST", "/v1/queues/orders/pause", r#"{"why":"x","for":"1h","until_ms":1}"#, "both `for` and `until_ms`")
         .await;
     check("POST", "/v1/queues/orders/pause", r#"{"why":"x","until_ms":1}"#, "the end is over already").await;

@@ -35,6 +35,9 @@ async fn a_sink_is_paused_and_resumed_on_its_page() {
     assert!(page().await.contains("Pause the sink"));
     assert_eq!(world.get("/v1/queues/mails").await["paused"].as_array().unwrap().len(), 0);
     assert_eq!(sent(&world, TOKEN, "/sinks/gone/pause", "why=x").await.status, 404);
+    assert!(page().await.contains("Address and settings"));
+    let of_nobody = world.send("GET", "/sinks/out", &[], "").await;
+    assert!(of_nobody.status == 200 && !of_nobody.text().contains("Address and settings"));
 }
 
 #[tokio::test]

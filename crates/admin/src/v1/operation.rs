@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 
 use super::errors::problem;
 use crate::Admin;
@@ -16,9 +15,13 @@ use delaybridge_ops::operation::{Fields, Operation};
 
 /// Carries out an operation.
 pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    let body = call.read(Ok::<Bytes, Problem>).await?;
     let mut fields = fields(&call);
-    fields.add_body(body).map_err(|error| problem(&error))?;
+    // What is searched for does not belong into a URL, and what is only read has no body.
+    if O::ROUTES.iter().any(|route| route.method != Method::GET) {
+        call.query.only(&[])?;
+        let read = move |body| fields.add_body(body).map(|()| fields).map_err(|error| problem(&error));
+        fields = call.read(read).await?;
+    }
     let request: O = fields.read().map_err(|error| problem(&error))?;
     Reply::json(StatusCode::OK, &admin.operate(request, Asker::of(&call)).await?)
 }

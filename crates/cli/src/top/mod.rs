@@ -80,8 +80,7 @@ pub(super) async fn run(global: &Global, args: &TopArgs) -> Result<u8, Failed> {
             "top: standard output is no terminal; `delaybridge queues --watch` writes plain text",
         ));
     }
-    let operator = args.daemon.operator(global)?;
-    let place = args.daemon.place(global)?;
+    let (operator, place) = args.daemon.operator_and_place(global)?;
     // Before the screen is taken over, so that an error stays readable.
     let mut screen = Screen::new(operator.address());
     let first = operator.overview(&screen.wanted()).await?;

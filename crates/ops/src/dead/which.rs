@@ -26,8 +26,8 @@ pub struct Letters {
 #[schemars(rename = "WhichLetters", extend("required" = []))]
 pub struct LettersBody {
     /// Places in the stream, or ids of elements; 1,000 at most.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ids: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
     /// All current dead letters.
     pub all: bool,
     /// The letters that fit.
@@ -49,6 +49,10 @@ impl LettersBody {
     pub fn read(self) -> Result<(Letters, Pace), Error> {
         let LettersBody { ids, all, filter, dry_run, rate } = self;
         filter.check()?;
+        if ids.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Error::invalid("read `ids`: expected 1 to 1000 items, found 0"));
+        }
+        let ids = ids.unwrap_or_default();
         match [!ids.is_empty(), all, !filter.is_empty()].iter().filter(|one| **one).count() {
             0 => {
                 return Err(Error::invalid(

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::content::Content;
+use crate::content::{Content, with_content};
 use crate::peek::{PeekState, routes_of};
 use crate::session::Queue;
 use delaybridge_core::message::{Identity, MessageId, Origin};
@@ -16,6 +16,7 @@ use delaybridge_source::NoPayload;
 
 /// One element with its history. Fields that its state does not have are left out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Detail {
     /// The element's id.
     pub id: Option<Identity>,
@@ -83,9 +84,11 @@ pub struct Detail {
     /// The destinations of a delivery now, by sink, or the other end of the element.
     pub routes: Vec<String>,
     /// The payload.
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
     pub content: Content,
 }
+
+with_content!(Detail);
 
 /// The claim that has an element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

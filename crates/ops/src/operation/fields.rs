@@ -294,7 +294,8 @@ impl<'de> Deserializer<'de> for FieldValue {
             }
             Some(b'{') => {
                 let fields = value.members(FIELDS).map_err(many)?;
-                let fields = fields.into_iter().map(|(name, value)| (name, FieldValue::Json(value)));
+                let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+                let fields = fields.map(|(name, value)| (name, FieldValue::Json(value)));
                 visitor.visit_map(FieldMap { fields, value: None })
             }
             _ => visitor.visit_unit(),

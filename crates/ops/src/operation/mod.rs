@@ -134,6 +134,11 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
         String::new()
     }
 
+    /// The part of it that one request asks for.
+    fn portion(&self) -> Self {
+        self.clone()
+    }
+
     /// The request for what this answer left out; none if that is nothing.
     fn rest(&self, _answer: &Self::Answer) -> Option<Self> {
         None

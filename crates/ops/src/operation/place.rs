@@ -41,14 +41,14 @@ impl Place {
         request: &O,
         watch: &mut dyn ProgressWatch,
     ) -> Result<O::Answer, Error> {
-        let mut all = self.call(request).await?;
+        let mut all = self.call(&request.portion()).await?;
         let mut rest = request.rest(&all);
         while let Some(next) = rest {
             watch.at(request.progress(&all));
             if watch.is_stopped() {
                 break;
             }
-            let answer = self.call(&next).await?;
+            let answer = self.call(&next.portion()).await?;
             rest = next.rest(&answer);
             O::add_rest(&mut all, answer);
         }
@@ -84,7 +84,8 @@ async fn beside<O: Operation>(scene: &Scene, request: &O) -> Result<Option<O::An
 
 async fn here<O: Operation>(scene: &Scene, request: &O) -> Result<O::Answer, Error> {
     if let Err(error) = request.check(scene.config()) {
-        return Err(of_topic(scene.config(), request.queue(), error).await);
+        let queue = request.queue().filter(|_| request.change().is_none());
+        return Err(of_topic(scene.config(), queue, error).await);
     }
     let session = scene.session().await?;
     if let Some(answer) = beside(scene, request).await? {

@@ -89,7 +89,7 @@ impl ChangeSubject {
     /// Keeps a change that was made over Redis, and tells the daemons, which log it. Best effort.
     pub(super) async fn keep_and_tell(&self, session: &Session, by: &str, outcome: Result<&str, &str>) {
         let note = OperatorNote::of(self.what, &self.which, by, outcome);
-        for spec in self.of.queues(&session.config).take(QUEUES) {
+        for spec in self.of.queues(&session.config) {
             if let Ok(queue) = session.queue(spec.clone()).await {
                 queue.keep_change(&note, "").await;
                 queue.publish(&note).await;

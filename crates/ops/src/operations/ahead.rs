@@ -58,7 +58,7 @@ pub struct DueSchedule {
     pub queues: usize,
     /// Queues in all.
     pub of: usize,
-    /// 48 steps, the next first. What is due already is in none.
+    /// 48 steps, the next first; none if no queue was counted. What is due already is in none.
     pub steps: Vec<DueStep>,
     /// Queues that could not be counted.
     pub errors: Vec<QueueError>,
@@ -107,6 +107,8 @@ impl Operation for CountAhead {
         "Count what falls due over all queues, in 48 steps" => "The schedule",
         "Of the first 500 queues of the configuration, or of those with `like` in their name.")];
 
+    const SEARCHES: bool = true;
+
     fn check(&self, _: &Config) -> Result<(), Error> {
         match (1..=WEEK).contains(&self.hours) {
             true => Ok(()),
@@ -121,9 +123,16 @@ impl Operation for CountAhead {
         let session = scene.session().await?;
         let mut found = DueSchedule { queues: wanted.len(), of: meant.len(), ..DueSchedule::default() };
         // One time for all: the servers of several Redis agree within less than a step.
-        let now_ms = match wanted.first() {
-            Some(spec) => now(session, spec).await?,
-            None => return Ok(found),
+        let mut known = None;
+        for spec in wanted {
+            known = now(session, spec).await.ok();
+            if known.is_some() {
+                break;
+            }
+        }
+        let Some(now_ms) = known else {
+            let message = "read the time of Redis: no server of these queues answers".to_owned();
+            return if wanted.is_empty() { Ok(found) } else { Err(Error::failed(message)) };
         };
         let step_ms = i64::from(self.hours) * 3_600_000 / STEPS as i64;
         let step = |at: i64| {

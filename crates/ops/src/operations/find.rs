@@ -101,7 +101,7 @@ impl Operation for Find {
     }
 
     async fn run(&self, scene: &Scene) -> Result<Hits, Error> {
-        let (limit, matches) = (self.limit.min(LOOKED_AT), self.matches.min(MATCHES));
+        let Find { limit, matches, .. } = self.portion();
         let ask = Search { fields: self.fields.clone(), limit, matches, after: self.cursor()? };
         let mut hits = search(&scene.queue(&self.queue).await?, &ask, &mut Unwatched).await?;
         if scene.live().is_some() {
@@ -114,6 +114,10 @@ impl Operation for Find {
 
     fn text(hits: &Hits, _: Explain) -> String {
         words(hits)
+    }
+
+    fn portion(&self) -> Find {
+        Find { limit: self.limit.min(LOOKED_AT), matches: self.matches.min(MATCHES), ..self.clone() }
     }
 
     fn rest(&self, hits: &Hits) -> Option<Find> {

@@ -5,7 +5,6 @@ use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::client::{Daemon, part};
@@ -83,7 +82,7 @@ const APART: [&str; 5] = ["stream_id", "payload", "payload_base64", "payload_cut
 /// A letter of an answer, with its fields in their order.
 fn letter(answer: &Value) -> Option<Letter> {
     let stream_id = answer.get("stream_id")?.as_str()?.to_owned();
-    let content = Content::deserialize(answer).ok()?;
+    let content = Content::answered(answer)?;
     let own = answer.as_object()?.iter().filter(|(name, _)| !APART.contains(&name.as_str()));
     let fields: Map<String, Value> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
     let element = fields.get("element_base64").and_then(Value::as_str).and_then(bytes).unwrap_or_default();
@@ -286,7 +285,7 @@ impl Sweep<'_> {
                 return Ok(true);
             }
             let path = format!("/v1/queues/{}/dead/{}", part(self.queue), self.verb);
-            let body = LettersBody { ids: some.to_vec(), dry_run: self.pace.dry_run, ..LettersBody::default() };
+            let body = LettersBody { ids: Some(some.to_vec()), dry_run: self.pace.dry_run, ..LettersBody::default() };
             all.add(self.daemon.post(&path, &body).await.map_err(|error| self.after(error, *step))?);
             step.done += some.len() as u64;
             step.acted = all.done() as u64;
