@@ -19,7 +19,7 @@ mod tls;
 pub use address::Address;
 pub use attempt::{Attempt, Options};
 pub use error::{DialError, Phase};
-pub use pace::Pace;
+pub use pace::{Pace, ReadBudget};
 pub use proxy::{Proxy, ProxyChoice};
 pub use socket::WriteGate;
 pub use stream::DialStream;

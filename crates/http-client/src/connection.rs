@@ -17,7 +17,7 @@ use hyper::header::{HOST, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
-use crate::{ExchangeError, HttpAnswer, HttpPeer};
+use crate::{ExchangeError, HttpAnswer, HttpPeer, TooMany};
 use delaybridge_core::clock::Instant;
 use delaybridge_dial::DialError;
 
@@ -30,6 +30,7 @@ pub struct HttpConnection {
     opened: Instant,
     used: Instant,
     has_answered: bool,
+    too_many: TooMany,
 }
 
 /// The reason why a request on an open connection has no answer.
@@ -57,13 +58,15 @@ impl HttpConnection {
     ///
     /// Why there is none; nothing was sent.
     pub async fn open(peer: &HttpPeer) -> Result<HttpConnection, ExchangeError> {
-        let stream = peer.dial().await.map_err(ExchangeError::NotConnected)?;
+        let too_many = TooMany::default();
+        let stream = peer.dial(too_many.clone()).await.map_err(ExchangeError::NotConnected)?;
         let host = HeaderValue::from_str(&peer.origin().authority())
             .map_err(|_| ExchangeError::Broken("the host name cannot be sent".to_owned()))?;
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let driver: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async { drop(driver.await) });
         let now = Instant::now();
-        Ok(HttpConnection { sender, driver: Some(driver), host, opened: now, used: now, has_answered: false })
+        let driver = Some(driver);
+        Ok(HttpConnection { sender, driver, host, opened: now, used: now, has_answered: false, too_many })
     }
 
     /// Whether it may carry another request: open, not older than `oldest`, and not idle for longer than `idle`.
@@ -91,6 +94,7 @@ impl HttpConnection {
     /// Why there is no answer.
     pub async fn send(&mut self, mut request: Request<Full<Bytes>>, most: usize) -> Result<HttpAnswer, SendError> {
         request.headers_mut().insert(HOST, self.host.clone());
+        self.too_many.watch(&mut request);
         let Some(mut driver) = self.driver.take() else { return Err(SendError::NotSent) };
         let (sender, has_answered) = (&mut self.sender, self.has_answered);
         let mut exchange = std::pin::pin!(async {
@@ -205,6 +209,7 @@ mod tests {
                 opened: now,
                 used: now,
                 has_answered: false,
+                too_many: TooMany::default(),
             };
             let mut seen = vec![0; 1_000];
             for _ in 0..answers {
@@ -276,6 +281,24 @@ mod tests {
         assert!(given_up.await.is_err());
         assert!(!connection.is_fit(LONG, LONG).await, "the answer to the first would be taken for that to the next");
         answer(&mut server, "late").await;
+    }
+
+    #[tokio::test]
+    async fn a_server_that_says_to_continue_without_end_ends_its_connection() {
+        let (mut connection, server) = pair().await;
+        let flood = async {
+            let mut server = server;
+            let mut seen = vec![0; 1_000];
+            assert!(server.read(&mut seen).await.unwrap() > 0);
+            while server.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.is_ok() {}
+        };
+        let asked = async {
+            let asked = connection.send(request(), 10);
+            let answer = tokio::time::timeout(LONG, asked).await.expect("it ends");
+            assert!(matches!(answer, Err(SendError::InDoubt(ExchangeError::Broken(_)))), "{answer:?}");
+            drop(connection);
+        };
+        tokio::join!(asked, flood);
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! One request on a connection of its own, over HTTP/1.1.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,8 +9,9 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{HeaderMap, Request};
 
 use crate::connection::{HttpConnection, SendError};
+use crate::fair::{FairStream, TooMany, read_budget};
 use crate::origin::{HttpOrigin, PLAIN};
-use delaybridge_dial::{Attempt, DialError, DialStream, Options, ProxyChoice, Tls};
+use delaybridge_dial::{Attempt, DialError, DialStream, Options, ProxyChoice, ReadBudget, Tls};
 use delaybridge_settings::TlsFiles;
 
 /// A server that is asked now and then.
@@ -18,6 +20,8 @@ pub struct HttpPeer {
     origin: HttpOrigin,
     tls: Option<Tls>,
     proxy: ProxyChoice,
+    /// The budget of all connections to it.
+    reads: Arc<ReadBudget>,
 }
 
 /// The answer to a request.
@@ -52,7 +56,7 @@ impl HttpPeer {
     /// The server of this origin; `files` are for `https`. The environment says whether it is behind a proxy.
     pub fn new(origin: HttpOrigin, files: TlsFiles) -> HttpPeer {
         let tls = origin.tls.then(|| Tls::new(files).with_protocols(&[b"http/1.1"]));
-        HttpPeer { origin, tls, proxy: ProxyChoice::Environment }
+        HttpPeer { origin, tls, proxy: ProxyChoice::Environment, reads: read_budget() }
     }
 
     /// The same server, with this decision about a proxy.
@@ -81,11 +85,12 @@ impl HttpPeer {
         asked.await.unwrap_or(Err(ExchangeError::TimedOut(limit)))
     }
 
-    /// Opens a connection.
-    pub(crate) async fn dial(&self) -> Result<DialStream, DialError> {
+    /// Opens a connection, which `too_many` ends.
+    pub(crate) async fn dial(&self, too_many: TooMany) -> Result<FairStream<DialStream>, DialError> {
         let (to, encrypted) = (self.origin.address(), self.tls.is_some());
         let options = Options { proxy: self.proxy.of(&to, encrypted)?, ..Options::default() };
-        Attempt::new(encrypted, PLAIN).open_with(&to, self.tls.as_ref(), options).await
+        let stream = Attempt::new(encrypted, PLAIN).open_with(&to, self.tls.as_ref(), options).await?;
+        Ok(FairStream::new(stream, self.reads.clone(), too_many))
     }
 
     async fn ask(&self, mut request: Request<Full<Bytes>>, most: usize) -> Result<HttpAnswer, ExchangeError> {

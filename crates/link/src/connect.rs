@@ -11,7 +11,7 @@ use redis::{AsyncConnectionConfig, FromRedisValue, Pipeline, RedisConnectionInfo
 use secrecy::{ExposeSecret, SecretString};
 use tokio_util::task::AbortOnDropHandle;
 
-use delaybridge_dial::{Attempt, DialStream, Options, Phase, Tls, WriteGate};
+use delaybridge_dial::{Attempt, DialStream, Options, Phase, ReadBudget, Tls, WriteGate};
 
 use super::LinkOptions;
 use super::asking::AskingStream;
@@ -72,10 +72,10 @@ impl<'a> RedisAttempt<'a> {
         opened.map(AskingStream::new).map_err(|error| not_connected(&error))
     }
 
-    async fn wire(&self) -> Tried<Wire> {
+    async fn wire(&self, reads: &Arc<ReadBudget>) -> Tried<Wire> {
         let gate = Arc::new(Gate::default());
         let replies = Replies::after_login(Largest::SMALL, Largest::ELEMENTS);
-        let stream = Measured::new(self.stream(Some(gate.clone())).await?, replies.clone());
+        let stream = Measured::within(self.stream(Some(gate.clone())).await?, replies.clone(), reads.clone());
         self.dial.enter(Phase::Login);
         // The library sends nothing: its set-up hides the server's reply to AUTH.
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -101,7 +101,7 @@ pub(super) async fn connect(
     let connected = attempt
         .within(async {
             let password = attempt.password().await?;
-            let mut wire = attempt.wire().await?;
+            let mut wire = attempt.wire(&options.reads).await?;
             let info = greet(&mut wire.connection, &attempt, options, password.as_ref()).await?;
             if !options.small_replies {
                 wire.replies.logged_in();
@@ -203,7 +203,7 @@ pub(super) async fn ask_and_stay(
     attempt
         .within(async {
             let password = attempt.password().await?;
-            let mut wire = attempt.wire().await?;
+            let mut wire = attempt.wire(&ReadBudget::new(ReadBudget::ANSWERS)).await?;
             let (mut pipeline, mut questions) = login(endpoint, password.as_ref());
             pipeline.add_command(command.clone());
             questions.push(Question::Other(words));

@@ -60,6 +60,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use delaybridge_core::clock::Instant;
 
+use delaybridge_dial::ReadBudget;
 pub use cluster::{Address, ClusterTarget};
 pub use conn::Conn;
 pub use durable::{Durability, Durable, DurableRedis, Shortfall};
@@ -94,6 +95,8 @@ pub struct LinkOptions {
     pub small_replies: bool,
 }
 
+    /// The budget of all connections that are made with these options, while replies are small.
+    pub reads: Arc<ReadBudget>,
 impl Default for LinkOptions {
     fn default() -> Self {
         LinkOptions {
@@ -103,6 +106,7 @@ impl Default for LinkOptions {
             small_replies: false,
         }
     }
+            reads: ReadBudget::new(ReadBudget::ANSWERS),
 }
 
 /// The state of a link.

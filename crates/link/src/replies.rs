@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use delaybridge_dial::Pace;
+use delaybridge_dial::{Pace, ReadBudget};
 
 /// Messages of a subscription that may wait.
 const WAITING: usize = 1_024;
@@ -104,7 +104,12 @@ pub(super) struct Measured<S> {
 
 impl<S> Measured<S> {
     pub(super) fn new(inner: S, replies: Arc<Replies>) -> Measured<S> {
-        Measured { inner, meter: Meter::default(), pace: Pace::new(Pace::ANSWERS), replies }
+        Measured::within(inner, replies, ReadBudget::new(ReadBudget::ANSWERS))
+    }
+
+    /// The same with a budget that other connections share.
+    pub(super) fn within(inner: S, replies: Arc<Replies>, reads: Arc<ReadBudget>) -> Measured<S> {
+        Measured { inner, meter: Meter::default(), pace: Pace::of(reads), replies }
     }
 }
 

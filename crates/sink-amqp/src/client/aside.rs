@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::supervisor::{self, ConnectionState};
 use crate::AmqpSpec;
+use delaybridge_dial::ReadBudget;
 use delaybridge_sink::Destination;
 
 /// Routes that are remembered.
@@ -32,6 +33,8 @@ const PLACES: u64 = 16;
 #[derive(Debug)]
 pub(super) struct AsideRoutes {
     spec: Arc<AmqpSpec>,
+    /// The budget of all connections of the sink.
+    reads: Arc<ReadBudget>,
     stop: CancellationToken,
     /// Whether there are any: asked for every message.
     any: AtomicBool,
@@ -43,9 +46,10 @@ pub(super) struct AsideRoutes {
 
 impl AsideRoutes {
     /// None yet; `stop` ends the connection.
-    pub(super) fn new(spec: Arc<AmqpSpec>, stop: CancellationToken) -> AsideRoutes {
+    pub(super) fn new(spec: Arc<AmqpSpec>, reads: Arc<ReadBudget>, stop: CancellationToken) -> AsideRoutes {
         AsideRoutes {
             spec,
+            reads,
             stop,
             any: AtomicBool::new(false),
             routes: Mutex::default(),
@@ -82,7 +86,7 @@ impl AsideRoutes {
         let start = || {
             let spec = Arc::new(AmqpSpec { declare: None, ..(*self.spec).clone() });
             let (sender, state) = watch::channel(ConnectionState::Connecting { failure: None });
-            (state, tokio::spawn(supervisor::run(spec, sender, self.stop.clone())))
+            (state, tokio::spawn(supervisor::run(spec, self.reads.clone(), sender, self.stop.clone())))
         };
         self.connection.lock().get_or_insert_with(start).0.clone()
     }

@@ -17,7 +17,7 @@ use crate::errors;
 use crate::wire::{self, Arriving, ReadableStream, Violation};
 use crate::{AmqpLogin, AmqpSpec};
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_dial::{Address, Attempt, Phase, Tls};
+use delaybridge_dial::{Address, Attempt, Phase, ReadBudget, Tls};
 
 /// `host:port/vhost`, for messages to a person; never with a password.
 pub(super) fn address(spec: &AmqpSpec, node: usize) -> String {
@@ -31,9 +31,13 @@ pub(super) fn address(spec: &AmqpSpec, node: usize) -> String {
 /// # Errors
 ///
 /// What failed, where, and what to do about it.
-pub(super) async fn connect(spec: &Arc<AmqpSpec>, node: usize) -> Result<AmqpSession, Failure> {
+pub(super) async fn connect(
+    spec: &Arc<AmqpSpec>,
+    reads: &Arc<ReadBudget>,
+    node: usize,
+) -> Result<AmqpSession, Failure> {
     let dial = Attempt::new(spec.tls.is_some(), "write `amqp://`");
-    let attempt = AmqpAttempt { spec, node, dial };
+    let attempt = AmqpAttempt { spec, reads, node, dial };
     let (socket, arriving) = (Socket::default(), Arc::<Arriving>::default());
     let opening = attempt.dial.within(spec.connect_timeout, attempt.run(&socket, &arriving));
     match opening.await.unwrap_or_else(|late| Err(late.failure(attempt.attempted()))) {
@@ -47,6 +51,7 @@ pub(super) async fn connect(spec: &Arc<AmqpSpec>, node: usize) -> Result<AmqpSes
 
 struct AmqpAttempt<'a> {
     spec: &'a Arc<AmqpSpec>,
+    reads: &'a Arc<ReadBudget>,
     node: usize,
     dial: Attempt,
 }
@@ -74,7 +79,8 @@ impl AmqpAttempt<'_> {
         let stream = opened.map_err(|error| error.failure(self.attempted()))?;
         self.dial.enter(Phase::Login);
         socket.keep(&stream).map_err(|error| self.dial.io(&error).failure(self.attempted()))?;
-        let stream = Mutex::new(Some(ReadableStream::new(stream, self.spec.frame_max(), arriving.clone())));
+        let stream = ReadableStream::new(stream, self.spec.frame_max(), arriving.clone(), self.reads.clone());
+        let stream = Mutex::new(Some(stream));
         let properties = ConnectionProperties::default()
             .with_client_property("product".into(), "delaybridge".into())
             .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into())

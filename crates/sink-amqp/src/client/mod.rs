@@ -56,6 +56,7 @@ pub(crate) use self::session::AmqpSession;
 pub(crate) use self::supervisor::ConnectionState;
 use crate::{AmqpSpec, NAME, errors};
 use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_dial::ReadBudget;
 use delaybridge_sink::worker_queue::WorkerQueue;
 use delaybridge_sink::{Answers, Destination, Outbound, Sink};
 
@@ -127,8 +128,10 @@ impl AmqpSink {
         let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
         let (sender, state) = watch::channel(ConnectionState::Connecting { failure: None });
         let stop = CancellationToken::new();
-        let supervisor = tokio::spawn(supervisor::run(connection.clone(), sender, stop.clone()));
-        let aside = AsideRoutes::new(connection, stop.clone());
+        // One for all connections of the sink.
+        let reads = ReadBudget::new(ReadBudget::ANSWERS);
+        let supervisor = tokio::spawn(supervisor::run(connection.clone(), reads.clone(), sender, stop.clone()));
+        let aside = AsideRoutes::new(connection, reads, stop.clone());
         let context = Arc::new(SinkContext { spec, timeout, ids: Ids::new(), aside });
         let worker = tokio::spawn(worker::run(context.clone(), taken, state.clone()));
         AmqpSink {

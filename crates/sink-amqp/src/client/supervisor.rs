@@ -19,6 +19,7 @@ use crate::AmqpSpec;
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_dial::ReadBudget;
 
 /// Upper bound of the first wait after a round of failed attempts; doubles from there.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -60,14 +61,19 @@ impl ConnectionState {
     }
 }
 
-/// Keeps a connection until it is stopped.
-pub(crate) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<ConnectionState>, stop: CancellationToken) {
+/// Keeps a connection until it is stopped, which reads within this budget.
+pub(crate) async fn run(
+    spec: Arc<AmqpSpec>,
+    reads: Arc<ReadBudget>,
+    state: watch::Sender<ConnectionState>,
+    stop: CancellationToken,
+) {
     let mut failures: u32 = 0;
     let mut node = 0;
     loop {
         // Abandoned attempts only close their socket.
         let attempt = tokio::select! {
-            attempt = round(&spec, &mut node) => attempt,
+            attempt = round(&spec, &reads, &mut node) => attempt,
             () = stop.cancelled() => break,
         };
         let wait = match attempt {
@@ -105,10 +111,10 @@ pub(crate) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<ConnectionStat
 }
 
 /// Tries each node once; `node` is where it begins, and then the one that answered.
-async fn round(spec: &Arc<AmqpSpec>, node: &mut usize) -> Result<Arc<AmqpSession>, Failure> {
+async fn round(spec: &Arc<AmqpSpec>, reads: &Arc<ReadBudget>, node: &mut usize) -> Result<Arc<AmqpSession>, Failure> {
     let mut worst: Option<Failure> = None;
     for _ in 0..spec.nodes.len() {
-        match open(spec, *node).await {
+        match open(spec, reads, *node).await {
             Ok(session) => return Ok(session),
             // A temporary problem is reported rather than one that a person must fix: another node may recover soon.
             Err(failure) => {
@@ -122,8 +128,8 @@ async fn round(spec: &Arc<AmqpSpec>, node: &mut usize) -> Result<Arc<AmqpSession
     Err(worst.unwrap_or_else(|| Failure::new(Class::TargetPermanent, "no_nodes", "connect to AMQP: no node is given")))
 }
 
-async fn open(spec: &Arc<AmqpSpec>, node: usize) -> Result<Arc<AmqpSession>, Failure> {
-    let session = connect(spec, node).await?;
+async fn open(spec: &Arc<AmqpSpec>, reads: &Arc<ReadBudget>, node: usize) -> Result<Arc<AmqpSession>, Failure> {
+    let session = connect(spec, reads, node).await?;
     if let Some(topology) = &spec.declare {
         topology::declare(&session, topology, spec.connect_timeout).await?;
     }

@@ -22,6 +22,7 @@ use super::window::Window;
 use super::{AmqpInputSpec, DeadLetterExchange, dead_lettering};
 use crate::client::{AmqpSession, ConnectionState, channels, supervisor};
 use delaybridge_core::message::Failure;
+use delaybridge_dial::ReadBudget;
 use delaybridge_input::{Arrival, Input, InputCheck, InputConnector, JobIntake, Verdict};
 
 /// Messages that are added to Redis in one call.
@@ -378,7 +379,12 @@ impl Input for AmqpInput {
             // The connection outlives the consumer, which says goodbye on it.
             let end = CancellationToken::new();
             let guard = end.clone().drop_guard();
-            let connection = tokio::spawn(supervisor::run(self.spec.broker.clone(), sender, end));
+            let connection = tokio::spawn(supervisor::run(
+                self.spec.broker.clone(),
+                ReadBudget::new(ReadBudget::ANSWERS),
+                sender,
+                end,
+            ));
             self.take(intake, state, &stop).await;
             drop(guard);
             drop(tokio::time::timeout(CLOSE, connection).await);
@@ -391,7 +397,7 @@ impl Input for AmqpInput {
             let (sender, mut state) = watch::channel(ConnectionState::Connecting { failure: None });
             let end = CancellationToken::new();
             let _guard = end.clone().drop_guard();
-            tokio::spawn(supervisor::run(self.spec.broker.clone(), sender, end));
+            tokio::spawn(supervisor::run(self.spec.broker.clone(), ReadBudget::new(ReadBudget::ANSWERS), sender, end));
             let session = supervisor::session(&mut state).await?;
             let (queue, time) = (&self.spec.queue, self.spec.time());
             let waiting = self.spec.look(&channels::open(&session, time).await?).await?;

@@ -12,7 +12,7 @@ use super::arriving::Arriving;
 use super::expected::Expected;
 use super::frames::Frames;
 use super::sent::SentFrames;
-use delaybridge_dial::{DialStream, Pace};
+use delaybridge_dial::{DialStream, Pace, ReadBudget};
 
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
@@ -36,14 +36,19 @@ pub(crate) struct ReadableStream {
 
 impl ReadableStream {
     /// Wraps a stream of which nothing was read yet, for frames of at most `frame_max` bytes.
-    pub(crate) fn new(inner: DialStream, frame_max: u32, arriving: Arc<Arriving>) -> ReadableStream {
+    pub(crate) fn new(
+        inner: DialStream,
+        frame_max: u32,
+        arriving: Arc<Arriving>,
+        reads: Arc<ReadBudget>,
+    ) -> ReadableStream {
         ReadableStream {
             inner,
             frames: Frames::new(frame_max),
             sent: SentFrames::new(),
             expected: Expected::default(),
             arriving,
-            pace: Pace::new(Pace::ANSWERS),
+            pace: Pace::of(reads),
             room: vec![0; READ].into_boxed_slice(),
             read: Vec::new(),
             given: 0,
@@ -59,7 +64,8 @@ impl AsyncRead for ReadableStream {
             this.read.clear();
             this.given = 0;
             ready!(this.arriving.poll_room(cx));
-            this.pace.change(if this.arriving.is_allowed() { MESSAGES } else { Pace::ANSWERS });
+            // Only an input takes messages, by a connection of its own.
+            this.pace.change(if this.arriving.is_allowed() { MESSAGES } else { ReadBudget::ANSWERS });
             ready!(this.pace.poll_room(cx));
             let mut room = ReadBuf::new(&mut this.room);
             ready!(Pin::new(&mut this.inner).poll_read(cx, &mut room))?;

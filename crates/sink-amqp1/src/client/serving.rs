@@ -17,7 +17,7 @@ use super::frames::{self, PeerFrame, Performative};
 use super::link::LinkLimits;
 use super::links::{Amqp1Links, Amqp1Question, LinksLimits};
 use crate::Amqp1Spec;
-use delaybridge_dial::{DialStream, Pace};
+use delaybridge_dial::{DialStream, Pace, ReadBudget};
 use delaybridge_sink::output::{FrameOutput, OwedAnswers};
 use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 
@@ -78,7 +78,7 @@ pub(super) async fn run(
         timeout,
         input,
         output: FrameOutput::default(),
-        pace: Pace::new(Pace::ANSWERS),
+        pace: Pace::new(ReadBudget::ANSWERS),
         owed: OwedAnswers::default(),
         links: Amqp1Links::new(limits, container),
         speak_every: peer.idle.map(|idle| idle / 2),

@@ -11,11 +11,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use super::super::HttpSpec;
 use super::connection::{Http1Connection, Http2Connection};
 use super::errors;
-use super::fair::{FairStream, ReadBudget, TooMany};
 use super::tasks::Tasks;
 use delaybridge_core::message::Failure;
-use delaybridge_dial::{Attempt, DialStream, Options, Tls};
-use delaybridge_http_client::PLAIN;
+use delaybridge_dial::{Attempt, DialStream, Options, ReadBudget, Tls};
+use delaybridge_http_client::{FairStream, PLAIN, TooMany, read_budget};
 
 /// The versions of HTTP that are offered over TLS.
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
@@ -44,7 +43,7 @@ pub(super) struct HttpConnector {
 impl HttpConnector {
     pub(super) fn new(spec: Arc<HttpSpec>, tasks: Tasks) -> HttpConnector {
         let tls = spec.origin.tls.then(|| Tls::new(spec.tls.clone().unwrap_or_default()).with_protocols(PROTOCOLS));
-        HttpConnector { spec, tls, tasks, budget: Arc::new(ReadBudget::new()) }
+        HttpConnector { spec, tls, tasks, budget: read_budget() }
     }
 
     /// Whether the server may offer HTTP/2, which is only asked for over TLS.

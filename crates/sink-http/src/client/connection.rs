@@ -10,8 +10,8 @@ use hyper::{Request, Response, Version};
 use tokio::sync::watch;
 
 use super::body::Slices;
-use super::fair::TooMany;
 use delaybridge_core::clock::Instant;
+use delaybridge_http_client::TooMany;
 
 /// Longest age of a connection: a name may get another address, and a balancer other servers.
 const OLDEST: Duration = Duration::from_secs(300);

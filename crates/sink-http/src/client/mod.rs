@@ -22,7 +22,6 @@ mod connection;
 mod credentials;
 mod errors;
 mod exchange;
-mod fair;
 mod pool;
 mod request;
 mod retry_after;

@@ -19,7 +19,7 @@ use super::wire::{self, Inbound, ServerOp, Unfit};
 use crate::errors::{self, PubAck};
 use crate::{NAME, NatsDestination, NatsSpec};
 use delaybridge_core::message::{About, Failure};
-use delaybridge_dial::{DialStream, Pace};
+use delaybridge_dial::{DialStream, Pace, ReadBudget};
 use delaybridge_sink::output::OwedAnswers;
 use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 use delaybridge_sink::worker_queue::WorkItem;
@@ -75,7 +75,7 @@ pub(super) async fn run(
         input,
         output: BytesMut::new(),
         unflushed: false,
-        pace: Pace::new(Pace::ANSWERS),
+        pace: Pace::new(ReadBudget::ANSWERS),
         owed: OwedAnswers::default(),
         questions: OpenQuestions::default(),
         first_unsent: 1,

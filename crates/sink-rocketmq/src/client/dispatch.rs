@@ -24,6 +24,7 @@ use crate::wire::route::TopicRoute;
 use crate::{NAME, RocketMqDestination, RocketMqSpec, errors};
 use delaybridge_core::message::{About, Failure};
 use delaybridge_core::unordered;
+use delaybridge_dial::ReadBudget;
 use delaybridge_sink::reconnect::Intake;
 use delaybridge_sink::together;
 use delaybridge_sink::worker_queue::WorkItem;
@@ -78,6 +79,8 @@ enum DispatchEvent {
 struct Dispatcher {
     spec: Arc<RocketMqSpec>,
     timeout: Duration,
+    /// The budget of all connections.
+    reads: Arc<ReadBudget>,
     name_servers: RemotingPeer,
     topics: HashMap<Arc<str>, UsedTopic>,
     brokers: HashMap<Arc<str>, UsedBroker>,
@@ -93,10 +96,11 @@ pub(super) async fn run(
     Intake { mut items, asks: mut questions, mut closed }: Intake<ClusterQuestion>,
     stop: CancellationToken,
 ) {
-    let name_servers = RemotingPeer::name_servers(&spec, timeout);
+    let reads = ReadBudget::new(ReadBudget::ANSWERS);
+    let name_servers = RemotingPeer::name_servers(&spec, timeout, &reads);
     let most = spec.max_unconfirmed as usize;
     let (topics, brokers, events) = (HashMap::new(), HashMap::new(), FuturesUnordered::new());
-    let mut state = Dispatcher { spec, timeout, name_servers, topics, brokers, events, load: 0 };
+    let mut state = Dispatcher { spec, timeout, reads, name_servers, topics, brokers, events, load: 0 };
     let mut received = Vec::new();
     let mut look = interval((timeout / 40).clamp(Duration::from_millis(10), Duration::from_millis(250)));
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -199,7 +203,7 @@ impl Dispatcher {
     fn broker(&mut self, master: &Arc<str>) -> &RemotingPeer {
         let now = Instant::now();
         let state = self.brokers.entry(master.clone()).or_insert_with(|| UsedBroker {
-            peer: RemotingPeer::broker(&self.spec, self.timeout, master),
+            peer: RemotingPeer::broker(&self.spec, self.timeout, &self.reads, master),
             shunned_until: now,
             used: now,
         });
@@ -391,10 +395,11 @@ mod tests {
     #[tokio::test]
     async fn the_queues_of_all_topics_are_bounded_and_idle_topics_make_room() {
         let spec = Arc::new(spec_on(1));
-        let name_servers = RemotingPeer::name_servers(&spec, Duration::from_secs(1));
+        let reads = ReadBudget::new(ReadBudget::ANSWERS);
+        let name_servers = RemotingPeer::name_servers(&spec, Duration::from_secs(1), &reads);
         let (topics, brokers, events) = (HashMap::new(), HashMap::new(), FuturesUnordered::new());
         let timeout = Duration::from_secs(1);
-        let mut dispatcher = Dispatcher { spec, timeout, name_servers, topics, brokers, events, load: 0 };
+        let mut dispatcher = Dispatcher { spec, timeout, reads, name_servers, topics, brokers, events, load: 0 };
         let queue = |number| RouteQueue { broker: "b".into(), number, master: None };
         let route = TopicRoute { queues: (0..40_000).map(queue).collect(), lacks_master: false };
         let now = Instant::now();

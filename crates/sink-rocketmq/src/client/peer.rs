@@ -16,6 +16,7 @@ use crate::config::shown_server;
 use crate::wire::frame::RemotingRequest;
 use crate::{RocketMqSpec, errors};
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_dial::ReadBudget;
 use delaybridge_sink::reconnect::{Intake, Reconnects, ServiceEnd, run};
 
 /// Calls that wait for the connection.
@@ -46,22 +47,33 @@ impl Drop for RemotingPeer {
 
 impl RemotingPeer {
     /// The name servers of a cluster.
-    pub(super) fn name_servers(spec: &Arc<RocketMqSpec>, timeout: Duration) -> RemotingPeer {
-        RemotingPeer::of(spec, timeout, ServerKind::NameServer, spec.name_servers.iter().map(shown_server).collect())
+    pub(super) fn name_servers(spec: &Arc<RocketMqSpec>, timeout: Duration, reads: &Arc<ReadBudget>) -> RemotingPeer {
+        let addresses = spec.name_servers.iter().map(shown_server).collect();
+        RemotingPeer::of(spec, (timeout, reads), ServerKind::NameServer, addresses)
     }
 
     /// The broker at an address.
-    pub(super) fn broker(spec: &Arc<RocketMqSpec>, timeout: Duration, address: &str) -> RemotingPeer {
-        RemotingPeer::of(spec, timeout, ServerKind::Broker, vec![address.to_owned()])
+    pub(super) fn broker(
+        spec: &Arc<RocketMqSpec>,
+        timeout: Duration,
+        reads: &Arc<ReadBudget>,
+        address: &str,
+    ) -> RemotingPeer {
+        RemotingPeer::of(spec, (timeout, reads), ServerKind::Broker, vec![address.to_owned()])
     }
 
-    fn of(spec: &Arc<RocketMqSpec>, timeout: Duration, kind: ServerKind, addresses: Vec<String>) -> RemotingPeer {
+    fn of(
+        spec: &Arc<RocketMqSpec>,
+        (timeout, reads): (Duration, &Arc<ReadBudget>),
+        kind: ServerKind,
+        addresses: Vec<String>,
+    ) -> RemotingPeer {
         let sign_of_life = kind.sign_of_life(&spec.group);
         let (calls, taken) = mpsc::channel(CALLS);
         let (_none, items) = mpsc::channel(1);
         let stop = CancellationToken::new();
         let servers = PeerServers { kind, addresses, sign_of_life: sign_of_life.clone() };
-        let connections = PeerConnections { spec: spec.clone(), timeout, servers, turn: 0 };
+        let connections = PeerConnections { spec: spec.clone(), timeout, reads: reads.clone(), servers, turn: 0 };
         let intake = Intake { items, asks: taken, closed: true };
         tokio::spawn(run(connections, intake, stop.clone(), fastrand::f64));
         RemotingPeer { calls, stop, sign_of_life }
@@ -116,6 +128,8 @@ impl PeerSender {
 struct PeerConnections {
     spec: Arc<RocketMqSpec>,
     timeout: Duration,
+    /// The budget of all connections of the sink.
+    reads: Arc<ReadBudget>,
     servers: PeerServers,
     /// The address that is tried first.
     turn: usize,
@@ -154,7 +168,7 @@ impl Reconnects for PeerConnections {
         stop: &CancellationToken,
     ) -> ServiceEnd {
         let times = (self.timeout, &self.servers.sign_of_life);
-        let end = serving::run(&self.spec, times, connection, &mut intake.asks, stop).await;
+        let end = serving::run(&self.spec, times, self.reads.clone(), connection, &mut intake.asks, stop).await;
         if let ServiceEnd::Lost(why) = &end {
             let server = &self.servers.addresses[self.turn];
             tracing::debug!(server, why, "lost the connection to RocketMQ");

@@ -5,6 +5,7 @@
 //! silent, the connection is ended, so that nothing leaves after its answer.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -18,7 +19,7 @@ use super::connect::RemotingConnection;
 use crate::wire::frame::{RemotingAnswer, RemotingRequest, take};
 use crate::wire::sign::RemotingSigner;
 use crate::{RocketMqSpec, errors};
-use delaybridge_dial::{DialStream, Pace};
+use delaybridge_dial::{DialStream, Pace, ReadBudget};
 use delaybridge_sink::output::FrameOutput;
 use delaybridge_sink::reconnect::ServiceEnd;
 
@@ -68,6 +69,7 @@ struct RemotingService<'a> {
 pub(super) async fn run(
     spec: &RocketMqSpec,
     (timeout, sign_of_life): (Duration, &RemotingRequest),
+    reads: Arc<ReadBudget>,
     connection: RemotingConnection,
     calls: &mut mpsc::Receiver<RemotingCall>,
     stop: &CancellationToken,
@@ -82,7 +84,7 @@ pub(super) async fn run(
         signer,
         sign_of_life,
         input,
-        pace: Pace::new(Pace::ANSWERS),
+        pace: Pace::of(reads),
         output: FrameOutput::default(),
         flights: BTreeMap::new(),
         next: 1,

@@ -11,7 +11,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 use super::super::body::Slices;
 use super::super::connection::{Http1Connection, Http2Connection, ReadyConnection};
 use super::super::errors;
-use super::super::fair::TooMany;
 use super::super::tasks::Tasks;
 use super::*;
 
@@ -67,7 +66,9 @@ async fn a_refusal_in_tls_is_one_only_before_the_first_answer() {
         let serving = tokio::spawn(refuse_after(answers, server));
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(Refusing(client))).await.unwrap();
         let driving = tokio::spawn(connection);
-        sink.client.pool.keep(ReadyConnection::Alone(Http1Connection::new(sender, TooMany::default())));
+        sink.client
+            .pool
+            .keep(ReadyConnection::Alone(Http1Connection::new(sender, delaybridge_http_client::TooMany::default())));
         for _ in 0..answers {
             assert_eq!(deliver(&sink, "/").await, Ok(()));
         }
