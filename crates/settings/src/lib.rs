@@ -30,4 +30,4 @@ pub use delaybridge_settings_derive::Settings;
 pub use listen::Listen;
 pub use secrets::Secret;
 pub use setting::{Setting, Settings, defaults};
-pub use tls::TlsFiles;
+pub use tls::{Fingerprint, TlsFiles};

@@ -1,12 +1,13 @@
 //! Certificates: the same keys wherever a connection can use TLS.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::keys::{Group, tables};
-use super::reader::Section;
+use super::reader::{Scalar, Section};
 
 /// TLS of connections to a server: its files, and the name in its certificate.
 #[derive(Debug, Clone)]
@@ -19,11 +20,39 @@ pub struct TlsFiles {
     pub server_name: Option<String>,
     /// Whether the name in the certificate counts.
     pub verify_hostname: bool,
+    /// The certificates that are accepted, whoever issued them; empty for those of the authorities.
+    pub fingerprints: Vec<Fingerprint>,
+}
+
+/// The SHA-256 of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// Reads 64 hexadecimal digits, which may have colons between the bytes.
+    fn read(text: &str) -> Option<Fingerprint> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let is_hex = parts.iter().all(|part| part.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        if !is_hex || (parts.len() > 1 && parts.iter().any(|part| part.len() != 2)) {
+            return None;
+        }
+        let text = parts.concat();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = (text.len() == 64).then(|| text.as_bytes().chunks(2).map(byte).collect())?;
+        bytes?.try_into().ok().map(Fingerprint)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes: Vec<String> = self.0.iter().map(|byte| format!("{byte:02X}")).collect();
+        f.write_str(&bytes.join(":"))
+    }
 }
 
 impl Default for TlsFiles {
     fn default() -> Self {
-        TlsFiles { ca_file: None, client: None, server_name: None, verify_hostname: true }
+        TlsFiles { ca_file: None, client: None, server_name: None, verify_hostname: true, fingerprints: Vec::new() }
     }
 }
 
@@ -31,16 +60,22 @@ impl Serialize for TlsFiles {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let path = |path: &PathBuf| path.display().to_string();
         let (certificate, key) = self.client.as_ref().map(|(certificate, key)| (certificate, key)).unzip();
-        let ca_file = self.ca_file.as_ref().map_or_else(|| "(the system's)".to_owned(), path);
+        let ca_file = match (&self.ca_file, self.fingerprints.as_slice()) {
+            (Some(ca_file), _) => Some(path(ca_file)),
+            (None, []) => Some("(the system's)".to_owned()),
+            _ => None,
+        };
         let fields = [
-            (table::CA_FILE, Some(ca_file)),
+            (table::CA_FILE, ca_file),
             (table::CERT_FILE, certificate.map(path)),
             (table::KEY_FILE, key.map(path)),
             (table::SERVER_NAME, self.server_name.clone()),
         ];
         let fields = fields.into_iter().filter_map(|(key, value)| Some((key.name, Value::from(value?))));
         let unchecked = (!self.verify_hostname).then_some((table::VERIFY_HOSTNAME.name, Value::from(false)));
-        serializer.collect_map(fields.chain(unchecked))
+        let pinned = self.fingerprints.iter().map(|pin| Value::from(pin.to_string())).collect::<Vec<_>>();
+        let pinned = (!pinned.is_empty()).then(|| (table::FINGERPRINTS.name, Value::from(pinned)));
+        serializer.collect_map(fields.chain(unchecked).chain(pinned))
     }
 }
 
@@ -57,6 +92,7 @@ tables! {
         KEY_FILE = key("key_file", Kind::File, "Key of the client certificate in PEM; needs `cert_file`.");
         SERVER_NAME = key("server_name", Kind::Text, "Name that the server's certificate must have. For servers that are reached by an address or a name that is not in their certificates. Default: the host that is connected to.");
         VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether the server's certificate must be for the host, or for `server_name`. With `false`, any certificate of the authority can impersonate a server.").default("true");
+        FINGERPRINTS = key("fingerprints", Kind::Texts, "SHA-256 of the servers' certificates in hexadecimal, as `openssl x509 -noout -fingerprint -sha256` prints it. Only these certificates are accepted, whoever issued them, for any name and time. For servers whose names cannot be checked.");
     }
 }
 
@@ -79,7 +115,30 @@ pub fn settings(section: &Section<'_>) -> TlsFiles {
             report.problem(&section.spot(&table::SERVER_NAME), message, "keep one of them");
         }
     }
-    TlsFiles { server_name, verify_hostname, ..files(section) }
+    let fingerprints = fingerprints(section);
+    TlsFiles { server_name, verify_hostname, fingerprints, ..files(section) }
+}
+
+fn fingerprints(section: &Section<'_>) -> Vec<Fingerprint> {
+    let report = &section.cx.report;
+    let texts = section.texts(&table::FINGERPRINTS);
+    let read = |text: Scalar| {
+        let found = Fingerprint::read(&text.value);
+        if found.is_none() {
+            let help = "write what `openssl x509 -noout -fingerprint -sha256 -in FILE` prints behind `=`";
+            report.problem(&text.spot, "this is no SHA-256 in hexadecimal", help);
+        }
+        found
+    };
+    if !texts.is_empty() {
+        for key in [&table::CA_FILE, &table::SERVER_NAME, &table::VERIFY_HOSTNAME] {
+            if section.has(key) {
+                let message = format!("`{}` has no effect with `fingerprints`", key.name);
+                report.problem(&section.spot(key), message, "keep one of them");
+            }
+        }
+    }
+    texts.into_iter().filter_map(read).collect()
 }
 
 /// The files alone.

@@ -2,8 +2,11 @@
 
 use std::time::Instant;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use delaybridge_config::load_str;
 use delaybridge_ops::acl::{AclPurpose, AclVersion, users};
@@ -271,4 +274,39 @@ queues:
     let mut oracle = Oracle::new();
     oracle.offered(elements.iter().chain([&last]));
     oracle.judge(&read_stream(&mut redis, "out").await).assert_complete(0);
+}
+
+/// The authority of the server is unknown here.
+#[tokio::test]
+async fn a_redis_is_known_by_the_fingerprint_of_its_certificate() {
+    let server = RedisServer::start_with(ServerOptions::default().tls(false)).await;
+    let mut redis = server.client().await;
+    let (port, pki) = server.tls();
+    let queue = RedissonQueue::new("pinned");
+    let now = redis_now_ms(&mut redis).await;
+    queue.offer(&mut redis, now, "one").await;
+    let yaml = |certificate: &std::path::Path| {
+        let pem = std::fs::read(certificate).expect("read the certificate");
+        let certificate = CertificateDer::from_pem_slice(&pem).expect("a certificate");
+        let fingerprint = hex::encode(digest(&SHA256, &certificate));
+        format!(
+            "
+redis:
+  url: rediss://127.0.0.1:{port}
+  connect_timeout: 30s
+  tls: {{ fingerprints: ['{fingerprint}'] }}
+sinks: {{ same: {{ redis: {{}} }} }}
+queues:
+  q: {{ source: {{ redisson: {{ name: pinned }} }}, to: [{{ sink: same, stream: out }}] }}
+"
+        )
+    };
+    {
+        let mut stranger = Daemon::spawn(&yaml(&pki.client_cert));
+        stranger.expect_log("cannot reach Redis").expect_log("subscription").expect_log("sink down");
+        unready(&stranger, "which is not in `fingerprints`").await;
+    }
+    let _daemon = Daemon::start(&yaml(&pki.server_cert)).await;
+    stream_of(&mut redis, "out", 1).await;
+    emptied(&mut redis, &queue).await;
 }

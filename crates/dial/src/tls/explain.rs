@@ -6,6 +6,9 @@ use std::io;
 use rustls::{AlertDescription as Alert, CertificateError as Cert, Error, OtherError};
 use webpki::Error as Odd;
 
+use super::pinned::NotPinned;
+use delaybridge_settings::Fingerprint;
+
 /// Explains what failed in TLS. `plain` is what to do for a connection without it.
 pub fn explain(error: &Error, plain: &str) -> String {
     let advice = match error {
@@ -34,6 +37,7 @@ pub fn explain(error: &Error, plain: &str) -> String {
                  subjectAltName"
                     .into()
             }
+            None if let Some(NotPinned(found)) = other.0.downcast_ref() => not_pinned(*found),
             _ => "the server's certificate cannot be used: issue another one".to_owned(),
         },
         Error::InvalidCertificate(_) => "the server's certificate cannot be used: issue another one".to_owned(),
@@ -56,6 +60,13 @@ pub fn explain(error: &Error, plain: &str) -> String {
         _ => "the TLS handshake failed".to_owned(),
     };
     format!("{advice} ({error})")
+}
+
+fn not_pinned(found: Option<Fingerprint>) -> String {
+    let found = found.map_or_else(|| "another".to_owned(), |found| format!("the fingerprint {found}"));
+    format!(
+        "the server's certificate has {found}, which is not in `fingerprints`: if it was renewed, compare it at the server, and add it"
+    )
 }
 
 /// The alerts by which the other side refuses our certificate, or that there is none.

@@ -2,6 +2,7 @@
 
 mod any_name;
 mod explain;
+mod pinned;
 
 use std::path::Path;
 use std::sync::{Arc, Once};
@@ -114,7 +115,7 @@ fn made(files: &TlsFiles, protocols: &[&[u8]], last: Option<Made>) -> Result<Mad
     let from = content.hash();
     if let Some(last) = last
         && last.from == from
-        && (content.ca.is_some() || last.at.elapsed() < SYSTEM_FRESH)
+        && (content.ca.is_some() || !files.fingerprints.is_empty() || last.at.elapsed() < SYSTEM_FRESH)
     {
         return Ok(last);
     }
@@ -135,10 +136,13 @@ impl Content {
 }
 
 fn client_config(files: &TlsFiles, content: &Content, protocols: &[&[u8]]) -> Result<ClientConfig, String> {
-    let roots = roots(files.ca_file.as_deref(), content)?;
-    let builder = match files.verify_hostname {
-        true => ClientConfig::builder().with_root_certificates(roots),
-        false => ClientConfig::builder().dangerous().with_custom_certificate_verifier(any_name::verifier(roots)?),
+    let checked_by = |verifier| ClientConfig::builder().dangerous().with_custom_certificate_verifier(verifier);
+    let builder = if !files.fingerprints.is_empty() {
+        checked_by(pinned::verifier(files.fingerprints.clone()))
+    } else if files.verify_hostname {
+        ClientConfig::builder().with_root_certificates(roots(files.ca_file.as_deref(), content)?)
+    } else {
+        checked_by(any_name::verifier(roots(files.ca_file.as_deref(), content)?)?)
     };
     let mut config = match (&content.client, &files.client) {
         (Some((chain, key)), Some((cert_file, key_file))) => {

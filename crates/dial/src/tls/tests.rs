@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 use crate::{Address, Attempt};
+use delaybridge_settings::Fingerprint;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -141,18 +142,49 @@ async fn what_is_wrong_with_a_handshake_is_said_with_its_remedy() {
     assert_refused(hello(&tls, plain).await, "does not speak TLS: write `plain`, or use");
 }
 
+/// The answer to a handshake with this certificate, whoever has its key.
+#[derive(Debug)]
+struct Always(Arc<rustls::sign::CertifiedKey>);
+
+impl rustls::server::ResolvesServerCert for Always {
+    fn resolve(&self, _hello: rustls::server::ClientHello<'_>) -> Option<Arc<rustls::sign::CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+#[tokio::test]
+async fn a_pinned_certificate_is_accepted_from_whoever_has_its_key() {
+    let pki = Pki::new();
+    let stranger = Pki::new();
+    let leaf = stranger.leaf("another.example");
+    let print = |certificate: &rcgen::Certificate| {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, certificate.der());
+        Fingerprint(digest.as_ref().try_into().unwrap())
+    };
+    let pinned = |pins: &[Fingerprint]| Tls::new(TlsFiles { fingerprints: pins.to_vec(), ..TlsFiles::default() });
+    let other = pki.leaf("localhost");
+    let both = pinned(&[print(&other.0), print(&leaf.0)]);
+    hello(&both, |stream| answer(stranger.server(&leaf, false), stream)).await.unwrap();
+    hello(&both, |stream| answer(pki.server(&other, false), stream)).await.unwrap();
+
+    let wrong = pinned(&[print(&other.0)]);
+    let got = hello(&wrong, |stream| answer(stranger.server(&leaf, false), stream)).await;
+    assert_refused(got, &format!("has the fingerprint {}, which is not in `fingerprints`", print(&leaf.0)));
+
+    // A copy of the certificate, with another key.
+    let key = PrivateKeyDer::try_from(other.1.serialize_der()).unwrap();
+    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).unwrap();
+    let copy = rustls::sign::CertifiedKey::new(vec![leaf.0.der().clone()], key);
+    let config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(Arc::new(Always(Arc::new(copy))));
+    let got = hello(&both, |stream| answer(config, stream)).await;
+    assert_eq!(got.expect_err("it has no key").phase(), Phase::Tls);
+}
+
 /// A certificate as `openssl x509 -req` makes it without extensions.
 const VERSION_1: &str = include_str!("version_1.pem");
 
 #[tokio::test]
 async fn a_certificate_of_version_1_is_named() {
-    #[derive(Debug)]
-    struct Always(Arc<rustls::sign::CertifiedKey>);
-    impl rustls::server::ResolvesServerCert for Always {
-        fn resolve(&self, _: rustls::server::ClientHello<'_>) -> Option<Arc<rustls::sign::CertifiedKey>> {
-            Some(self.0.clone())
-        }
-    }
     let pki = Pki::new();
     let certificate = CertificateDer::from_pem_slice(VERSION_1.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(VERSION_1.as_bytes()).unwrap();
