@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, NewJob, PopRequest, SCRIPTS, Topic, TopicSettings, WAKE};
+use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, NewJob, PopRequest, SCRIPTS, Topic, TopicSettings, wake};
 use delaybridge_link::{Link, LinkOptions, Subscriber};
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +45,7 @@ pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     ran.add_rate = added as f64 / began.elapsed().as_secs_f64();
     ran.add_p99 = p99(times);
 
-    let (_subscriber, heard) = Subscriber::start(Arc::new(server.endpoint()), vec![WAKE.into()]);
+    let (_subscriber, heard) = Subscriber::start(Arc::new(server.endpoint()), vec![wake(&Default::default()).into()]);
     let (dispenser, dispensing) = Dispenser::new(jobs.clone());
     let stop = CancellationToken::new();
     let task = tokio::spawn(dispensing.run(heard, stop.clone()));

@@ -126,7 +126,7 @@ type keys struct {
 	delayed, list, channel, offers string
 }
 
-func keysOf(name string) keys {
+func keysOf(name, prefix string) keys {
 	tagged := name
 	if !strings.Contains(name, "{") {
 		tagged = "{" + name + "}"
@@ -135,7 +135,7 @@ func keysOf(name string) keys {
 		delayed: "redisson_delay_queue_timeout:" + tagged,
 		list:    "redisson_delay_queue:" + tagged,
 		channel: "redisson_delay_queue_channel:" + tagged,
-		offers:  "delaybridge:offer:" + tagged + ":",
+		offers:  prefix + "offer:" + tagged + ":",
 	}
 }
 

@@ -23,7 +23,7 @@ func TestNamesMapAsRedissonMapsThem(t *testing.T) {
 			"redisson_delay_queue_timeout:" + tagged, "redisson_delay_queue:" + tagged,
 			"redisson_delay_queue_channel:" + tagged, "delaybridge:offer:" + tagged + ":",
 		}
-		if got := keysOf(name); got != want {
+		if got := keysOf(name, "delaybridge:"); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

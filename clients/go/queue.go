@@ -11,6 +11,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -47,6 +48,9 @@ const (
 	RedisClock
 )
 
+// prefixes are visible ASCII without braces and the characters of patterns, and a colon at the end.
+var prefixes = regexp.MustCompile(`^[!#-&(-)+->@-Z_-z|~]{0,63}:$`)
+
 // Options of a queue. The zero value is what Redisson 3.21.1 and later do, with values in JSON.
 type Options struct {
 	// Codec encodes values; JSON if nil.
@@ -57,6 +61,9 @@ type Options struct {
 	Layout Layout
 	// Window is how long an offer with an ID is remembered after it was made; ten minutes if zero.
 	Window time.Duration
+	// KeyPrefix is what the keys begin with that remember IDs, as redis.key_prefix of the daemon; "delaybridge:" if empty. It
+	// is the same for all producers of the queue.
+	KeyPrefix string
 	// Now is the producer's clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -92,6 +99,12 @@ func New(client Client, name string, options Options) (*Queue, error) {
 	if options.Window < 0 {
 		return nil, fmt.Errorf("window of the delayed queue: %v is negative", options.Window)
 	}
+	if options.KeyPrefix == "" {
+		options.KeyPrefix = "delaybridge:"
+	}
+	if !prefixes.MatchString(options.KeyPrefix) {
+		return nil, fmt.Errorf("key prefix %q: up to 64 visible ASCII characters without braces, ending with ':'", options.KeyPrefix)
+	}
 	if options.Codec == nil {
 		options.Codec = JSON
 	}
@@ -101,7 +114,7 @@ func New(client Client, name string, options Options) (*Queue, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Queue{client: client, keys: keysOf(name), options: options}, nil
+	return &Queue{client: client, keys: keysOf(name, options.KeyPrefix), options: options}, nil
 }
 
 // Offer schedules a value after a delay.

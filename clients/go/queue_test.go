@@ -183,6 +183,21 @@ func TestANewHeadIsAnnouncedAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestAnIDIsRememberedUnderThePrefixOfTheDaemon(t *testing.T) {
+	empty(t)
+	id := ID{1, 2, 3, 4, 5, 6, 7, 8}
+	team := must(New(server, "orders", Options{Codec: Text, KeyPrefix: "team-a:"}))
+	must(team.OfferMany(ctx, Offer{Value: "x", Due: at(7), ID: &id}))
+	if got := server.Get(ctx, "team-a:offer:{orders}:0102030405060708").Val(); got != "7" {
+		t.Error(got)
+	}
+	for _, bad := range []string{"team-a", "a{b}:", "a b:", "a*:", "\u00e9:", strings.Repeat("x", 64) + ":"} {
+		if _, err := New(server, "orders", Options{KeyPrefix: bad}); err == nil {
+			t.Error(bad)
+		}
+	}
+}
+
 func TestARepeatedOfferIsMadeOnce(t *testing.T) {
 	empty(t)
 	q, id := queue(t, Options{}), ID([]byte("RANDOM8B"))

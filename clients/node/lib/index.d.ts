@@ -23,6 +23,11 @@ export interface Options<T = unknown> {
   layout?: "current" | "old";
   /** How long an offer with an id is remembered after it was made, in ms; ten minutes if not given. */
   window?: number;
+  /**
+   * What the keys begin with that remember ids, as `redis.key_prefix` of the daemon: `delaybridge:` if not given. The same for all
+   * producers of the queue.
+   */
+  keyPrefix?: string;
   /** The producer's clock, in ms since 1970. */
   now?: () => number;
 }

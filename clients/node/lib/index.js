@@ -22,7 +22,7 @@ export class DelayedQueue {
   #now;
 
   constructor(client, name, options = {}) {
-    const { codec = "json", clock = "producer", layout = "current", window = 600_000, now = Date.now } = options;
+    const { codec = "json", clock = "producer", layout = "current", window = 600_000, keyPrefix, now = Date.now } = options;
     if (clock !== "producer" && clock !== "redis") {
       throw new TypeError(`clock ${clock}: 'producer' and 'redis' are known`);
     }
@@ -30,7 +30,7 @@ export class DelayedQueue {
       throw new TypeError(`layout ${layout}: 'current' and 'old' are known`);
     }
     this.#redis = over(client);
-    this.#keys = keysOf(name);
+    this.#keys = keysOf(name, keyPrefix);
     this.#encode = encoder(codec);
     this.#redisClock = clock === "redis";
     this.#layout = layout;

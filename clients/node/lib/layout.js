@@ -3,18 +3,23 @@
 import { randomBytes } from "node:crypto";
 
 const MOST = 2 ** 53;
+/** Visible ASCII without braces and the characters of patterns, and a colon at the end. */
+const PREFIX = /^[!#-&(-)+->@-Z_-z|~]{0,63}:$/;
 
 /** The keys of the queue with this mapped name. */
-export function keysOf(name) {
+export function keysOf(name, prefix = "delaybridge:") {
   if (typeof name !== "string" || name === "") {
     throw new TypeError("name of the delayed queue: not a text with at least one character");
+  }
+  if (typeof prefix !== "string" || !PREFIX.test(prefix)) {
+    throw new TypeError(`keyPrefix ${prefix}: up to 64 visible ASCII characters without braces, ending with ':'`);
   }
   const tagged = name.includes("{") ? name : `{${name}}`;
   return {
     delayed: `redisson_delay_queue_timeout:${tagged}`,
     list: `redisson_delay_queue:${tagged}`,
     channel: `redisson_delay_queue_channel:${tagged}`,
-    offers: `delaybridge:offer:${tagged}:`,
+    offers: `${prefix}offer:${tagged}:`,
   };
 }
 

@@ -23,6 +23,13 @@ test("names map as Redisson maps them", () => {
   }
 });
 
+test("only the keys of ids have a prefix, which ends with a colon", () => {
+  assert.deepEqual(keysOf("orders", "team-a:"), { ...keysOf("orders"), offers: "team-a:offer:{orders}:" });
+  for (const bad of ["", "team-a", "a{b}:", "a b:", "a*:", "\u00e9:", "x".repeat(64) + ":", null]) {
+    assert.throws(() => keysOf("orders", bad), /keyPrefix/);
+  }
+});
+
 test("recorded elements of Redisson are packed to the same bytes", () => {
   let seen = 0;
   for (const line of file("../../../tests/vectors/redisson.jsonl").trim().split("\n")) {

@@ -113,6 +113,11 @@ for (const library of ["ioredis", "redis"]) {
     assert.deepEqual(heard, ["1000", "800", "700", "end"]);
   });
 
+  test(`${library}: an id is remembered under the prefix of the daemon`, async () => {
+    await make({ keyPrefix: "team-a:" }).offer("x", { due: 7, id: "00112233445566ff" });
+    assert.equal(await redis.get("team-a:offer:{orders}:00112233445566ff"), "7");
+  });
+
   test(`${library}: a repeated offer is made once`, async () => {
     const id = "00112233445566ff";
     const key = `delaybridge:offer:{orders}:${id}`;

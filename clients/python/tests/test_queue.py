@@ -119,6 +119,14 @@ def test_a_repeated_offer_is_made_once(client, make):
     assert both(client) == [(b"y", 7)]
 
 
+def test_ids_are_remembered_under_the_prefix_of_the_daemon(client, make):
+    make(key_prefix="team-a:").offer("x", due=7, id="00112233445566ff")
+    assert client.get("team-a:offer:{orders}:00112233445566ff") == b"7" and not client.keys("delaybridge:*")
+    for bad in ("", "team-a", "a{b}:", "a b:", "a*:", "\u00e9:", "x" * 64 + ":"):
+        with pytest.raises(ValueError, match="key_prefix"):
+            DelayedQueue(client, "orders", key_prefix=bad)
+
+
 def test_equal_values_are_cancelled_one_by_one_or_all(client, make):
     queue = make()
     offers = [queue.offer("same", due=7) for _ in range(5)]

@@ -14,7 +14,7 @@ use super::drain::ABANDON;
 use super::resting::Resting;
 use super::tasks::named;
 use delaybridge_core::clock::Instant;
-use delaybridge_jobs::{Aged, Dispenser, Fired, JobOperation, JobQueue, RecurringName, SCRIPTS, Tick, Topic, WAKE};
+use delaybridge_jobs::{Aged, Dispenser, Fired, JobOperation, JobQueue, RecurringName, SCRIPTS, Tick, Topic, wake};
 use delaybridge_jobs_http::ServiceEnd;
 use delaybridge_jobs_http::server::GOODBYE;
 use delaybridge_link::{Redis, Subscriber, SubscriberState};
@@ -80,7 +80,7 @@ pub(super) fn start(
         .observed_by(observer)
         .counted_by(counter)
         .firings_counted_by(firing_counter);
-    let (subscriber, heard) = Subscriber::start(redis.locator(), vec![WAKE.into()]);
+    let (subscriber, heard) = Subscriber::start(redis.locator(), vec![wake(&redis.space().prefix).into()]);
     let (dispenser, dispensing) = Dispenser::new(queue.clone());
     let heartbeat = process.events.status().heartbeat("job clock", stuck);
     let end = end(config, process, tasks);

@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::error::JobError;
 use super::job::{Added, Due, JobAlias, JobOperation, JobState, NewJob};
-use super::keys::Keys;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::settings::{MAX_DELAY, MAX_TRIES, check_ttr};
@@ -122,7 +121,7 @@ impl JobQueue {
         let urgent = each(PRIORITY).any(|given| !given.is_empty());
         args.push(text(if self.durable.is_some() { "1" } else { "0" }));
         args.extend(jobs);
-        let keys = Keys::of(topic);
+        let keys = self.keys(topic);
         let keys = match (unique, urgent) {
             (true, _) => keys.all(),
             (false, true) => keys.of_waiting(),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::error::JobError;
 use super::job::{Aged, JobOperation};
-use super::keys::Keys;
+use super::keys::wake;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use delaybridge_core::carried::CONTENT_TYPE;
@@ -142,8 +142,8 @@ impl JobQueue {
     pub async fn pause(&self, topic: &Topic) -> Result<(), JobError> {
         self.enter(topic, false).await?;
         let mut command = redis::cmd("HSET");
-        command.arg(&Keys::of(topic).topic()[..]).arg("paused").arg(1);
-        self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
+        command.arg(&self.keys(topic).topic()[..]).arg("paused").arg(1);
+        self.conn(self.keys(topic).topic()).await?.query::<()>(&command).await?;
         // Every daemon looks at the topic.
         self.announce(topic).await
     }
@@ -155,8 +155,8 @@ impl JobQueue {
     /// Returns an error of the connection. It may be repeated.
     pub async fn resume(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("HDEL");
-        command.arg(&Keys::of(topic).topic()[..]).arg("paused");
-        self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
+        command.arg(&self.keys(topic).topic()[..]).arg("paused");
+        self.conn(self.keys(topic).topic()).await?.query::<()>(&command).await?;
         self.announce(topic).await
     }
 
@@ -220,8 +220,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn open_export(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("HSETNX");
-        command.arg(&Keys::of(topic).topic()[..]).arg("exporting").arg("");
-        Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
+        command.arg(&self.keys(topic).topic()[..]).arg("exporting").arg("");
+        Ok(self.conn(self.keys(topic).topic()).await?.query::<()>(&command).await?)
     }
 
     /// Records that the export of this topic has ended. It may be repeated.
@@ -231,8 +231,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn close_export(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("HDEL");
-        command.arg(&Keys::of(topic).topic()[..]).arg("exporting");
-        Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
+        command.arg(&self.keys(topic).topic()[..]).arg("exporting");
+        Ok(self.conn(self.keys(topic).topic()).await?.query::<()>(&command).await?)
     }
 
     /// Records that this job is being exported; returns whether it was recorded before. Use it only while the topic is
@@ -242,8 +242,8 @@ impl JobQueue {
     ///
     /// Returns an error of the connection.
     pub async fn begin_export(&self, topic: &Topic, id: &LocalId) -> Result<bool, JobError> {
-        let conn = self.conn(Keys::of(topic).topic()).await?;
-        let hash = Keys::of(topic).topic().clone();
+        let conn = self.conn(self.keys(topic).topic()).await?;
+        let hash = self.keys(topic).topic().clone();
         let mut last = redis::cmd("HGET");
         last.arg(&hash[..]).arg("exporting");
         let interrupted = conn.query::<Option<String>>(&last).await?.as_deref() == Some(id.as_str());
@@ -287,8 +287,8 @@ impl JobQueue {
     /// Wakes the consumers of this topic in all daemons.
     pub(super) async fn announce(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("PUBLISH");
-        command.arg(super::keys::WAKE).arg(topic.as_str());
-        Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
+        command.arg(wake(self.prefix())).arg(topic.as_str());
+        Ok(self.conn(self.keys(topic).topic()).await?.query::<()>(&command).await?)
     }
 
     /// Applies the time limits of a topic's jobs, at most `most` of each kind. Every daemon does it where a limit may have been
@@ -341,7 +341,7 @@ impl JobQueue {
         let at_once = if self.shared.redis.is_cluster() { 1 } else { COUNTED_AT_ONCE };
         let mut counts = Vec::with_capacity(topics.len());
         for some in topics.chunks(at_once) {
-            let keys: Vec<_> = some.iter().map(Keys::of).collect();
+            let keys: Vec<_> = some.iter().map(|topic| self.keys(topic)).collect();
             let keys: Vec<_> = keys.iter().flat_map(|keys| [keys.due(), keys.reserved(), keys.dead()]).collect();
             let Some(first) = keys.first() else { continue };
             let reply = self.conn(first).await?.script(&self.shared.scripts.counts, &keys, &[] as &[Bytes]).await?;

@@ -192,7 +192,7 @@ pub struct Dispensing {
 }
 
 impl Dispensing {
-    /// Serves until `stop`, then until nothing is outstanding. `heard` receives the messages of [`WAKE`](super::WAKE).
+    /// Serves until `stop`, then until nothing is outstanding. `heard` receives the messages of [`wake`](super::wake).
     pub fn run(self, heard: mpsc::Receiver<SubscriberEvent>, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(self.serve(heard, stop))
     }

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use redis::Value;
 
 use super::error::JobError;
-use super::keys::Keys;
 use super::name::Topic;
 use super::queue::JobQueue;
 use delaybridge_link::{DurableRedis, Script};
@@ -30,7 +29,7 @@ impl JobQueue {
     ) -> Result<Value, JobError> {
         let Some(durable) = &self.durable else { return self.run_on(script, topic, keys, args).await };
         self.stir(topic);
-        let durable = durable.at(Keys::of(topic).topic());
+        let durable = durable.at(self.keys(topic).topic());
         let short = |shortfall| JobError::NotDurable { shortfall };
         let conn = durable.ready().await?.map_err(short)?;
         let reply = conn.script(script, keys, args).await?;

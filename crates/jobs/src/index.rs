@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::error::JobError;
-use super::keys::{Keys, TOPICS};
 use super::name::Topic;
 use super::queue::JobQueue;
 use super::settings::UnknownTopics;
@@ -20,8 +19,8 @@ impl JobQueue {
             return Ok(true);
         }
         let mut command = redis::cmd("ZSCORE");
-        command.arg(TOPICS).arg(topic.as_str());
-        Ok(self.conn(TOPICS).await?.query::<Option<String>>(&command).await?.is_some())
+        command.arg(self.index()).arg(topic.as_str());
+        Ok(self.conn(self.index()).await?.query::<Option<String>>(&command).await?.is_some())
     }
 
     /// Counts the topics of the index with this prefix.
@@ -33,8 +32,8 @@ impl JobQueue {
         // Names are ASCII, so no byte of a name is above this one.
         let (from, till) = (format!("[{prefix}"), format!("({prefix}\u{7f}"));
         let mut command = redis::cmd("ZLEXCOUNT");
-        command.arg(TOPICS).arg(from).arg(till);
-        Ok(self.conn(TOPICS).await?.query(&command).await?)
+        command.arg(self.index()).arg(from).arg(till);
+        Ok(self.conn(self.index()).await?.query(&command).await?)
     }
 
     /// Removes an empty topic from the index; returns whether it was empty. It may be repeated.
@@ -61,11 +60,11 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub(super) async fn leave(&self, topic: &Topic) -> Result<(), JobError> {
         self.left(topic);
-        let conn = self.conn(TOPICS).await?;
+        let conn = self.conn(self.index()).await?;
         let mut command = redis::cmd("ZREM");
-        command.arg(TOPICS).arg(topic.as_str());
+        command.arg(self.index()).arg(topic.as_str());
         conn.query::<()>(&command).await?;
-        let hash = Keys::of(topic).topic().clone();
+        let hash = self.keys(topic).topic().clone();
         let mut command = redis::cmd("EXISTS");
         command.arg(&hash[..]);
         match self.conn(&hash).await?.query::<bool>(&command).await? {

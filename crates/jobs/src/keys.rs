@@ -4,13 +4,17 @@
 use bytes::Bytes;
 
 use super::name::Topic;
+use delaybridge_link::KeyPrefix;
 
-/// The prefix of all keys of the job queue.
-pub const PREFIX: &str = "delaybridge:jobs:";
 /// The index of topics: a zset of their names, all with score zero.
-pub const TOPICS: &str = "delaybridge:jobs:topics";
-/// The channel on which scripts announce topics with a new first job.
-pub const WAKE: &str = "delaybridge:jobs:wake";
+pub fn topics(prefix: &KeyPrefix) -> String {
+    prefix.name("jobs:topics")
+}
+
+/// The channel on which scripts announce topics with a new first job. They make its name of the first of their keys.
+pub fn wake(prefix: &KeyPrefix) -> String {
+    prefix.name("jobs:wake")
+}
 
 /// The keys of one topic, in the order in which every script takes them.
 #[derive(Debug, Clone)]
@@ -42,13 +46,13 @@ pub const KINDS: [(&str, &str); 13] = [
 
 impl Keys {
     /// The keys of a topic.
-    pub fn of(topic: &Topic) -> Keys {
-        Keys::named(topic.as_str())
+    pub fn of(prefix: &KeyPrefix, topic: &Topic) -> Keys {
+        Keys::named(prefix, topic.as_str())
     }
 
     /// The keys of the topic with this name, which is not validated.
-    pub fn named(topic: &str) -> Keys {
-        Keys { all: KINDS.map(|(word, _)| Bytes::from(format!("{PREFIX}{word}:{{{topic}}}"))) }
+    pub fn named(prefix: &KeyPrefix, topic: &str) -> Keys {
+        Keys { all: KINDS.map(|(word, _)| Bytes::from(format!("{prefix}jobs:{word}:{{{topic}}}"))) }
     }
 
     /// The waiting jobs: id -> due time, ms.

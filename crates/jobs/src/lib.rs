@@ -50,7 +50,7 @@ pub use control::{Counts, Emptied, MAX_SWEEP, Tick, Which};
 pub use dispenser::{Dispenser, Dispensing, MAX_TOPICS, MAX_WAITING, PopRequest};
 pub use error::JobError;
 pub use job::{Added, Aged, Due, JobAlias, JobOperation, JobState, NewJob, Reserved, Settled};
-pub use keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
+pub use keys::{KINDS, Keys, topics, wake};
 pub use limits::{Allowed, Limits};
 pub use look::{JobInfo, JobsPage, MAX_PAGE, Sizes, TopicsPage};
 pub use name::{InvalidName, JobId, LocalId, RecurringName, Token, Topic};

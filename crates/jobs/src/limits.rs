@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::config::LARGEST_BODY;
 use super::error::JobError;
-use super::keys::Keys;
 use super::name::Topic;
 use super::queue::{JobQueue, millis, number, text};
 use super::settings::{MAX_DELAY, MAX_TRIES, TopicSettings, check_ttr};
@@ -208,8 +207,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn limits(&self, topic: &Topic) -> Result<Limits, JobError> {
         let mut command = redis::cmd("HMGET");
-        command.arg(&Keys::of(topic).topic()[..]).arg(&FIELDS);
-        let values: Vec<Option<Vec<u8>>> = self.conn(Keys::of(topic).topic()).await?.query(&command).await?;
+        command.arg(&self.keys(topic).topic()[..]).arg(&FIELDS);
+        let values: Vec<Option<Vec<u8>>> = self.conn(self.keys(topic).topic()).await?.query(&command).await?;
         Ok(values.try_into().map(Limits::of).unwrap_or_default())
     }
 
@@ -220,8 +219,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn unreadable_limits(&self, topic: &Topic) -> Result<Vec<&'static str>, JobError> {
         let mut command = redis::cmd("HMGET");
-        command.arg(&Keys::of(topic).topic()[..]).arg(&FIELDS);
-        let values: Vec<Option<Vec<u8>>> = self.conn(Keys::of(topic).topic()).await?.query(&command).await?;
+        command.arg(&self.keys(topic).topic()[..]).arg(&FIELDS);
+        let values: Vec<Option<Vec<u8>>> = self.conn(self.keys(topic).topic()).await?.query(&command).await?;
         let Ok(values) = <[Option<Vec<u8>>; 9]>::try_from(values) else { return Ok(Vec::new()) };
         let set = values.each_ref().map(Option::is_some);
         let read = Limits::of(values).values().map(|value| value.is_some());

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::error::JobError;
 use super::job::JobState;
-use super::keys::{Keys, TOPICS};
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, number, text};
 use super::record::{Record, State, Unreadable};
@@ -133,7 +132,7 @@ impl JobQueue {
     ///
     /// Returns an error of the connection.
     pub async fn has(&self, id: &JobId) -> Result<bool, JobError> {
-        let records = Keys::of(&id.topic).records().clone();
+        let records = self.keys(&id.topic).records().clone();
         let mut command = redis::cmd("HEXISTS");
         command.arg(&records[..]).arg(id.local.as_str());
         Ok(self.conn(&records).await?.query(&command).await?)
@@ -232,8 +231,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn index_size(&self) -> Result<u64, JobError> {
         let mut command = redis::cmd("ZCARD");
-        command.arg(TOPICS);
-        Ok(self.conn(TOPICS).await?.query(&command).await?)
+        command.arg(self.index());
+        Ok(self.conn(self.index()).await?.query(&command).await?)
     }
 
     /// Returns the topics among `count` members of the index, after this member.
@@ -244,8 +243,8 @@ impl JobQueue {
     pub async fn topics_page(&self, after: Option<&Bytes>, count: usize) -> Result<TopicsPage, JobError> {
         let from = after.map_or_else(|| Bytes::from_static(b"-"), |after| [b"(", &after[..]].concat().into());
         let mut command = redis::cmd("ZRANGE");
-        command.arg(TOPICS).arg(&from[..]).arg("+").arg("BYLEX").arg("LIMIT").arg(0).arg(count);
-        let members: Vec<Vec<u8>> = self.conn(TOPICS).await?.query(&command).await?;
+        command.arg(self.index()).arg(&from[..]).arg("+").arg("BYLEX").arg("LIMIT").arg(0).arg(count);
+        let members: Vec<Vec<u8>> = self.conn(self.index()).await?.query(&command).await?;
         let read = members.len();
         let next = members.last().filter(|_| read == count).cloned().map(Bytes::from);
         let name = |member: Vec<u8>| String::from_utf8(member).ok()?.parse().ok();

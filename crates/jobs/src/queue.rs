@@ -12,13 +12,13 @@ use tokio::sync::mpsc;
 use super::error::JobError;
 use super::job::Added;
 use super::job::{Aged, JobOperation};
-use super::keys::{Keys, TOPICS};
+use super::keys::{Keys, topics};
 use super::name::{LocalId, RecurringName, Token, Topic};
 use super::scripts::Scripts;
 use super::settings::JobSettings;
 use super::together::Together;
 use delaybridge_core::clock::RedisClock;
-use delaybridge_link::{BadReply, Conn, DurableRedis, Fields, LinkError, Redis, Script};
+use delaybridge_link::{BadReply, Conn, DurableRedis, Fields, KeyPrefix, LinkError, Redis, Script};
 
 /// Maximum number of changed topics that are remembered until the next look.
 const MOST_STIRRED: usize = 10_000;
@@ -91,6 +91,21 @@ impl JobQueue {
             listener: Mutex::new(None),
         };
         JobQueue { shared: Arc::new(shared), durable: None }
+    }
+
+    /// The prefix of all keys and of the channel.
+    pub fn prefix(&self) -> &KeyPrefix {
+        &self.shared.redis.space().prefix
+    }
+
+    /// The keys of a topic.
+    pub fn keys(&self, topic: &Topic) -> Keys {
+        Keys::of(self.prefix(), topic)
+    }
+
+    /// The key of the index of topics.
+    pub(super) fn index(&self) -> String {
+        topics(self.prefix())
     }
 
     /// Sets the observer, which gets the numbers of jobs that came back, died or expired after each call. Only the
@@ -174,7 +189,7 @@ impl JobQueue {
     /// Runs a script on a topic's keys with the states of jobs. The first field of its reply is Redis's time, or the second one
     /// after a word.
     pub(super) async fn run(&self, script: &Script, topic: &Topic, args: &[Bytes]) -> Result<Value, JobError> {
-        let keys = Keys::of(topic);
+        let keys = self.keys(topic);
         self.run_on(script, topic, keys.of_jobs(), args).await
     }
 
@@ -185,13 +200,13 @@ impl JobQueue {
         topic: &Topic,
         args: &[Bytes],
     ) -> Result<Value, JobError> {
-        let keys = Keys::of(topic);
+        let keys = self.keys(topic);
         self.run_on(script, topic, keys.of_waiting(), args).await
     }
 
     /// Runs a script on all keys of a topic.
     pub(super) async fn run_on_all(&self, script: &Script, topic: &Topic, args: &[Bytes]) -> Result<Value, JobError> {
-        let keys = Keys::of(topic);
+        let keys = self.keys(topic);
         self.run_on(script, topic, keys.all(), args).await
     }
 
@@ -210,7 +225,7 @@ impl JobQueue {
         {
             self.stir(topic);
         }
-        let conn = self.conn(Keys::of(topic).topic()).await?;
+        let conn = self.conn(self.keys(topic).topic()).await?;
         Ok(conn.script(script, keys, args).await?)
     }
 
@@ -274,9 +289,9 @@ impl JobQueue {
             }
             self.check_topics(topic).await?;
         }
-        let conn = self.conn(TOPICS).await?;
+        let conn = self.conn(self.index()).await?;
         let mut command = redis::cmd("ZADD");
-        command.arg(TOPICS).arg(0).arg(topic.as_str());
+        command.arg(self.index()).arg(0).arg(topic.as_str());
         conn.query::<()>(&command).await?;
         let mut entered = self.shared.entered.lock();
         // Clients that invent topics must not fill the memory; entering a topic twice only costs a command.

@@ -1,16 +1,18 @@
 //! The rights that the scripts and commands of the job queue need.
 
-use super::keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
+use super::keys::{KINDS, Keys, topics, wake};
 use super::name::Topic;
 use bytes::Bytes;
+use delaybridge_link::KeyPrefix;
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 
 /// Patterns of these keys over all topics, because clients create topics. An example topic stands for all.
-fn keys(which: &[usize]) -> Vec<Pattern> {
-    let example: Option<Keys> = "example".parse::<Topic>().ok().map(|topic| Keys::of(&topic));
+fn keys(prefix: &KeyPrefix, which: &[usize]) -> Vec<Pattern> {
+    let example: Option<Keys> = "example".parse::<Topic>().ok().map(|topic| Keys::of(prefix, &topic));
     let pattern = |&place: &usize| {
-        let pattern = Pattern::around([Some(format!("{PREFIX}{}:{{", KINDS[place].0)), None, Some("}".to_owned())]);
+        let pattern =
+            Pattern::around([Some(format!("{prefix}jobs:{}:{{", KINDS[place].0)), None, Some("}".to_owned())]);
         match &example {
             Some(keys) => pattern.with_example(keys.all()[place].clone()),
             None => pattern,
@@ -33,14 +35,15 @@ const HOLDERS: usize = 10;
 const FIRINGS: usize = 11;
 const RECURRING: usize = 12;
 
-fn tokens() -> Vec<Pattern> {
-    let pattern = Pattern::around([Some(format!("{PREFIX}tokens:{{")), None, Some("}".to_owned())]);
-    vec![pattern.with_example(Bytes::from(super::tokens::key("example")))]
+fn tokens(prefix: &KeyPrefix) -> Vec<Pattern> {
+    let pattern = Pattern::around([Some(format!("{prefix}jobs:tokens:{{")), None, Some("}".to_owned())]);
+    vec![pattern.with_example(Bytes::from(super::tokens::key(prefix, "example")))]
 }
 
 /// The rights of a daemon, and of the command line, for all topics.
-pub fn rights() -> Vec<Grant> {
-    let index = || [Pattern::exact(TOPICS)];
+pub fn rights(prefix: &KeyPrefix) -> Vec<Grant> {
+    let index = || [Pattern::exact(topics(prefix))];
+    let keys = |which: &[usize]| keys(prefix, which);
     vec![
         Grant::on(
             keys(&[
@@ -66,8 +69,8 @@ pub fn rights() -> Vec<Grant> {
         Grant::on(keys(&[TOPIC]), [HDEL, HEXISTS, HGET, HLEN, HMGET, HSET, HSETNX]),
         Grant::on(index(), [ZADD, ZCARD, ZLEXCOUNT, ZRANGE, ZREM, ZSCORE]),
         // Tokens of namespaces, which the API of lmstfy creates: see `tokens.rs`.
-        Grant::on(tokens(), [HDEL, HGET, HGETALL, HLEN, HSET, HSETNX]),
-        Grant::channels([Pattern::exact(WAKE)], [PUBLISH, SUBSCRIBE]),
+        Grant::on(tokens(prefix), [HDEL, HGET, HGETALL, HLEN, HSET, HSETNX]),
+        Grant::channels([Pattern::exact(wake(prefix))], [PUBLISH, SUBSCRIBE]),
         Grant::plain([TIME]),
     ]
 }

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::error::JobError;
-use super::keys::Keys;
 use super::name::Topic;
 use super::queue::{JobQueue, millis, number, text};
 
@@ -21,9 +20,9 @@ impl JobQueue {
         let mut args = vec![Bytes::new(), text(topic.as_str()), number(settings.max_body), millis(settings.ttr)];
         // The last argument makes the script write although there are no jobs.
         args.extend([number(settings.tries), millis(settings.ttl.unwrap_or_default()), text("1")]);
-        self.add_script(topic, Keys::of(topic).of_jobs(), &args).await?;
+        self.add_script(topic, self.keys(topic).of_jobs(), &args).await?;
         let Some(limit) = settings.max_jobs else { return Ok(()) };
-        let records = Keys::of(topic).records().clone();
+        let records = self.keys(topic).records().clone();
         let mut held = redis::cmd("HLEN");
         held.arg(&records[..]);
         let held: u64 = self.conn(&records).await?.query(&held).await?;

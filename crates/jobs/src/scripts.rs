@@ -42,13 +42,14 @@ pub type Patch<'a> = (&'a str, &'a str, &'a str);
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
 /// The parts that scripts include: the line that includes one, and its text.
-const INCLUDES: [(&str, &str); 9] = [
+const INCLUDES: [(&str, &str); 10] = [
     ("--#include types.lua", include_str!("scripts/types.lua")),
     ("--#include state.lua", include_str!("scripts/state.lua")),
     ("--#include moves.lua", include_str!("scripts/moves.lua")),
     ("--#include free_keys.lua", include_str!("scripts/free_keys.lua")),
     ("--#include deleted.lua", include_str!("scripts/deleted.lua")),
     ("--#include urgent.lua", include_str!("scripts/urgent.lua")),
+    ("--#include wake.lua", include_str!("scripts/wake.lua")),
     // After those that include them.
     ("--#include limit.lua", include_str!("scripts/limit.lua")),
     ("--#include priority.lua", include_str!("scripts/priority.lua")),

@@ -155,6 +155,8 @@ async fn who_lost_a_job_cannot_settle_it() {
     assert_eq!(jobs.pop_now(&topic(), 1, None).await.unwrap().jobs[0].attempt, 1);
 }
 
+const TOPICS: &str = "delaybridge:jobs:topics";
+
 fn key(word: &str) -> String {
     format!("delaybridge:jobs:{word}:{{orders}}")
 }
@@ -483,7 +485,7 @@ async fn the_jobs_of_many_topics_are_counted_in_few_calls() {
     let popped = jobs.pop_now(&topics[0], 2, None).await.unwrap().jobs;
     jobs.bury(&popped[0].id, popped[0].token, "").await.unwrap();
     jobs.add(&topics[599], vec![NewJob::new("x")]).await.unwrap();
-    let strange = Keys::of(&topics[1]);
+    let strange = jobs.keys(&topics[1]);
     redis::cmd("SET").arg(&strange.dead()[..]).arg("x").exec_async(&mut redis).await.unwrap();
     jobs.counts(&topics[..1]).await.expect("a call that loads the script");
     redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut redis).await.unwrap();

@@ -8,8 +8,8 @@
 use serde::Serialize;
 
 use super::error::JobError;
-use super::keys::PREFIX;
 use super::queue::JobQueue;
+use delaybridge_link::KeyPrefix;
 
 /// Maximum number of tokens in a list.
 const MOST: usize = 10_000;
@@ -60,11 +60,15 @@ impl MadeToken {
     }
 }
 
-pub(super) fn key(namespace: &str) -> String {
-    format!("{PREFIX}tokens:{{{namespace}}}")
+pub(super) fn key(prefix: &KeyPrefix, namespace: &str) -> String {
+    format!("{prefix}jobs:tokens:{{{namespace}}}")
 }
 
 impl JobQueue {
+    fn key_of_tokens(&self, namespace: &str) -> String {
+        key(self.prefix(), namespace)
+    }
+
     /// The data of the token with this hash, if the namespace has it.
     ///
     /// # Errors
@@ -72,8 +76,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn token(&self, namespace: &str, hash: &str) -> Result<Option<MadeToken>, JobError> {
         let mut command = redis::cmd("HGET");
-        command.arg(key(namespace)).arg(hash);
-        let value: Option<Vec<u8>> = self.conn(key(namespace)).await?.query(&command).await?;
+        command.arg(self.key_of_tokens(namespace)).arg(hash);
+        let value: Option<Vec<u8>> = self.conn(self.key_of_tokens(namespace)).await?.query(&command).await?;
         Ok(value.map(|value| MadeToken::read(&value)))
     }
 
@@ -84,8 +88,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn make_token(&self, namespace: &str, hash: &str, token: &MadeToken) -> Result<bool, JobError> {
         let mut command = redis::cmd("HSETNX");
-        command.arg(key(namespace)).arg(hash).arg(token.written());
-        Ok(self.conn(key(namespace)).await?.query(&command).await?)
+        command.arg(self.key_of_tokens(namespace)).arg(hash).arg(token.written());
+        Ok(self.conn(self.key_of_tokens(namespace)).await?.query(&command).await?)
     }
 
     /// Replaces the data of a token. It may be repeated.
@@ -95,8 +99,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn change_token(&self, namespace: &str, hash: &str, token: &MadeToken) -> Result<(), JobError> {
         let mut command = redis::cmd("HSET");
-        command.arg(key(namespace)).arg(hash).arg(token.written());
-        Ok(self.conn(key(namespace)).await?.query::<()>(&command).await?)
+        command.arg(self.key_of_tokens(namespace)).arg(hash).arg(token.written());
+        Ok(self.conn(self.key_of_tokens(namespace)).await?.query::<()>(&command).await?)
     }
 
     /// The tokens of a namespace, by their hashes.
@@ -105,14 +109,14 @@ impl JobQueue {
     ///
     /// Returns an error of the connection, or [`JobError::Invalid`] if there are too many to show.
     pub async fn tokens(&self, namespace: &str) -> Result<Vec<(String, MadeToken)>, JobError> {
-        let conn = self.conn(key(namespace)).await?;
+        let conn = self.conn(self.key_of_tokens(namespace)).await?;
         let mut length = redis::cmd("HLEN");
-        length.arg(key(namespace));
+        length.arg(self.key_of_tokens(namespace));
         if conn.query::<usize>(&length).await? > MOST {
             return Err(JobError::Invalid(format!("the namespace has more than {MOST} tokens")));
         }
         let mut command = redis::cmd("HGETALL");
-        command.arg(key(namespace));
+        command.arg(self.key_of_tokens(namespace));
         let all: Vec<(String, Vec<u8>)> = conn.query(&command).await?;
         Ok(all.into_iter().map(|(hash, value)| (hash, MadeToken::read(&value))).collect())
     }
@@ -124,8 +128,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn delete_token(&self, namespace: &str, hash: &str) -> Result<(), JobError> {
         let mut command = redis::cmd("HDEL");
-        command.arg(key(namespace)).arg(hash);
-        Ok(self.conn(key(namespace)).await?.query::<()>(&command).await?)
+        command.arg(self.key_of_tokens(namespace)).arg(hash);
+        Ok(self.conn(self.key_of_tokens(namespace)).await?.query::<()>(&command).await?)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::prefix::OtherPrefix;
 use delaybridge_link::{BadReply, NoAnswer, Shortfall};
 
 /// Why a call to the store of a queue has no result.
@@ -52,6 +53,9 @@ pub enum StoreError {
     /// Executed, but the answer of a script has an unknown shape.
     #[error(transparent)]
     Reply(#[from] BadReply),
+    /// Not executed: the queue is delivered with another prefix of our keys. A person has to change something.
+    #[error(transparent)]
+    OtherPrefix(#[from] Box<OtherPrefix>),
     /// The claim did not become durable in time: nothing was delivered, and its elements went back.
     #[error("not durable: {shortfall}")]
     NotDurable {
@@ -64,6 +68,12 @@ pub enum StoreError {
     },
 }
 
+impl From<OtherPrefix> for StoreError {
+    fn from(error: OtherPrefix) -> Self {
+        StoreError::OtherPrefix(Box::new(error))
+    }
+}
+
 impl StoreError {
     /// Whether the same call may be answered in a moment, without a change by a person: nothing was sent, there was no answer, or
     /// the server cannot do it now.
@@ -74,7 +84,10 @@ impl StoreError {
             | StoreError::Moving { .. }
             | StoreError::Passing { .. }
             | StoreError::NotDurable { .. } => true,
-            StoreError::Refused { .. } | StoreError::Malformed(_) | StoreError::Reply(_) => false,
+            StoreError::Refused { .. }
+            | StoreError::Malformed(_)
+            | StoreError::Reply(_)
+            | StoreError::OtherPrefix(_) => false,
         }
     }
 
@@ -88,6 +101,7 @@ impl StoreError {
             | StoreError::Unknown { .. }
             | StoreError::Malformed(_)
             | StoreError::Reply(_)
+            | StoreError::OtherPrefix(_)
             | StoreError::NotDurable { .. } => None,
         }
     }

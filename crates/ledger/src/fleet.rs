@@ -3,25 +3,35 @@
 use std::collections::BTreeMap;
 
 use super::error::StoreError;
-use delaybridge_link::Conn;
 use delaybridge_link::rights::command::{HDEL, HGETALL, HSET};
 use delaybridge_link::rights::{Grant, Pattern};
+use delaybridge_link::{Conn, KeyPrefix};
 
 /// The records of all daemons at a server.
-pub struct FleetRecords<'a>(pub &'a Conn);
+pub struct FleetRecords<'a> {
+    conn: &'a Conn,
+    key: String,
+}
 
 impl FleetRecords<'_> {
+    /// The records over this connection.
+    pub fn over<'a>(conn: &'a Conn, prefix: &KeyPrefix) -> FleetRecords<'a> {
+        FleetRecords { conn, key: FleetRecords::key(prefix) }
+    }
+
     /// The key.
-    pub const KEY: &'static str = "delaybridge:fleet";
+    pub fn key(prefix: &KeyPrefix) -> String {
+        prefix.name("fleet")
+    }
 
     /// The rights of a daemon, which writes its own.
-    pub fn rights() -> Grant {
-        Grant::on([Pattern::exact(Self::KEY)], [HDEL, HGETALL, HSET])
+    pub fn rights(prefix: &KeyPrefix) -> Grant {
+        Grant::on([Pattern::exact(FleetRecords::key(prefix))], [HDEL, HGETALL, HSET])
     }
 
     /// The rights to read them.
-    pub fn rights_to_read() -> Grant {
-        Grant::on([Pattern::exact(Self::KEY)], [HGETALL])
+    pub fn rights_to_read(prefix: &KeyPrefix) -> Grant {
+        Grant::on([Pattern::exact(FleetRecords::key(prefix))], [HGETALL])
     }
 
     /// Writes the record of a daemon. A second call writes it again.
@@ -30,7 +40,7 @@ impl FleetRecords<'_> {
     ///
     /// Those of the connection, and a key of another type.
     pub async fn put(&self, daemon: &str, record: &str) -> Result<(), StoreError> {
-        self.0.query::<i64>(redis::cmd("HSET").arg(Self::KEY).arg(daemon).arg(record)).await?;
+        self.conn.query::<i64>(redis::cmd("HSET").arg(&self.key).arg(daemon).arg(record)).await?;
         Ok(())
     }
 
@@ -40,7 +50,7 @@ impl FleetRecords<'_> {
     ///
     /// Those of the connection, and a key of another type.
     pub async fn remove(&self, daemon: &[u8]) -> Result<(), StoreError> {
-        self.0.query::<i64>(redis::cmd("HDEL").arg(Self::KEY).arg(daemon)).await?;
+        self.conn.query::<i64>(redis::cmd("HDEL").arg(&self.key).arg(daemon)).await?;
         Ok(())
     }
 
@@ -50,6 +60,6 @@ impl FleetRecords<'_> {
     ///
     /// Those of the connection, and a key of another type.
     pub async fn all(&self) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, StoreError> {
-        Ok(self.0.query(redis::cmd("HGETALL").arg(Self::KEY)).await?)
+        Ok(self.conn.query(redis::cmd("HGETALL").arg(&self.key)).await?)
     }
 }

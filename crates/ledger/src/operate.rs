@@ -4,12 +4,13 @@
 //! nothing if one differs; then the element is searched again. A new first due time is announced where Redisson's clients
 //! listen, otherwise on the presence channel.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 
 use super::claims::{BodyAt, Element};
 use super::inspect::{Located, Place};
+use super::keys::Keys;
 use crate::args::{text, truth};
 use crate::body::CompanionKey;
 use crate::dead::DeadLetter;
@@ -264,16 +265,31 @@ impl Ledger {
         Ok(())
     }
 
-    /// The number of connected daemons that deliver from this queue, by their subscription to its presence channel. One
-    /// that is just connecting, or cut off from Redis, is not among them.
+    /// The number of connected daemons that deliver from this queue, by their subscription to its presence channels. One
+    /// that is just connecting, or cut off from Redis, is not among them. One of a version without a channel for each database
+    /// counts whatever its database is.
     ///
     /// # Errors
     ///
     /// Those of the connection, and a missing right to `PUBSUB`.
     pub async fn daemons(&self, conn: &Conn) -> Result<u64, StoreError> {
-        let daemons: i64 = listeners(conn, &[&self.keys.presence]).await?.into_iter().sum();
-        Ok(daemons.unsigned_abs())
+        daemons(conn, &self.keys).await
     }
+}
+
+/// The number of connected daemons that deliver from the queue with these keys.
+pub(super) async fn daemons(conn: &Conn, keys: &Keys) -> Result<u64, StoreError> {
+    let mut channels: Vec<Arc<str>> = [&keys.presence, &keys.in_database].map(Clone::clone).into();
+    channels.extend(keys.in_databases().into_iter().filter(|channel| *channel != keys.in_database));
+    let channels: Vec<&str> = channels.iter().map(|channel| &**channel).collect();
+    Ok(present(&listeners(conn, &channels).await?))
+}
+
+/// The daemons of a queue by the listeners of its channels: that of all databases, its own, and those of others.
+fn present(listeners: &[i64]) -> u64 {
+    let [all, own, others @ ..] = listeners else { return 0 };
+    let newer = own + others.iter().sum::<i64>();
+    (own + (all - newer).max(0)).unsigned_abs()
 }
 
 impl Located {
@@ -290,4 +306,23 @@ fn kind_of(at: &BodyAt) -> Bytes {
 
 fn sha1(body: &Bytes) -> Bytes {
     sha1_smol::Sha1::from(body).digest().to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn daemons_of_other_databases_do_not_count_unless_they_may_be_older() {
+        let check = |all, own, others: &[i64], expected| {
+            assert_eq!(present(&[&[all, own], others].concat()), expected, "{all} {own} {others:?}");
+        };
+        check(0, 0, &[0, 0], 0);
+        check(2, 2, &[0, 0], 2);
+        check(3, 1, &[2, 0], 1);
+        // One that does not say which database is its own.
+        check(4, 1, &[2, 0], 2);
+        // One that has just subscribed to one of its channels.
+        check(1, 1, &[1, 0], 1);
+    }
 }

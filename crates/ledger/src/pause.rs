@@ -152,6 +152,17 @@ impl Ledger {
     ///
     /// Those of the connection; a state key of another type is `Server { code: "WRONGTYPE" }`.
     pub async fn pauses(&self, conn: &Conn, sinks: &[Arc<str>]) -> Result<Pauses, StoreError> {
+        let (pauses, marker) = self.pauses_and_prefix(conn, sinks).await?;
+        self.judge_prefix(marker.as_deref())?;
+        Ok(pauses)
+    }
+
+    /// The pauses, and the marker of the prefix that the queue is delivered with.
+    pub(super) async fn pauses_and_prefix(
+        &self,
+        conn: &Conn,
+        sinks: &[Arc<str>],
+    ) -> Result<(Pauses, Option<Vec<u8>>), StoreError> {
         let mut pipe = redis::pipe();
         // The time first: a pause that ends in between is seen as one that goes on.
         pipe.cmd("TIME");
@@ -159,6 +170,7 @@ impl Ledger {
         for sink in sinks {
             fields.arg(Subject::Sink(sink).field());
         }
+        let asks = self.ask_for_prefix().map(|ask| _ = pipe.add_command(ask)).is_some();
         let mut answers = conn.pipeline(&pipe).await?.into_iter();
         let mut next = || answers.next().unwrap_or_else(|| Err(LinkError::Malformed("too few answers".to_owned())));
         let (seconds, micros): (i64, i64) = read(next()?)?;
@@ -167,7 +179,8 @@ impl Ledger {
         let mut found = values.into_iter().map(|value| Pause::at(&value.unwrap_or_default(), now_ms));
         let queue = found.next().flatten();
         let sinks = sinks.iter().zip(found).filter_map(|(sink, pause)| Some((sink.clone(), pause?))).collect();
-        Ok(Pauses { now_ms, queue, sinks })
+        let marker = asks.then(&mut next).map(|answer| self.marker(answer)).transpose()?.flatten();
+        Ok((Pauses { now_ms, queue, sinks }, marker))
     }
 
     /// Pauses; `None` if the end that was asked for is in the past, and nothing was changed.

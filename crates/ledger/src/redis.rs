@@ -155,13 +155,18 @@ impl Store for RedisStore {
         self.ledger.keys.presence.clone()
     }
 
+    fn presence_in_database(&self) -> Arc<str> {
+        self.ledger.keys.in_database.clone()
+    }
+
     fn channels(&self) -> Vec<Arc<str>> {
         let own = self.ledger.source().announcements().map(|own| own.channel());
-        own.into_iter().chain([&self.ledger.keys.presence]).cloned().collect()
+        let keys = &self.ledger.keys;
+        own.into_iter().chain([&keys.presence, &keys.in_database]).cloned().collect()
     }
 
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement> {
-        if channel == &*self.ledger.keys.presence {
+        if [&self.ledger.keys.presence, &self.ledger.keys.in_database].iter().any(|ours| ***ours == *channel) {
             return match payload {
                 ANNOUNCED => Some(Announcement::Pause),
                 CHANGED => Some(Announcement::Changed),
@@ -174,7 +179,14 @@ impl Store for RedisStore {
     }
 
     fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses> {
-        async move { self.ledger.pauses(&self.conn()?, sinks).await }.boxed()
+        async move {
+            let conn = self.conn()?;
+            let (pauses, marker) = self.ledger.pauses_and_prefix(&conn, sinks).await?;
+            // Boxed, because it is rarely more than a comparison.
+            Box::pin(self.ledger.take_prefix(&conn, marker.as_deref())).await?;
+            Ok(pauses)
+        }
+        .boxed()
     }
 
     fn metric_names(&self) -> Option<&'static SourceTerms> {

@@ -28,10 +28,16 @@ impl Ledger {
     pub fn rights(&self, activity: Activity, usage: &Use) -> Vec<Grant> {
         let mut grants = self.to_look();
         match activity {
-            Activity::Look | Activity::Rescue => grants.push(Grant::plain([TIME, INFO])),
+            Activity::Look => grants.push(Grant::plain([TIME, INFO])),
+            Activity::Rescue => {
+                grants.push(Grant::plain([TIME, INFO]));
+                grants.extend(self.to_take_prefix());
+            }
             Activity::Deliver => {
                 grants.push(Grant::plain([TIME, INFO, PUBSUB_NUMSUB]));
-                grants.push(Grant::channels([exact(self.keys.presence.as_bytes())], [SUBSCRIBE, UNSUBSCRIBE]));
+                let channels = [&self.keys.presence, &self.keys.in_database].map(|channel| exact(channel.as_bytes()));
+                grants.push(Grant::channels(channels, [SUBSCRIBE, UNSUBSCRIBE]));
+                grants.extend(self.to_take_prefix());
                 grants.extend(self.to_use_claims(usage));
                 if usage.forwards {
                     grants.push(on(&self.keys.dead, [XRANGE, XREVRANGE, XDEL]));
@@ -47,6 +53,7 @@ impl Ledger {
                 }
             }
         }
+        grants.extend(self.to_see_prefix());
         grants.extend(self.source.rights(activity));
         grants
     }

@@ -105,6 +105,16 @@ pub trait Source: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Whether the schedule itself is one of our keys: with another prefix it is another queue.
+    fn is_ours(&self) -> bool {
+        false
+    }
+
+    /// The words, behind our prefix, of keys with what claims leave behind at the source until it is removed.
+    fn left_behind(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The rights that the source's halves and scripts need.
     fn rights(&self, activity: Activity) -> Vec<Grant>;
 

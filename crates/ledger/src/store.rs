@@ -49,8 +49,11 @@ pub trait Store: Claims {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// The channel of the queue that only daemons listen to.
+    /// The channel that only daemons listen to, those of queues of this name in other databases among them.
     fn presence(&self) -> Arc<str>;
+
+    /// The channel that only daemons of this queue listen to.
+    fn presence_in_database(&self) -> Arc<str>;
 
     /// Channels that a daemon listens to, that of its presence among them.
     fn channels(&self) -> Vec<Arc<str>>;

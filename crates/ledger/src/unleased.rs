@@ -13,14 +13,14 @@ use crate::handle::Ledger;
 use crate::packed::glob_literal;
 use crate::page::redis_now_ms;
 use delaybridge_core::clock::Instant;
-use delaybridge_link::{Conn, Fields};
+use delaybridge_link::{Conn, Fields, KeyPrefix};
 
 /// Keys that one step of a scan looks at.
 const STEP: usize = 1_000;
 /// Names that are looked up in one call.
 const PAGE: usize = 1_000;
 
-const PREFIX: &[u8] = b"delaybridge:claim:";
+const WORD: &[u8] = b"claim:";
 
 /// The names of all claims that have keys, each with the tag of its queue; `None` if the scan takes longer than until
 /// then. The keys of one tag alone, if there is one.
@@ -30,10 +30,11 @@ const PREFIX: &[u8] = b"delaybridge:claim:";
 /// Those of the connection, and a missing right to `SCAN`.
 pub async fn claims_with_keys(
     conn: &Conn,
+    prefix: &KeyPrefix,
     tag: Option<&str>,
     until: Option<Instant>,
 ) -> Result<Option<BTreeSet<(Bytes, ClaimName)>>, StoreError> {
-    let mut pattern = [PREFIX, b"*"].concat();
+    let mut pattern = [prefix.as_bytes(), WORD, b"*"].concat();
     if let Some(tag) = tag {
         pattern.push(b':');
         pattern.extend(glob_literal(tag.as_bytes()));
@@ -44,7 +45,7 @@ pub async fn claims_with_keys(
         scan.arg(&cursor[..]).arg("MATCH").arg(&pattern[..]).arg("COUNT").arg(STEP);
         let mut fields = Fields::of("SCAN", conn.query(&scan).await?)?;
         cursor = fields.bytes()?;
-        found.extend(fields.all_bytes()?.iter().filter_map(claim_of));
+        found.extend(fields.all_bytes()?.iter().filter_map(|key| claim_of(prefix, key)));
         if &cursor[..] == b"0" {
             return Ok(Some(found));
         }
@@ -54,9 +55,9 @@ pub async fn claims_with_keys(
     }
 }
 
-/// Tag and name of the claim with this key: `delaybridge:claim:NAME:d:TAG`, or `h`.
-fn claim_of(key: &Bytes) -> Option<(Bytes, ClaimName)> {
-    let rest = key.strip_prefix(PREFIX)?;
+/// Tag and name of the claim with this key: `PREFIXclaim:NAME:d:TAG`, or `h`.
+fn claim_of(prefix: &KeyPrefix, key: &Bytes) -> Option<(Bytes, ClaimName)> {
+    let rest = key.strip_prefix(prefix.as_bytes())?.strip_prefix(WORD)?;
     let end = rest.iter().position(|byte| *byte == b':')?;
     let tag = rest[end..].strip_prefix(b":d:").or_else(|| rest[end..].strip_prefix(b":h:"))?;
     let name = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
@@ -95,7 +96,8 @@ impl Ledger {
     ///
     /// Those of the connection, and a missing right to `SCAN`.
     pub async fn unleased(&self, conn: &Conn) -> Result<Vec<ClaimName>, StoreError> {
-        let found = claims_with_keys(conn, Some(&self.keys.tag), None).await?.unwrap_or_default();
+        let found =
+            claims_with_keys(conn, &self.keys.space.prefix, Some(&self.keys.tag), None).await?.unwrap_or_default();
         let names: Vec<_> =
             found.into_iter().filter(|(tag, _)| tag[..] == *self.keys.tag.as_bytes()).map(|(_, name)| name).collect();
         self.without_lease(conn, &names).await
@@ -124,18 +126,24 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::keys::Keys;
+    use delaybridge_link::KeySpace;
 
     #[test]
     fn a_claim_is_read_from_either_of_its_keys() {
         let name = ClaimName { owner: [0xab; 8], number: 7, expiries: 2 };
         for tag in ["{orders}", "app:{x}:d:orders", "{a:d:b}"] {
-            for key in Keys::of(tag).of_claim(name) {
-                assert_eq!(claim_of(&key), Some((Bytes::copy_from_slice(tag.as_bytes()), name)), "{key:?}");
+            for prefix in ["delaybridge:", "team-a:claim:"] {
+                let prefix: KeyPrefix = prefix.parse().expect("a prefix");
+                let space = KeySpace { prefix: prefix.clone(), database: 0 };
+                for key in Keys::of(&space, tag).of_claim(name) {
+                    let tag = Bytes::copy_from_slice(tag.as_bytes());
+                    assert_eq!(claim_of(&prefix, &key), Some((tag, name)), "{key:?}");
+                }
             }
         }
         for other in ["delaybridge:claim:", "delaybridge:claim:9.x:d:{q}", "delaybridge:claim:1.00.1.0:x:{q}", "other"]
         {
-            assert_eq!(claim_of(&Bytes::from_static(other.as_bytes())), None);
+            assert_eq!(claim_of(&KeyPrefix::default(), &Bytes::from_static(other.as_bytes())), None);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::key_space::KeyPrefix;
 use delaybridge_dial::Address;
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Secret, TlsFiles, shown};
@@ -28,6 +29,9 @@ pub struct RedisEndpoint {
     /// Database number.
     #[serde(skip)]
     pub database: u32,
+    /// The prefix of our keys and channels.
+    #[serde(skip_serializing_if = "KeyPrefix::is_default")]
+    pub key_prefix: KeyPrefix,
     /// ACL user; `None` is the default user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,

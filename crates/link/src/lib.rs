@@ -22,6 +22,7 @@ mod endpoint;
 mod error;
 mod gate;
 mod info;
+mod key_space;
 mod listeners;
 mod locator;
 mod node;
@@ -59,14 +60,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use delaybridge_core::clock::Instant;
-
 use delaybridge_dial::ReadBudget;
+
 pub use cluster::{Address, ClusterTarget};
 pub use conn::Conn;
 pub use durable::{Durability, Durable, DurableRedis, Shortfall};
 pub use endpoint::{RedisEndpoint, Side};
 pub use error::{ConnectError, ConnectErrorKind, LinkError, NoAnswer};
 pub use info::{History, Memory, Role, ServerInfo, Version};
+pub use key_space::{BadPrefix, KeyPrefix, KeySpace};
 pub use listeners::listeners;
 pub use locator::Locator;
 pub use node::Node;
@@ -93,10 +95,10 @@ pub struct LinkOptions {
     pub heartbeat: Duration,
     /// Whether no reply has elements in it, as those of a server that only confirms: larger ones end the connection.
     pub small_replies: bool,
-}
-
     /// The budget of all connections that are made with these options, while replies are small.
     pub reads: Arc<ReadBudget>,
+}
+
 impl Default for LinkOptions {
     fn default() -> Self {
         LinkOptions {
@@ -104,9 +106,9 @@ impl Default for LinkOptions {
             scripts: Vec::new(),
             heartbeat: Duration::from_secs(1),
             small_replies: false,
+            reads: ReadBudget::new(ReadBudget::ANSWERS),
         }
     }
-            reads: ReadBudget::new(ReadBudget::ANSWERS),
 }
 
 /// The state of a link.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::cluster::ClusterTarget;
 use super::endpoint::RedisEndpoint;
+use super::key_space::KeySpace;
 use delaybridge_settings::{Secret, shown};
 
 /// File descriptors for one server that holds keys.
@@ -45,6 +46,12 @@ impl RedisTarget {
             RedisTarget::Sentinel(target) => &target.servers,
             RedisTarget::Cluster(target) => &target.servers,
         }
+    }
+
+    /// The names of our keys and channels there.
+    pub fn space(&self) -> KeySpace {
+        let servers = self.servers();
+        KeySpace { prefix: servers.key_prefix.clone(), database: servers.database }
     }
 
     /// The same servers with another user, another password, or both.

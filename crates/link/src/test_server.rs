@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::rights::{Dialect, Grant, Rules};
-use crate::RedisEndpoint;
 pub use crate::test_ports::free_port;
+use crate::{KeyPrefix, RedisEndpoint};
 use delaybridge_settings::Secret;
 
 /// Time that a test waits for anything before it fails.
@@ -97,6 +97,7 @@ impl TestServer {
             socket: None,
             tls: None,
             database: 0,
+            key_prefix: KeyPrefix::default(),
             username: None,
             password: None,
             connect_timeout: Duration::from_secs(2),

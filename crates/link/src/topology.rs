@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::cluster::Cluster;
+use super::key_space::KeySpace;
 use super::locator::Locator;
 use super::node::Node;
 use super::slot::slot;
@@ -27,6 +28,7 @@ pub const UNNAMED: &str = "default";
 pub struct Redis {
     /// The name in the configuration, for metrics and probes.
     name: Arc<str>,
+    space: KeySpace,
     kind: Kind,
     /// In a cluster, the clock of the server that answered last; the clocks of its servers should agree.
     clock: Arc<RedisClock>,
@@ -79,18 +81,24 @@ impl Health {
 impl Redis {
     /// Creates a Redis of one server.
     pub fn one(link: Link) -> Redis {
-        Redis { name: UNNAMED.into(), kind: Kind::One(Arc::new(Node::new(link))), clock: Arc::default() }
+        Redis {
+            name: UNNAMED.into(),
+            space: KeySpace::default(),
+            kind: Kind::One(Arc::new(Node::new(link))),
+            clock: Arc::default(),
+        }
     }
 
     /// Starts the connections. Never fails: problems are reported by [`health`](Redis::health) and retried.
     pub fn start(target: &RedisTarget, options: LinkOptions) -> Redis {
-        match target {
-            RedisTarget::Fixed(_) | RedisTarget::Sentinel(_) => Redis::one(Link::start(target, options)),
-            RedisTarget::Cluster(target) => {
-                let kind = Kind::Cluster(Cluster::start(target.clone(), options));
-                Redis { name: UNNAMED.into(), kind, clock: Arc::default() }
+        let space = target.space();
+        let kind = match target {
+            RedisTarget::Fixed(_) | RedisTarget::Sentinel(_) => {
+                Kind::One(Arc::new(Node::new(Link::start(target, options))))
             }
-        }
+            RedisTarget::Cluster(target) => Kind::Cluster(Cluster::start(target.clone(), options)),
+        };
+        Redis { name: UNNAMED.into(), space, kind, clock: Arc::default() }
     }
 
     /// Starts additional connections to the same servers.
@@ -99,7 +107,7 @@ impl Redis {
             Kind::One(node) => Kind::One(Arc::new(Node::new(Link::at(node.link.locator(), options)))),
             Kind::Cluster(cluster) => Kind::Cluster(Cluster::start(cluster.target().clone(), options)),
         };
-        Redis { name: self.name.clone(), kind, clock: Arc::default() }
+        Redis { name: self.name.clone(), space: self.space.clone(), kind, clock: Arc::default() }
     }
 
     /// The same Redis with a name.
@@ -110,6 +118,11 @@ impl Redis {
     /// The name in the configuration.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// The names of our keys and channels there.
+    pub fn space(&self) -> &KeySpace {
+        &self.space
     }
 
     /// The locator of a server that receives all messages, for a [`Subscriber`](super::Subscriber).

@@ -6,6 +6,19 @@ pub fn tagged(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() }
 }
 
+/// What our own keys begin with, unless the daemon's configuration has another `redis.key_prefix`.
+const DEFAULT_PREFIX: &str = "delaybridge:";
+/// The beginning of the name of the sorted set.
+const TIMEOUT: &str = "redisson_delay_queue_timeout:";
+/// Longest prefix.
+const LONGEST: usize = 64;
+
+/// Whether it can be a prefix: visible ASCII without braces and the characters of patterns, and a colon at the end.
+pub(crate) fn is_prefix(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"{}*?[]^\\\"'".contains(&byte);
+    text.len() <= LONGEST && text.ends_with(':') && text.bytes().all(is_plain)
+}
+
 /// The keys of a queue that a producer uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
@@ -24,12 +37,22 @@ impl Keys {
     pub fn of(name: &str) -> Keys {
         let tagged = tagged(name);
         Keys {
-            timeout: ["redisson_delay_queue_timeout:", &tagged].concat(),
+            timeout: [TIMEOUT, &tagged].concat(),
             list: ["redisson_delay_queue:", &tagged].concat(),
             channel: ["redisson_delay_queue_channel:", &tagged].concat(),
-            mark: ["delaybridge:offer:", &tagged, ":"].concat(),
+            mark: mark(DEFAULT_PREFIX, &tagged),
         }
     }
+
+    /// The same, where our own keys have this prefix.
+    pub(crate) fn with_prefix(self, prefix: &str) -> Keys {
+        let tagged = self.timeout.strip_prefix(TIMEOUT).unwrap_or_default();
+        Keys { mark: mark(prefix, tagged), ..self }
+    }
+}
+
+fn mark(prefix: &str, tagged: &str) -> String {
+    [prefix, "offer:", tagged, ":"].concat()
 }
 
 #[cfg(test)]
@@ -51,6 +74,18 @@ mod tests {
             assert_eq!(keys.list, format!("redisson_delay_queue:{tag}"));
             assert_eq!(keys.channel, format!("redisson_delay_queue_channel:{tag}"));
             assert_eq!(keys.mark, format!("delaybridge:offer:{tag}:"));
+        }
+    }
+
+    #[test]
+    fn only_the_mark_has_the_prefix() {
+        let keys = Keys::of("offer:s").with_prefix("team-a:");
+        assert_eq!(keys.mark, "team-a:offer:{offer:s}:");
+        assert_eq!(keys.clone().with_prefix("offer:").mark, "offer:offer:{offer:s}:");
+        assert_eq!(Keys { mark: Keys::of("offer:s").mark, ..keys }, Keys::of("offer:s"));
+        for (text, expected) in [("a:", true), (":", true), ("a", false), ("a{:", false), ("a b:", false), ("", false)]
+        {
+            assert_eq!(is_prefix(text), expected, "{text}");
         }
     }
 }

@@ -7,8 +7,8 @@ use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Script, ServerEr
 
 use crate::call::{Call, Calls, Element, Text};
 use crate::clock::{Clock, Due};
-use crate::error::Error;
-use crate::keys::Keys;
+use crate::error::{Error, Invalid};
+use crate::keys::{Keys, is_prefix};
 use crate::layout::{self, Layout};
 use crate::offer::{Id, Offer};
 use crate::payload::Payload;
@@ -80,6 +80,20 @@ impl<C: ConnectionLike> DelayedOffers<C> {
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.calls.clock = clock;
         self
+    }
+
+    /// The same where the daemon has this `redis.key_prefix`: the keys begin with it that remember the ids of callers. All producers of
+    /// the queue need the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid::Prefix`] for a text that is none.
+    pub fn with_key_prefix(mut self, prefix: &str) -> Result<Self, Invalid> {
+        if !is_prefix(prefix) {
+            return Err(Invalid::Prefix);
+        }
+        self.calls.keys = self.calls.keys.with_prefix(prefix);
+        Ok(self)
     }
 
     /// Offers a payload.

@@ -137,6 +137,7 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
     let queues = config.queues_on(name);
     let (uses, grants) = (Vec::new(), to_connect(target));
     let mut user = User { target: target.clone(), uses, grants, of_sentinel: false };
+    let prefix = &target.servers().key_prefix;
     if !queues.is_empty() {
         user.uses.push("the queues".to_owned());
     }
@@ -144,13 +145,13 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
     if config.jobs.is_some() && &*config.jobs_redis == name {
         // The command line does with jobs what the daemon does.
         user.uses.push("jobs".to_owned());
-        user.grants.extend(delaybridge_jobs::rights());
+        user.grants.extend(delaybridge_jobs::rights(prefix));
     }
     let operate = |spec: &Arc<QueueSpec>| ledger(spec).rights(Activity::Operate, &Use::default());
     match purpose {
         AclPurpose::Operator => {
             user.grants.extend(queues.iter().flat_map(operate));
-            user.grants.extend(has_fleet(config, name).then(FleetRecords::rights_to_read));
+            user.grants.extend(has_fleet(config, name).then(|| FleetRecords::rights_to_read(prefix)));
         }
         AclPurpose::Run => {
             user.grants.push(rights::to_ask_for_rights());
@@ -158,7 +159,7 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
             // What operators ask the daemon for, it does by its own user.
             if config.admin.is_some() {
                 user.grants.extend(queues.iter().flat_map(operate));
-                user.grants.extend(has_fleet(config, name).then(FleetRecords::rights));
+                user.grants.extend(has_fleet(config, name).then(|| FleetRecords::rights(prefix)));
             }
         }
     }
@@ -187,7 +188,7 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>, in_cluster: bool) -> Vec<Grant> {
     if let Some(redisson) = spec.source.of_kind::<RedissonSpec>()
         && (in_cluster && redisson.consume.ready && spec.mode == Mode::Deliver)
     {
-        grants.push(to_wake_in_cluster(&Keys::of(&redisson.name)));
+        grants.push(to_wake_in_cluster(&Keys::of(&redisson.space, &redisson.name)));
     }
     if spec.source.of_kind::<JobPoolSpec>().is_some() {
         grants.push(to_see_rivals());
@@ -197,13 +198,24 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>, in_cluster: bool) -> Vec<Grant> {
 
 /// The rights of deliveries to a Redis sink. Shadows and rescues deliver nothing.
 pub(super) fn of_sink(config: &Config, name: &str) -> Vec<Grant> {
+    let prefix = &written_to(config, name).servers().key_prefix;
     let delivering = config.queues.iter().filter(|queue| queue.mode == Mode::Deliver);
     let routes = delivering.flat_map(|queue| queue.routes().map(move |to| (queue, to)));
     let grants = |(queue, to): (&Arc<QueueSpec>, &RouteSpec)| {
         let write = to.target.redis_write();
-        write.map_or_else(Vec::new, |write| write.grants(&queue.id, queue.order.is_some(), to.looks()))
+        write
+            .map_or_else(Vec::new, |write| write.grants(&queue.id, queue.order.is_some(), to.looks().then_some(prefix)))
     };
     routes.filter(|(_, to)| *to.sink == *name).flat_map(grants).collect()
+}
+
+/// The Redis that this sink writes to, if it is one.
+fn written_to<'a>(config: &'a Config, name: &str) -> &'a RedisTarget {
+    let sink = config.sinks.iter().find(|sink| *sink.name == *name);
+    match sink.and_then(|sink| sink.connector.redis()) {
+        Some(SinkRedis::Own(target)) => target,
+        Some(SinkRedis::OfTheQueues) | None => config.redis.named(config.redis_of_sink(name)),
+    }
 }
 
 /// The users of a configuration, as a server takes them.
@@ -259,7 +271,9 @@ mod tests {
     use delaybridge_config::load_str;
 
     fn config(text: &str) -> Config {
-        load_str(text, "c.yaml", &|_| Some("geheim".into())).unwrap_or_else(|errors| panic!("{errors}")).config
+        load_str(text, "c.yaml", &|name| (name == "P").then(|| "geheim".into()))
+            .unwrap_or_else(|errors| panic!("{errors}"))
+            .config
     }
 
     const TWO_SERVERS: &str = "
@@ -306,6 +320,27 @@ queues:
         assert_eq!(rules(1), other);
         assert_eq!(all[1].patterns(), ["s:*:a"]);
         assert!(!rules(0).join(" ").contains("never"), "a shadow delivers nothing");
+    }
+
+    #[test]
+    fn the_keys_of_a_prefix_are_granted_and_the_marker() {
+        let text = TWO_SERVERS
+            .replace("h/3' }", "h/3', key_prefix: 'team-a:' }\njobs: {}")
+            .replace("{ sink: same }", "{ sink: same, duplicates: look }");
+        let config = config(&text);
+        let all = users(&config, AclPurpose::Run);
+        let rules = all[0].rules(AclVersion::Seven);
+        for rule in ["(%W~team-a:dead:{q?a} +type +xadd +xlen)", "(~delaybridge:prefix:{q?a} ~team-a:sent:* +get +set)"]
+        {
+            assert!(rules.iter().any(|found| found == rule), "{rule} in {rules:#?}");
+        }
+        for part in ["team-a:sent:*", "team-a:jobs:due:{*}", "&team-a:jobs:wake", "&team-a:presence.3:{q?a}"] {
+            assert!(rules.iter().any(|rule| rule.contains(part)), "{part} in {rules:#?}");
+        }
+        // What is left under the default names is looked for, and nothing is written there but the marker.
+        let text = rules.join(" ").replace("%R~delaybridge:", "");
+        let written: Vec<_> = text.match_indices("delaybridge:").map(|(at, _)| &text[at..]).collect();
+        assert!(matches!(written[..], [only] if only.starts_with("delaybridge:prefix:{q?a} ")), "{written:#?}");
     }
 
     #[test]

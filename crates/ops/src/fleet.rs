@@ -10,7 +10,7 @@ use super::error::{Attempted, Error, QueueError};
 use super::plural::{count, duration};
 use super::session::{Queue, Session, at};
 use delaybridge_ledger::{FleetRecords, redis_now_ms};
-use delaybridge_link::Conn;
+use delaybridge_link::{Conn, KeyPrefix, Redis};
 
 /// Time for which a record is valid: three times that between two of them.
 const LEASE_MS: i64 = 30_000;
@@ -146,12 +146,12 @@ pub async fn tell(session: &Session, member: &FleetMember) -> Result<(), Error> 
     let at_ms = redis_now_ms(&conn).await.attempt(what)?;
     let record = serde_json::to_string(&FleetMember { at_ms, ..member.clone() })
         .map_err(|error| Error::failed(format!("{what}: {error}")))?;
-    FleetRecords(&conn).put(&member.daemon, &record).await.attempt(what)?;
+    FleetRecords::over(&conn, prefix(session)).put(&member.daemon, &record).await.attempt(what)?;
     let over = |found: &(Vec<u8>, Option<FleetMember>)| {
         found.1.as_ref().is_none_or(|member| at_ms.saturating_sub(member.at_ms) > FORGET_MS)
     };
-    for (field, _) in records(&conn, what).await?.into_iter().filter(over) {
-        FleetRecords(&conn).remove(&field).await.attempt(what)?;
+    for (field, _) in records(session, &conn, what).await?.into_iter().filter(over) {
+        FleetRecords::over(&conn, prefix(session)).remove(&field).await.attempt(what)?;
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ pub async fn tell(session: &Session, member: &FleetMember) -> Result<(), Error> 
 pub async fn leave(session: &Session, daemon: &str) -> Result<(), Error> {
     let what = "leave the fleet";
     let conn = home(session).await?;
-    FleetRecords(&conn).remove(daemon.as_bytes()).await.attempt(what)
+    FleetRecords::over(&conn, prefix(session)).remove(daemon.as_bytes()).await.attempt(what)
 }
 
 /// Reads every daemon, and who delivers which queue in order.
@@ -176,7 +176,7 @@ pub async fn fleet(session: &Session) -> Result<Fleet, Error> {
     let what = "read the daemons";
     let conn = home(session).await?;
     let now_ms = redis_now_ms(&conn).await.attempt(what)?;
-    let members = records(&conn, what).await?.into_iter().filter_map(|(_, member)| member);
+    let members = records(session, &conn, what).await?.into_iter().filter_map(|(_, member)| member);
     let mut fleet = gathered(members.collect(), now_ms);
     for spec in session.config.queues.iter().filter(|spec| spec.order.is_some()) {
         let holder = async { session.queue(spec.clone()).await?.order_holder().await };
@@ -210,15 +210,24 @@ impl Queue {
     }
 }
 
+/// The Redis that has the records.
+fn first(session: &Session) -> &Redis {
+    let first = session.config.redis.iter().next().map(|(name, _)| name.clone()).unwrap_or_default();
+    session.redis(&first)
+}
+
+fn prefix(session: &Session) -> &KeyPrefix {
+    &first(session).space().prefix
+}
+
 /// The connection to the server that has the records.
 async fn home(session: &Session) -> Result<Conn, Error> {
-    let first = session.config.redis.iter().next().map(|(name, _)| name.clone()).unwrap_or_default();
-    at(session.redis(&first), FleetRecords::KEY).await.map_err(|error| Error::failed(error.to_string()))
+    at(first(session), FleetRecords::key(prefix(session))).await.map_err(|error| Error::failed(error.to_string()))
 }
 
 /// The records; `None` for what is none. Whoever may write there can write anything, so that both size and number are bounded.
-async fn records(conn: &Conn, what: &str) -> Result<Vec<(Vec<u8>, Option<FleetMember>)>, Error> {
-    let all = FleetRecords(conn).all().await.attempt(what)?;
+async fn records(session: &Session, conn: &Conn, what: &str) -> Result<Vec<(Vec<u8>, Option<FleetMember>)>, Error> {
+    let all = FleetRecords::over(conn, prefix(session)).all().await.attempt(what)?;
     let read = |text: &[u8]| (text.len() <= LARGEST).then(|| serde_json::from_slice(text).ok()).flatten();
     Ok(all.into_iter().take(MOST).map(|(field, text)| (field, read(&text))).collect())
 }

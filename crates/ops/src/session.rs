@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 
-use super::error::{Attempted, Error};
+use super::error::{Attempted, Error, explained};
 use super::plural;
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::{DeadLetter, Ledger, Order, Place};
@@ -91,6 +91,7 @@ impl Session {
     pub async fn queue(&self, spec: Arc<QueueSpec>) -> Result<Queue, Error> {
         let redis = self.redis(&spec.redis).clone();
         let queue = queue(&redis, spec).await.map_err(|error| Error::failed(error.to_string()))?;
+        queue.ledger.check_prefix(&queue.conn).await.map_err(|error| Error::failed(explained(&error)))?;
         Ok(Queue { by: self.by.clone(), ..queue })
     }
 }

@@ -51,7 +51,12 @@ impl Queue {
                         StoreError::NotSent { .. } | StoreError::Unknown { .. } | StoreError::Malformed(_)
                     ) {
                         refused = true;
-                        self.events.on_hold(None, "pause", "", &format!("read what is paused: {problem}"));
+                        match &problem {
+                            StoreError::OtherPrefix(problem) => {
+                                self.events.on_hold(None, "prefix", "", &problem.to_string())
+                            }
+                            _ => self.events.on_hold(None, "pause", "", &format!("read what is paused: {problem}")),
+                        }
                     }
                     tokio::time::sleep(FAILED).await;
                     self.home().ready().await;

@@ -5,7 +5,7 @@ use redis::{Cmd, Value};
 use crate::once::once;
 use crate::{NAME, RedisDestination};
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_link::Side;
+use delaybridge_link::{KeyPrefix, Side};
 use delaybridge_sink::headers::IdText;
 use delaybridge_sink::{Destination, Outbound};
 
@@ -14,15 +14,15 @@ pub(super) fn key(destination: &Destination) -> &[u8] {
     destination.of_kind(NAME).map_or(&[], |found: &RedisDestination| found.key().as_bytes())
 }
 
-/// The command that delivers this element: a script that writes it once, if it has a mark.
+/// The command that delivers this element: a script that writes it once, if it has a mark. The mark's key has this prefix.
 ///
 /// # Errors
 ///
 /// The element was routed to a destination that Redis does not have.
-pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
+pub(super) fn command(message: &Outbound, prefix: &KeyPrefix) -> Result<Cmd, Failure> {
     let write = write(message)?;
     match &message.mark {
-        Some(mark) => Ok(once(mark, message.destination.of_kind::<RedisDestination>(NAME)?.key(), &write)),
+        Some(mark) => Ok(once(mark, prefix, message.destination.of_kind::<RedisDestination>(NAME)?.key(), &write)),
         None => Ok(write),
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     use delaybridge_testing::sink::{anywhere, outbound};
 
     fn words(message: &Outbound) -> String {
-        text(&command(message).unwrap())
+        text(&command(message, &KeyPrefix::default()).unwrap())
     }
 
     fn text(command: &Cmd) -> String {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use delaybridge_link::{Script, hashed, slot};
+use delaybridge_link::{KeyPrefix, Script, hashed, slot};
 use delaybridge_sink::{DeliveryMark, Suspicion};
 
 /// The time for which a destination remembers what was written there: longer than most attempts of an element are apart.
@@ -21,7 +21,7 @@ const THERE: &str = "THERE";
 pub(super) static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new("once", include_str!("scripts/once.lua")));
 
 /// The command that runs this write, whose first argument is `key`, unless an earlier attempt has.
-pub(super) fn once(mark: &DeliveryMark, key: &str, write: &Cmd) -> Cmd {
+pub(super) fn once(mark: &DeliveryMark, prefix: &KeyPrefix, key: &str, write: &Cmd) -> Cmd {
     let words: Vec<&[u8]> = write
         .args_iter()
         .filter_map(|arg| match arg {
@@ -36,7 +36,7 @@ pub(super) fn once(mark: &DeliveryMark, key: &str, write: &Cmd) -> Cmd {
         Suspicion::Anyone => "*".to_owned(),
     };
     let mut command = Cmd::with_capacity(9 + words.len(), room);
-    command.arg("EVALSHA").arg(SCRIPT.sha1()).arg(2).arg(key).arg(name(mark, key));
+    command.arg("EVALSHA").arg(SCRIPT.sha1()).arg(2).arg(key).arg(name(mark, prefix, key));
     command.arg(suspect).arg(mark.attempt.to_string()).arg(LIFETIME.as_millis() as u64);
     for (n, word) in words.into_iter().enumerate() {
         if n != 1 {
@@ -47,8 +47,8 @@ pub(super) fn once(mark: &DeliveryMark, key: &str, write: &Cmd) -> Cmd {
 }
 
 /// The key of the mark.
-fn name(mark: &DeliveryMark, key: &str) -> String {
-    format!("{}{{{}}}:{:032x}", delaybridge_sink::MARKS, tag(key), mark.element)
+fn name(mark: &DeliveryMark, prefix: &KeyPrefix, key: &str) -> String {
+    format!("{}{{{}}}:{:032x}", prefix.name(delaybridge_sink::MARKS), tag(key), mark.element)
 }
 
 /// A text that has the slot of a key when it stands in braces. What decides the slot of the key does, unless a brace ends it:
@@ -76,7 +76,7 @@ mod tests {
     fn the_mark_has_the_slot_of_its_destination() {
         let mark = DeliveryMark { element: 7, attempt: AttemptId(1), suspicion: Suspicion::Nothing, since_ms: 0 };
         for key in ["orders", "{eu}:orders", "orders:{eu}:ready", "{}orders", "a{b", "a}b", "{}}"] {
-            assert_eq!(slot(name(&mark, key).as_bytes()), slot(key.as_bytes()), "{key}");
+            assert_eq!(slot(name(&mark, &KeyPrefix::default(), key).as_bytes()), slot(key.as_bytes()), "{key}");
         }
     }
 }

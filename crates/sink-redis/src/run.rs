@@ -13,7 +13,7 @@ use crate::worker::{MAX_BYTES, MAX_COMMANDS, connection};
 use crate::{command, errors};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
-use delaybridge_link::{Conn, LinkError, Redis, Script};
+use delaybridge_link::{Conn, KeyPrefix, LinkError, Redis, Script};
 use delaybridge_sink::{Answers, Outbound, behind};
 
 /// The script that adds entries to a stream.
@@ -72,6 +72,10 @@ impl RunSender<'_> {
         }
     }
 
+    fn prefix(&self) -> &KeyPrefix {
+        &self.redis.space().prefix
+    }
+
     async fn push(&self, conn: &Conn, part: &[Outbound], what: &str) -> Result<Vec<Outcome>, Failure> {
         let [first, others @ ..] = part else { return Ok(Vec::new()) };
         let destination = &first.destination;
@@ -79,7 +83,7 @@ impl RunSender<'_> {
         if is_stream && !others.is_empty() {
             return self.add(conn, part, what).await;
         }
-        let mut push = command::command(first)?;
+        let mut push = command::command(first, self.prefix())?;
         others.iter().for_each(|message| _ = push.arg(message.body.as_ref()));
         let answer = once(conn, push, part).await?.map_err(|error| errors::classify(what, &error))?;
         Ok(part.iter().map(|_| command::confirmed(destination, &answer, part.len())).collect())
@@ -112,7 +116,7 @@ impl RunSender<'_> {
         let mut outcomes = Vec::new();
         for message in part {
             let answered = async {
-                let answer = once(conn, command::command(message)?, part).await?;
+                let answer = once(conn, command::command(message, self.prefix())?, part).await?;
                 let id = answer.map_err(|error| errors::classify(what, &error))?;
                 command::confirmed(&message.destination, &id, 1)
             };

@@ -17,7 +17,7 @@ use super::{command, errors, once};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::unordered;
-use delaybridge_link::{Conn, ConnectError, LinkError, Place, Redis};
+use delaybridge_link::{Conn, ConnectError, KeyPrefix, LinkError, Place, Redis};
 use delaybridge_sink::Outbound;
 use delaybridge_sink::worker_queue::WorkItem;
 
@@ -117,7 +117,7 @@ async fn send(redis: &Redis, batch: Vec<WorkItem>) {
             return;
         }
     };
-    let mut pushes = pushes(batch);
+    let mut pushes = pushes(batch, &redis.space().prefix);
     let mut pipeline = Pipeline::with_capacity(pushes.len());
     for push in &mut pushes {
         pipeline.add_command(std::mem::take(&mut push.command));
@@ -194,7 +194,7 @@ impl Push {
 }
 
 /// The commands for what may be sent, in the order of the elements.
-fn pushes(batch: Vec<WorkItem>) -> Vec<Push> {
+fn pushes(batch: Vec<WorkItem>, prefix: &KeyPrefix) -> Vec<Push> {
     let mut pushes: Vec<Push> = Vec::new();
     for item in batch {
         if let Some(push) = pushes.last_mut()
@@ -206,7 +206,7 @@ fn pushes(batch: Vec<WorkItem>) -> Vec<Push> {
             }
             continue;
         }
-        match command::command(item.message()) {
+        match command::command(item.message(), prefix) {
             Err(failure) => item.finish(Err(failure)),
             Ok(command) => {
                 if item.may_send() {

@@ -5,10 +5,10 @@ use bytes::Bytes;
 use delaybridge_core::template::Template;
 use delaybridge_link::rights::command::{EVALSHA, GET, LPUSH, RPUSH, SET, XADD};
 use delaybridge_link::rights::{Grant, Pattern, to_load_scripts};
-use delaybridge_link::{RedisTarget, Side};
+use delaybridge_link::{KeyPrefix, RedisTarget, Side};
 
-/// The first part of the keys that remember what was written to a destination, with `duplicates: look`.
-pub const MARKS: &str = "delaybridge:sent:";
+/// What follows our prefix in the keys that remember what was written to a destination, with `duplicates: look`.
+pub const MARKS: &str = "sent:";
 
 /// A Redis server that a sink writes to.
 #[derive(Debug, Clone, Copy)]
@@ -49,8 +49,8 @@ impl<'a> RedisWrite<'a> {
     }
 
     /// The rights that delivery needs, for elements of the queue with this id; `in_order`: its elements are; `once`: the write leaves
-    /// a mark. None where the source sends the command, in its own script.
-    pub fn grants(&self, queue: &str, in_order: bool, once: bool) -> Vec<Grant> {
+    /// a mark, whose key has the prefix. None where the source sends the command, in its own script.
+    pub fn grants(&self, queue: &str, in_order: bool, once: Option<&KeyPrefix>) -> Vec<Grant> {
         let command = match self.command {
             _ if self.with_verdict => return Vec::new(),
             RedisCommand::Push(Side::Left) => LPUSH,
@@ -62,8 +62,8 @@ impl<'a> RedisWrite<'a> {
             Some(name) => Pattern::exact(name),
             None => Pattern::around(parts),
         };
-        if once {
-            let marks = Pattern::around([Some(MARKS.to_owned()), None]);
+        if let Some(prefix) = once {
+            let marks = Pattern::around([Some(prefix.name(MARKS)), None]);
             return vec![
                 Grant::on([key.clone()], [command]),
                 Grant::on([key, marks.clone()], [EVALSHA]),

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_jobs::JobSettings;
 use delaybridge_ledger::{Packed, Source};
+use delaybridge_link::KeySpace;
 use delaybridge_settings::keys::{Key, Table};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
@@ -73,10 +74,8 @@ pub trait SourceConfig: Any + fmt::Debug + Send + Sync {
         false
     }
 
-    /// The same source in the database with this number; `None` where that makes no difference.
-    fn in_database(&self, _database: u32) -> Option<Arc<dyn SourceConfig>> {
-        None
-    }
+    /// The same source in a Redis where our keys and channels have these names.
+    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig>;
 
     /// The same source with what the job queue allows; `None` where that makes no difference.
     fn with_jobs(&self, _settings: &JobSettings) -> Option<Arc<dyn SourceConfig>> {

@@ -168,6 +168,27 @@ async fn a_daemon_uses_all_that_it_may() {
     join_all(QUEUES.map(|queue| daemon_uses_all(queue, &rare))).await;
 }
 
+/// Under the default names a daemon with another prefix looks once for what is left there, and marks the queue.
+#[tokio::test]
+async fn a_daemon_with_a_prefix_uses_all_that_it_may_under_the_default_one() {
+    let server = RedisServer::start().await;
+    let yaml = config(&server, ("", "to: [{ sink: out, list: out }]")).replace("/3,", "/3, key_prefix: 'team-a:',");
+    let mut redis = client(&server).await;
+    let ended = ClaimName { owner: [7; 8], number: 1, expiries: 0 }.to_string();
+    let _: () = redis.zadd(RedissonQueue::new(NAME).bridge_key("leases"), ended, 1).await.unwrap();
+    let mut monitor = Monitor::start(&server, &mut redis).await;
+    let mut daemon = Daemon::start(&yaml).await;
+    let mut granted = granted(&yaml, AclPurpose::Run);
+    granted.retain(|right| right.1.starts_with("delaybridge:"));
+    assert!(granted.iter().any(|right| right.0 == "set") && granted.len() > 5, "{granted:?}");
+    let none = Executed::new();
+    eventually("its rights to be used", PATIENCE, async || {
+        all_used(&granted, monitor.executed(&mut redis.clone()).await, &none, &none)
+    })
+    .await;
+    assert_eq!(daemon.stop().await, 0);
+}
+
 /// All operator commands, with data for each.
 #[tokio::test]
 async fn a_person_uses_all_that_a_person_may() {

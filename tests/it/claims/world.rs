@@ -95,7 +95,7 @@ impl<'a> World<'a> {
             rig,
             rng,
             names: Names::of(&queue.tag),
-            keys: Keys::of(NAME),
+            keys: Keys::of(&Default::default(), NAME),
             queue,
             scripts,
             daemons: Vec::new(),

@@ -6,9 +6,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use delaybridge_core::message::MessageId;
-use delaybridge_jobs::{
-    JobError, JobSettings, JobState, KINDS, LocalId, NewJob, Release, SCRIPTS, TOPICS, Token, Which,
-};
+use delaybridge_jobs::{JobError, JobSettings, JobState, KINDS, LocalId, NewJob, Release, SCRIPTS, Token, Which};
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Header, TakeOverReply, TakeOverRequest};
 use delaybridge_source::redis::RedisStore;
@@ -90,7 +88,7 @@ async fn a_job_of_ours_is_served_whatever_is_beside_it() {
                     }
                 }
             }
-            strangers.zadd(TOPICS, &id, 0).ignore();
+            strangers.zadd("delaybridge:jobs:topics", &id, 0).ignore();
         }
         let field = random.choice([
             "ttr",

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use delaybridge_link::RedisEndpoint;
+use delaybridge_link::{KeyPrefix, RedisEndpoint};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
@@ -183,6 +183,7 @@ impl RedisServer {
             socket: None,
             tls: None,
             database: 0,
+            key_prefix: KeyPrefix::default(),
             username: None,
             password: None,
             connect_timeout: Duration::from_secs(30),

@@ -46,6 +46,7 @@ async fn consumer_process() {
         socket: None,
         tls: None,
         database: 0,
+        key_prefix: Default::default(),
         username: None,
         password: None,
         connect_timeout: Duration::from_secs(30),

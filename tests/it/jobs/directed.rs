@@ -424,7 +424,7 @@ async fn a_job_is_changed_within_the_limits_and_not_while_its_topic_is_exported(
 async fn a_change_wakes_a_consumer_if_its_job_becomes_the_first() {
     let mut rig = Rig::start().await;
     let mut listener = redis::Client::open(rig.url()).expect("a client").get_async_pubsub().await.expect("a channel");
-    listener.subscribe(delaybridge_jobs::WAKE).await.expect("subscribe");
+    listener.subscribe("delaybridge:jobs:wake").await.expect("subscribe");
     let mut heard = listener.on_message();
     rig.begin(NOW).await;
     let jobs = rig.queue(unlimited(), on_test_clock());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use delaybridge_jobs::{Dispenser, Due, JobError, JobQueue, NewJob, PopRequest, Reserved, SCRIPTS, Topic, WAKE};
+use delaybridge_jobs::{Dispenser, Due, JobError, JobQueue, NewJob, PopRequest, Reserved, SCRIPTS, Topic};
 use delaybridge_link::RedisEndpoint;
 use delaybridge_link::{Link, LinkOptions, Subscriber};
 use tokio::time::Instant;
@@ -15,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::random::settings;
 use super::rig::{TOPIC, topic};
 use crate::harness::{Cut, Proxy, RedisServer, Stopwatch, eventually};
+
+const WAKE: &str = "delaybridge:jobs:wake";
 
 /// A process with consumers.
 struct Process {

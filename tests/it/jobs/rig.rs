@@ -215,7 +215,10 @@ pub async fn dump(node: &mut MultiplexedConnection, ask: bool) -> Dump {
 
 /// A login with the rights that the scripts of the job queue need, and with access to the clock of the test.
 async fn least_rights(server: &RedisServer) -> RedisEndpoint {
-    let grants = rights().into_iter().chain([to_connect(0), to_load_scripts(), to_follow_slots()]).collect::<Vec<_>>();
+    let grants = rights(&Default::default())
+        .into_iter()
+        .chain([to_connect(0), to_load_scripts(), to_follow_slots()])
+        .collect::<Vec<_>>();
     let dialect = if server.major() < 7 { Dialect::Flat } else { Dialect::Selectors };
     let mut user = redis::cmd("ACL");
     user.arg("SETUSER").arg("jobs").arg(&["on", ">secret", "resetchannels", "-@all"]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use delaybridge_jobs::{Scripts, TOPICS};
+use delaybridge_jobs::Scripts;
 use delaybridge_link::TEST_CLOCK;
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
@@ -12,6 +12,8 @@ use redis::aio::MultiplexedConnection;
 use super::random::{History, number};
 use super::rig::{self, Rig, TOPIC, on_test_clock};
 use crate::harness::eventually;
+
+const TOPICS: &str = "delaybridge:jobs:topics";
 
 /// Number of steps in a history, and of histories in the usual run.
 const STEPS: u32 = 60;

@@ -3,6 +3,7 @@
 
 mod answers;
 mod operators;
+mod prefixes;
 mod records;
 mod tenants;
 mod web;

@@ -481,3 +481,42 @@ fn files_that_a_configuration_names_are_read_in_one_place() {
         wrong.join("\n")
     );
 }
+
+/// Where the name of a key or channel may have the default prefix: where it is defined, in crates that do not know the daemon, and in
+/// a message about the key of other programs.
+const OF_THE_DEFAULT_PREFIX: [&str; 6] =
+    ["link/key_space.rs", "link/script.rs", "offers/", "conformance/", "testing/", "telemetry/jobs.rs"];
+
+#[test]
+fn names_of_keys_have_the_prefix_of_the_configuration() {
+    let mut wrong = Vec::new();
+    let is_name = |line: &str| {
+        let after = line.split("\"delaybridge:").nth(1);
+        after.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_lowercase()))
+    };
+    for source in sources() {
+        let elsewhere =
+            source.path.contains("tests") || OF_THE_DEFAULT_PREFIX.iter().any(|at| source.path.starts_with(at));
+        let code = source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines = code.lines().enumerate().filter(|(_, line)| !elsewhere && is_name(line));
+        wrong.extend(lines.map(|(at, line)| format!("{}:{}: {}", source.file, at + 1, line.trim())));
+    }
+    for path in scripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.lines().map(|line| line.split("--").next().unwrap_or_default());
+        wrong.extend(
+            code.filter(|line| line.contains("delaybridge:")).map(|line| format!("{}: {line}", path.display())),
+        );
+    }
+    assert!(wrong.is_empty(), "make the name with a `KeyPrefix`, a script's of its keys:\n{}", wrong.join("\n"));
+}
+
+/// The scripts under a folder.
+fn scripts(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_script = |path: &Path| path.extension().is_some_and(|extension| extension == "lua");
+    let of = |path: std::path::PathBuf| {
+        if path.is_dir() { scripts(&path) } else { Vec::from_iter(is_script(&path).then_some(path)) }
+    };
+    entries.flat_map(of).collect()
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import struct
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -19,6 +20,8 @@ Due = Union[datetime, int]
 _MOST = 2**53
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
+#: Visible ASCII without braces and the characters of patterns, and a colon at the end.
+_PREFIX = re.compile(r"[!#-&(-)+->@-Z_-z|~]{0,63}:")
 
 
 class Layout(Enum):
@@ -50,15 +53,17 @@ class Keys:
     offers: str
 
     @classmethod
-    def of(cls, name: str) -> "Keys":
+    def of(cls, name: str, prefix: str = "delaybridge:") -> "Keys":
         if not isinstance(name, str) or not name:
             raise ValueError(f"name of the queue: {name!r} is not a text with at least one character")
+        if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
+            raise ValueError(f"key_prefix {prefix!r}: up to 64 visible ASCII characters without braces, ending with ':'")
         tagged = name if "{" in name else "{" + name + "}"
         return cls(
             delayed="redisson_delay_queue_timeout:" + tagged,
             list="redisson_delay_queue:" + tagged,
             channel="redisson_delay_queue_channel:" + tagged,
-            offers="delaybridge:offer:" + tagged + ":",
+            offers=prefix + "offer:" + tagged + ":",
         )
 
 

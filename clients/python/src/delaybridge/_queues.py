@@ -52,6 +52,7 @@ class _Queue:
         clock: str = "producer",
         layout: Layout = Layout.CURRENT,
         window: timedelta = timedelta(minutes=10),
+        key_prefix: str = "delaybridge:",
         now: Callable[[], float] = time.time,
     ) -> None:
         """
@@ -61,12 +62,14 @@ class _Queue:
         :param clock: ``producer`` adds delays to this machine's clock, as Redisson does; ``redis`` to that of Redis
         :param layout: the layout of the Redisson clients that use the queue
         :param window: how long an offer with an id is remembered after it was made
+        :param key_prefix: what the keys begin with that remember ids, as ``redis.key_prefix`` of the daemon; the same for
+            all producers of the queue
         :param now: the producer's clock, in seconds since 1970
         """
         if clock not in ("producer", "redis"):
             raise ValueError(f"clock {clock!r}: 'producer' and 'redis' are known")
         self._redis = redis
-        self._keys = Keys.of(name)
+        self._keys = Keys.of(name, key_prefix)
         self._encode = encoder(codec)
         self._redis_clock = clock == "redis"
         self._layout = Layout(layout)

@@ -18,6 +18,9 @@ pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[
     text.push_str("redis:\n");
     place(&mut text, target);
     let endpoint = target.servers();
+    if let Some(prefix) = key_prefix(target, queues) {
+        let _ = writeln!(text, "  key_prefix: {}", quoted(prefix));
+    }
     if let Some(user) = &endpoint.username {
         let _ = writeln!(text, "  username: {}", quoted(user));
     }
@@ -33,6 +36,17 @@ pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[
     );
     queues.iter().for_each(|queue| one(&mut text, queue));
     text
+}
+
+/// The prefix of the daemons that deliver from these queues, else that of the Redis; `None` for the default one.
+fn key_prefix<'a>(target: &'a RedisTarget, queues: &'a [DiscoveredQueue]) -> Option<&'a str> {
+    let mut found: Vec<&str> = queues.iter().filter_map(|queue| queue.key_prefix.as_deref()).collect();
+    found.dedup();
+    let own = &target.servers().key_prefix;
+    match found[..] {
+        [only] => Some(only),
+        _ => (!own.is_default()).then_some(&**own),
+    }
 }
 
 /// Writes the address of the Redis. Writing to a String cannot fail.
@@ -75,6 +89,9 @@ fn one(text: &mut String, queue: &DiscoveredQueue) {
     if queue.redisson_clients == Some(0) {
         let _ = writeln!(text, "    # {}", since(queue.watch));
     }
+    if let Some(prefix) = &queue.key_prefix {
+        let _ = writeln!(text, "    # daemons deliver it with `key_prefix: {}`", quoted(prefix));
+    }
     if let Some(free) = &queue.free_places {
         let free = quoted(free);
         let _ = writeln!(text, "    # the ready list is an RBoundedBlockingQueue, free places: {free}");
@@ -106,8 +123,8 @@ fn clients(queue: &DiscoveredQueue) -> String {
     match queue.redisson_clients {
         None => "the number of listening clients is unknown: that takes the right to PUBSUB NUMSUB".to_owned(),
         Some(0) => "no Redisson client listens: no client transfers due elements".to_owned(),
-        Some(1) => "1 Redisson client listens".to_owned(),
-        Some(count) => format!("{count} Redisson clients listen"),
+        Some(1) => "1 Redisson client listens, in some database".to_owned(),
+        Some(count) => format!("{count} Redisson clients listen, in some database"),
     }
 }
 

@@ -86,6 +86,74 @@ fn a_certificate_may_have_another_name_than_the_host() {
 }
 
 #[test]
+fn a_certificate_may_be_known_by_its_fingerprint() {
+    let of = |tls: &str| load(&GOOD.replacen(URL, &format!("  url: rediss://10.0.0.1\n  tls: {{ {tls} }}\n"), 1));
+    let pin = "0A".repeat(32);
+    let colons = vec!["0A"; 32].join(":");
+    for written in [&pin, &pin.to_lowercase(), &colons] {
+        let pinned = of(&format!("fingerprints: ['{written}']")).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(lines(&pinned.warnings), [""; 0]);
+        let shown = describe(&pinned.config);
+        assert!(shown.contains(&colons) && !shown.contains("the system's"), "{shown}");
+    }
+    for wrong in ["0A", &pin[1..], &format!("{pin}0A"), &pin.replace('A', "G"), &colons.replacen("0A:", "0A0", 1)] {
+        let errors = of(&format!("fingerprints: ['{wrong}']")).unwrap_err().to_string();
+        assert!(errors.contains("redis.tls.fingerprints") && errors.contains("no SHA-256"), "{wrong}: {errors}");
+    }
+    let both = of(&format!("fingerprints: ['{pin}'], server_name: a")).unwrap_err().to_string();
+    assert!(both.contains("`server_name` has no effect with `fingerprints`"), "{both}");
+}
+
+#[test]
+fn a_prefix_is_that_of_the_keys_of_every_source() {
+    let config = load(&GOOD.replacen(URL, &format!("{URL}  key_prefix: 'team-a:'\n"), 1)).unwrap().config;
+    for spec in &config.queues {
+        let keys = spec.source.build().ledger_keys();
+        assert!(keys.leases.starts_with(b"team-a:leases:"), "{keys:?}");
+        assert_eq!(keys.marker(), format!("delaybridge:prefix:{}", keys.tag));
+    }
+    assert!(describe(&config).contains("  key_prefix: team-a:\n"), "{}", describe(&config));
+    assert!(!describe(&load(GOOD).unwrap().config).contains("key_prefix"), "the default is not shown");
+    for (prefix, expected) in [
+        ("team-a", "3:15 redis.key_prefix: `team-a` is no prefix of keys | a prefix ends with `:`"),
+        ("'a{b}:'", "3:15 redis.key_prefix: `a{b}:` is no prefix of keys | a prefix has visible ASCII characters only"),
+        ("'redisson_x:'", "3:15 redis.key_prefix: `redisson_x:` is no prefix of keys | keys that begin with"),
+        ("'delaybridge:jobs:'", "3:15 redis.key_prefix: `delaybridge:jobs:` is no prefix of keys | keys that begin so"),
+        ("''", "3:15 redis.key_prefix: the text is empty"),
+    ] {
+        redis(&format!("{URL}  key_prefix: {prefix}\n"), &[expected]);
+    }
+}
+
+/// Two entries of the same queue.
+fn two(one: &str, other: &str, sources: [&str; 2]) -> Vec<String> {
+    let yaml = format!(
+        "redis:\n  one: {{ url: 'redis://h/1'{one} }}\n  other: {{ url: 'redis://h/1'{other} }}\n\
+         sinks: {{ out: {{ redis: {{ url: 'redis://o', list: out }} }} }}\nqueues:\n  \
+         a: {{ source: {{ redis: one, {} }}, to: [{{ sink: out }}] }}\n  b: {{ source: {{ redis: other, {} }}, to: [{{ sink: out }}] }}\n",
+        sources[0], sources[1]
+    );
+    match load(&yaml) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.problems.iter().map(|problem| problem.message.clone()).collect(),
+    }
+}
+
+#[test]
+fn two_prefixes_over_one_queue_are_refused() {
+    let (team, orders) = (", key_prefix: 'team-a:'", "redisson: { name: orders }");
+    assert_eq!(two(team, "", [orders; 2]), ["queue `a` is the same queue with `key_prefix: 'team-a:'`"]);
+    assert_eq!(two("", team, [orders; 2]), ["queue `a` is the same queue with `key_prefix: 'delaybridge:'`"]);
+    assert!(two(team, "", [orders, "redisson: { name: other }"]).is_empty());
+    let set = "zset: { key: due, score: ms }";
+    assert_eq!(two(team, "", [set; 2]), ["queue `a` is the same queue with `key_prefix: 'team-a:'`"]);
+    // An application's own keys may have the prefix, ours may not.
+    assert!(two(team, team, ["zset: { key: 'team-a:due', score: ms }", orders]).is_empty());
+    let ours = two(team, team, ["zset: { key: 'team-a:retry:x', score: ms }", orders]);
+    assert_eq!(ours, ["`team-a:retry:x` is among the daemon's own keys, which begin with `team-a:`"]);
+}
+
+#[test]
 fn what_is_wrong_about_sentinels_is_named() {
     redis("  sentinel: { master: m, nodes: [s:26379] }\n", &[]);
     redis("  sentinel: { nodes: [s] }\n", &["2:3 redis.sentinel: `master` is missing | Name of the master"]);

@@ -90,6 +90,38 @@ pub(super) fn names(queues: &[QueueDraft<'_>]) {
     }
 }
 
+/// Refuses a source under our own keys, and two prefixes over one queue: neither would know the claims, the pauses and the order of
+/// the other.
+pub(super) fn prefixes(queues: &[QueueDraft<'_>], servers: &Servers) {
+    let mut first: HashMap<String, Vec<&QueueDraft<'_>>> = HashMap::new();
+    let foreign =
+        |queue: &&QueueDraft<'_>| !queue.spec.source.name().is_empty() && !queue.spec.source.build().is_ours();
+    for queue in queues.iter().filter(foreign) {
+        let redis = servers.named(&queue.spec.redis);
+        let prefix = &redis.servers().key_prefix;
+        let keys = queue.spec.source.build().keys();
+        let ours = keys.iter().filter_map(|key| std::str::from_utf8(key).ok()).find(|key| prefix.is_of(key));
+        // Those of a queue of Redisson are not the user's to choose.
+        let ours = ours.filter(|_| queue.spec.source.ready_list().is_none());
+        if let (Some(key), false) = (ours, prefix.is_default()) {
+            let message = format!("`{key}` is among the daemon's own keys, which begin with `{prefix}`");
+            queue.report.problem(&queue.name_spot, message, "choose another `redis.key_prefix`");
+        }
+        let others = first.entry(queue.spec.source.key_tag()).or_default();
+        let same = |other: &&&QueueDraft<'_>| {
+            let target = servers.named(&other.spec.redis);
+            target.same_keys(redis) && target.servers().key_prefix != *prefix
+        };
+        if let Some(other) = others.iter().find(same) {
+            let before = &servers.named(&other.spec.redis).servers().key_prefix;
+            let message = format!("queue `{}` is the same queue with `key_prefix: '{before}'`", other.spec.id);
+            let help = "two prefixes would break the order, the pauses and the ledger: keep one of the two queues";
+            queue.report.problem(&queue.name_spot, message, help);
+        }
+        others.push(queue);
+    }
+}
+
 /// Refuses a topic without the job queue or in another Redis, and gives each topic the job queue's settings.
 pub(super) fn topics(queues: &mut [QueueDraft<'_>], jobs: Option<&JobSettings>, jobs_redis: Option<&str>) {
     for queue in queues {
@@ -288,7 +320,8 @@ pub(super) fn destinations(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>], s
             let Some(RedisWrite { key, command, .. }) = route.target.redis_write() else { continue };
             let Some(key) = key.static_text() else { continue };
             let at_home = queues.iter().any(|reader| writes_to(&route.sink, queue, reader));
-            if at_home && RESERVED_KEYS.iter().any(|reserved| key.starts_with(reserved)) {
+            let prefix = &servers.named(&queue.spec.redis).servers().key_prefix;
+            if at_home && (prefix.is_of(key) || RESERVED_KEYS.iter().any(|reserved| key.starts_with(reserved))) {
                 let help = "choose a key that begins otherwise";
                 let message = format!("`{key}` is among the keys of delayed queues");
                 queue.report.problem(target, message, help);

@@ -68,11 +68,9 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::claims_ahead(&queues, &sinks);
     if let Some(redis) = &redis {
         for queue in &mut queues {
-            let database = redis.named(&queue.spec.redis).servers().database;
-            if let Some(source) = queue.spec.source.in_database(database) {
-                queue.spec.source = source;
-            }
+            queue.spec.source = queue.spec.source.in_redis(&redis.named(&queue.spec.redis).space());
         }
+        cross_checks::prefixes(&queues, redis);
         cross_checks::slow_commands(&queues, redis);
         cross_checks::durable_claims(&queues, redis);
         cross_checks::destinations(&queues, &sinks, redis);

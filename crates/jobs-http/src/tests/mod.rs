@@ -22,9 +22,9 @@ use super::listener::ApiListener;
 use super::server::{GOODBYE, serve};
 use super::{HttpApi, ServiceEnd};
 pub(super) use crate::testing::{Answer, Client};
-use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
+use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, wake};
 use delaybridge_link::test_server::{PATIENCE, TestServer};
-use delaybridge_link::{Link, LinkOptions, Subscriber};
+use delaybridge_link::{KeyPrefix, Link, LinkOptions, Subscriber};
 use delaybridge_model::{ApiSpec, Face};
 use delaybridge_telemetry::events::Events;
 
@@ -57,7 +57,7 @@ impl World {
         let mut spec = spec(None);
         change(&mut spec);
         let (events, leave, stop) = (Events::default(), CancellationToken::new(), CancellationToken::new());
-        let (subscriber, heard) = Subscriber::start(endpoint, vec![WAKE.into()]);
+        let (subscriber, heard) = Subscriber::start(endpoint, vec![wake(&KeyPrefix::default()).into()]);
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
         let bounds = (super::room::BodyMemory::new(spec.max_body, super::room::ROOM), super::turns::Turns::default());

@@ -31,6 +31,7 @@
 --#include priority.lua
 --#include free_keys.lua
 --#include deleted.lua
+--#include wake.lua
 
 -- The most unique keys of a topic.
 local MAX_KEYS = 1000000
@@ -196,5 +197,5 @@ if ends[1] then call('ZADD', EXPIRY, unpack(ends)) end
 if second[1] then call('ZADD', GONE, unpack(second)) end
 call('HSET', RECORDS, unpack(records))
 -- Wakes consumers of other daemons that wait for the first job. While a job is ready, none waits.
-if before == 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[2]) end
+if before == 0 then wake(ARGV[2]) end
 return {'ok', now, table.concat(letters), dues, known[1] and 0 or 1, holders}

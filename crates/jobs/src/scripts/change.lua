@@ -16,6 +16,7 @@
 --#include state.lua
 --#include limit.lua
 --#include priority.lua
+--#include wake.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -87,6 +88,6 @@ if due ~= was or priority ~= had then
   local head = call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
   wait_until(id, due, priority or 0)
   if priority == 0 and topic[4] then call('ZREM', URGENT, id) end
-  if due < tonumber(head[2]) then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[1]) end
+  if due < tonumber(head[2]) then wake(ARGV[1]) end
 end
 return {'y', now, text, 1}

@@ -9,6 +9,7 @@
 --#include types.lua
 --#include state.lua
 --#include moves.lua
+--#include wake.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -28,5 +29,5 @@ for i = 1, #ids do
     found = found + 1
   end
 end
-if found > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[4]) end
+if found > 0 then wake(ARGV[4]) end
 return {now, found, #ids < page and -1 or from + page - found}

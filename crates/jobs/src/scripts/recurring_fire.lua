@@ -14,6 +14,7 @@
 --#include limit.lua
 --#include priority.lua
 --#include recurring.lua
+--#include wake.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -56,7 +57,7 @@ if count > 0 then
     call('HSET', RECORDS, ids[i], record)
   end
   -- Wakes consumers of other daemons that wait for the first job.
-  if before == 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[2]) end
+  if before == 0 then wake(ARGV[2]) end
 end
 local after = dues[count + 1] or ARGV[9]
 if after == '' then call('ZREM', FIRINGS, name) else call('ZADD', FIRINGS, after, name) end

@@ -10,6 +10,7 @@
 
 --#include types.lua
 --#include recurring.lua
+--#include wake.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -33,5 +34,5 @@ if paused == 0 then call('ZADD', FIRINGS, ARGV[5], name) end
 -- A decision about the old definition does not fit the new one.
 call('HSET', RECURRING, name, struct.pack('<BI8B', 1, tonumber(ARGV[7]), paused) .. ARGV[3], '=' .. name, ARGV[4])
 -- The daemons look at the topic.
-call('PUBLISH', 'delaybridge:jobs:wake', ARGV[1])
+wake(ARGV[1])
 return {head and 'c' or 'y', now, paused == 0 and ARGV[5] or '', new and 1 or 0}

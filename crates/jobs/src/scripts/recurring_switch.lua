@@ -9,6 +9,7 @@
 
 --#include types.lua
 --#include recurring.lua
+--#include wake.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -34,5 +35,5 @@ if paused == 0 and head.revision ~= tonumber(ARGV[4]) then return {'c', now} end
 call('ZREM', FIRINGS, name)
 if paused == 0 then call('ZADD', FIRINGS, ARGV[5], name) end
 call('HSET', RECURRING, name, struct.pack('<BI8B', 1, head.revision, paused) .. head.tail)
-call('PUBLISH', 'delaybridge:jobs:wake', ARGV[1])
+wake(ARGV[1])
 return {'y', now}

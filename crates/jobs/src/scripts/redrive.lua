@@ -12,6 +12,7 @@
 --#include types.lua
 --#include state.lua
 --#include moves.lua
+--#include wake.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -56,5 +57,5 @@ for i = 1, #ids do
   end
   letters[i] = letter
 end
-if moved > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[1]) end
+if moved > 0 then wake(ARGV[1]) end
 return {now, table.concat(letters), more}

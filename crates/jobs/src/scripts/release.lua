@@ -12,6 +12,7 @@
 --#include types.lua
 --#include state.lua
 --#include moves.lua
+--#include wake.lua
 
 local now = clock()
 local wrong = wrong_type()
@@ -53,6 +54,6 @@ for i = 5, #ARGV, 5 do
 end
 local trimmed = died > 0 and trim_dead(ARGV[1]) or 0
 if earliest and (not head[1] or earliest < tonumber(head[2])) then
-  call('PUBLISH', 'delaybridge:jobs:wake', ARGV[2])
+  wake(ARGV[2])
 end
 return {now, table.concat(letters), times, trimmed}

@@ -41,13 +41,14 @@ local function work()
   --#include state.lua
   --#include moves.lua
   --#include free_keys.lua
+  --#include wake.lua
 
   local wrong = wrong_type()
   if wrong then return wrong end
   come_back(now, most, counts, ARGV[5], ARGV[6])
   if counts[1] + counts[2] + counts[3] + counts[5] >= most then more = 1 end
   if counts[1] > 0 then
-    call('PUBLISH', 'delaybridge:jobs:wake', ARGV[4])
+    wake(ARGV[4])
     topic = call('HMGET', TOPIC, 'paused', 'unique', 'recurring', 'urgent')
   end
 

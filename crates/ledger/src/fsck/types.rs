@@ -23,7 +23,7 @@ impl Ledger {
         let own = [(&k.leases, "zset"), (&k.retry, "zset"), (&k.dead, "stream"), (&k.state, "hash")];
         let mut keys: Vec<(Bytes, &'static str)> = own.into_iter().map(|(key, kind)| (key.clone(), kind)).collect();
         keys.extend(self.source.repair().typed_keys());
-        let claims = claims_with_keys(conn, Some(&k.tag), None).await?.unwrap_or_default();
+        let claims = claims_with_keys(conn, &k.space.prefix, Some(&k.tag), None).await?.unwrap_or_default();
         let of_queue = claims.into_iter().filter(|(tag, _)| tag[..] == *k.tag.as_bytes());
         keys.extend(of_queue.flat_map(|(_, name)| k.of_claim(name)).map(|key| (key, "zset")));
         let mut wrong = false;

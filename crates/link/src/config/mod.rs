@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::endpoint::RedisEndpoint;
+use super::key_space::KeyPrefix;
 use super::target::RedisTarget;
 use super::url::RedisUrl;
 use delaybridge_settings::keys::{Group, Key, Kind, key, tables};
-use delaybridge_settings::reader::Section;
+use delaybridge_settings::reader::{Section, clip};
 use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
 
 pub mod cluster;
@@ -46,6 +47,10 @@ struct Beside {
     /// Database number; with `url`, write it in the URL.
     #[key(count(0, 1_000_000))]
     database: Option<u32>,
+    /// Prefix of all keys and channels that the daemon writes, for policies by prefix. Ends with `:`. A queue has
+    /// one prefix: to change it, drain the queue first. See [redis.md](redis.md#prefix).
+    #[key(Kind::Text, default = "delaybridge:", read = key_prefix, hidden)]
+    key_prefix: KeyPrefix,
     /// ACL user, if the URL has none.
     #[key(Kind::Text)]
     username: Option<String>,
@@ -68,6 +73,15 @@ fn password(section: &Section<'_>) -> Option<Secret> {
     secrets::password(section, "REDIS_PASSWORD")
 }
 
+fn key_prefix(section: &Section<'_>, key: &Key) -> KeyPrefix {
+    let Some(written) = section.text(key) else { return KeyPrefix::default() };
+    written.value.parse().unwrap_or_else(|error| {
+        let message = format!("`{}` is no prefix of keys", clip(&written.written));
+        section.cx.report.problem(&written.spot, message, format!("{error}, as in `team-a:`"));
+        KeyPrefix::default()
+    })
+}
+
 impl Beside {
     /// The settings that all servers have in common, without host and port.
     fn servers(self, section: &Section<'_>) -> RedisEndpoint {
@@ -78,6 +92,7 @@ impl Beside {
             socket: None,
             tls: self.tls,
             database: self.database.unwrap_or(0),
+            key_prefix: self.key_prefix,
             username: self.username,
             password: self.password,
             connect_timeout: self.connect_timeout,
@@ -128,7 +143,7 @@ pub fn target(section: &Section<'_>) -> Option<RedisTarget> {
 fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
     let report = &section.cx.report;
     let url_spot = section.spot(&redis::URL);
-    let Beside { database, username, password, tls, connect_timeout, command_timeout } = beside;
+    let Beside { database, key_prefix, username, password, tls, connect_timeout, command_timeout } = beside;
 
     let url = section.text(&redis::URL)?;
     let parsed = match RedisUrl::parse(&url.value) {
@@ -177,6 +192,7 @@ fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
         socket: parsed.socket,
         tls: parsed.tls.then(|| tls.unwrap_or_default()),
         database: parsed.database,
+        key_prefix,
         username,
         password,
         connect_timeout,

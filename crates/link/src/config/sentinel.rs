@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::endpoint::RedisEndpoint;
+use super::super::key_space::KeyPrefix;
 use super::super::target::{RedisTarget, SentinelTarget};
 use super::needs_password;
 use delaybridge_settings::reader::{Scalar, Section};
@@ -44,7 +45,8 @@ pub(super) fn read(section: &Section<'_>, servers: RedisEndpoint) -> Option<Redi
     let report = &section.cx.report;
     let SentinelKeys { master, nodes: texts, username, password, tls } = SentinelKeys::of(section);
     needs_password(section, &username, &password);
-    let like = RedisEndpoint { tls, database: 0, username, password, ..servers.clone() };
+    let key_prefix = KeyPrefix::default();
+    let like = RedisEndpoint { tls, database: 0, key_prefix, username, password, ..servers.clone() };
     if texts.len() > MOST_NODES {
         let message = format!("there are {} sentinels, at most {MOST_NODES} are possible", texts.len());
         report.problem(&section.spot(&keys::NODES), message, "name those that are closest");

@@ -15,7 +15,6 @@ use super::session::{at, connected, redis};
 use delaybridge_link::RedisTarget;
 use delaybridge_link::{Conn, LinkError, Redis};
 use delaybridge_source::StoreError;
-use delaybridge_source::redisson::ListCleanup;
 use delaybridge_source::redisson::{Redisson, memory_left};
 
 /// Elements of one command while the queue is filled: small enough that other clients come in between.
@@ -143,7 +142,7 @@ pub async fn measure(
     connected(&redis).await?;
     let mut owner = [0; 8];
     getrandom::fill(&mut owner).map_err(|error| Error::failed(format!("draw a random number: {error}")))?;
-    let queue = Redisson::new(&options.name, owner, true, true, ListCleanup::Auto);
+    let queue = Redisson::within(&target.space(), &options.name, owner);
     let conn = at(&redis, &queue.keys.leases).await.map_err(|error| Error::failed(error.to_string()))?;
     let ended = |why: Ended| Error::failed(format!("{what}: {why}"));
     refuse_what_is_not_ours(&conn, &queue, options).await.map_err(ended)?;

@@ -26,7 +26,7 @@ use super::session::{Session, connected, redis};
 pub use delaybridge_jobs::NewJob;
 use delaybridge_jobs::{
     self, Added, Allowed, ChangeOutcome, Dispenser, Due, JobChange, JobError, JobId, JobInfo, JobQueue, JobSettings,
-    JobState, Limits, LocalId, PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
+    JobState, Limits, LocalId, PopRequest, Reserved, SCRIPTS, Sizes, Topic, Which, wake,
 };
 use delaybridge_link::{LinkError, Redis, Subscriber};
 use delaybridge_model::Config;
@@ -308,7 +308,8 @@ impl Jobs {
     pub async fn pop(&self, request: PopRequest) -> Result<FoundJobs, Error> {
         let what = "take jobs";
         let (dispenser, dispensing) = Dispenser::new(self.queue.clone());
-        let (_subscriber, heard) = Subscriber::start(self.redis.locator(), vec![WAKE.into()]);
+        let (_subscriber, heard) =
+            Subscriber::start(self.redis.locator(), vec![wake(&self.redis.space().prefix).into()]);
         let stop = CancellationToken::new();
         let take = async {
             let taken = dispenser.take(request).await;

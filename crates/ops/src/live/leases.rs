@@ -25,7 +25,7 @@ pub(super) async fn look(conn: &Conn, queues: &[Arc<QueueSpec>]) -> LiveFinding 
         Ok(Some(queues)) => {
             let of = |(queue, claims): &(String, usize)| format!("{claims} of {queue} (delaybridge recover {queue})");
             let detail = format!(
-                "claims without a lease, because a key delaybridge:leases was deleted or evicted; no daemon finds what they \
+                "claims without a lease, because a key `leases` was deleted or evicted; no daemon finds what they \
                  hold: {}",
                 queues.iter().map(of).collect::<Vec<_>>().join(", ")
             );
@@ -41,8 +41,11 @@ pub(super) async fn look(conn: &Conn, queues: &[Arc<QueueSpec>]) -> LiveFinding 
 
 /// Counts claims without a lease, by queue.
 async fn unleased(conn: &Conn, specs: &[Arc<QueueSpec>]) -> Result<Option<Vec<(String, usize)>>, StoreError> {
+    // All of one Redis have the same prefix.
+    let Some(first) = specs.first() else { return Ok(Some(Vec::new())) };
+    let prefix = first.source.build().ledger_keys().space.prefix;
     let until = Instant::now().after(LONGEST);
-    let Some(found) = claims_with_keys(conn, None, Some(until)).await? else { return Ok(None) };
+    let Some(found) = claims_with_keys(conn, &prefix, None, Some(until)).await? else { return Ok(None) };
     let mut by_tag: BTreeMap<_, Vec<ClaimName>> = BTreeMap::new();
     for (tag, name) in found {
         by_tag.entry(tag).or_default().push(name);

@@ -119,7 +119,7 @@ async fn redis_with_queues(
         of_each(redis, conn, found, findings);
     }
     if let (true, [conn, ..]) = (config.jobs.is_some() && &*config.jobs_redis == name, conns.as_slice()) {
-        findings.push(rights(conn, "jobs: rights".to_owned(), &delaybridge_jobs::rights()).await);
+        findings.push(rights(conn, "jobs: rights".to_owned(), &delaybridge_jobs::rights(&redis.space().prefix)).await);
     }
     Some(conns)
 }
@@ -225,7 +225,7 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
     findings.extend(codec::look(&queue, format!("queue {}: codec", spec.id)).await);
     let drained = spec.source.of_kind::<RedissonSpec>();
     if let Some(redisson) = drained.filter(|queue| queue.consume.ready && matches!(spec.mode, Mode::Deliver)) {
-        findings.extend(bounded(conn, format!("queue {}: bounded", spec.id), &redisson.name).await);
+        findings.extend(bounded(conn, format!("queue {}: bounded", spec.id), redisson).await);
     }
     if let Some(pool) = spec.source.of_kind::<JobPoolSpec>() {
         let what = format!("queue {}: program", spec.id);
@@ -260,8 +260,8 @@ async fn expiry(queue: &Queue, what: String) -> Vec<LiveFinding> {
 }
 
 /// A finding about the free places of the ready list, if it is an `RBoundedBlockingQueue`.
-async fn bounded(conn: &Conn, what: String, name: &str) -> Option<LiveFinding> {
-    Some(match free_places(conn, &Keys::of(name)).await {
+async fn bounded(conn: &Conn, what: String, queue: &RedissonSpec) -> Option<LiveFinding> {
+    Some(match free_places(conn, &Keys::of(&queue.space, &queue.name)).await {
         Ok(None) => return None,
         Ok(Some(free)) => {
             let free: String = free.chars().take(20).collect();
@@ -389,6 +389,7 @@ mod tests {
 
     #[test]
     fn the_cost_of_exact_is_reported_at_the_present_depth() {
+            space: Default::default(),
         let check = |cleanup, listed, state, words: &str| {
             let found = depths(
                 "q".to_owned(),

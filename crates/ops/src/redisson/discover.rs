@@ -11,9 +11,8 @@ use crate::queue_state::QueueState;
 use crate::session::{everywhere, redis};
 use delaybridge_ledger::{Others, Place, Shape, Show};
 use delaybridge_link::Conn;
-use delaybridge_link::RedisTarget;
+use delaybridge_link::{KeySpace, RedisTarget};
 use delaybridge_source::StoreError;
-use delaybridge_source::redisson::ListCleanup;
 use delaybridge_source::redisson::{self, Found, Redisson};
 
 /// Elements of each queue that are sampled.
@@ -52,7 +51,9 @@ pub struct DiscoveredQueue {
     pub sampled: usize,
     /// Free places of the ready list, if it is an `RBoundedBlockingQueue`.
     pub free_places: Option<String>,
-    /// Redisson clients that listen; none where the user may not ask.
+    /// The prefix of our keys that daemons deliver it with, if that is not the default one.
+    pub key_prefix: Option<String>,
+    /// Redisson clients that listen, in some database; none where the user may not ask.
     pub redisson_clients: Option<u64>,
     /// Observations of such clients by daemons over time; none if no daemon has watched.
     pub watch: Option<Watch>,
@@ -107,7 +108,7 @@ pub async fn discover(target: &RedisTarget) -> Result<Discovered, Error> {
     all.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
     let mut taken = HashSet::new();
     for (conn, found) in all {
-        match look(&conn, &found).await {
+        match look(&conn, &target.space(), &found).await {
             Ok(mut queue) => {
                 queue.state.queue = id(&found.name, &mut taken);
                 answer.queues.push(queue);
@@ -124,8 +125,11 @@ pub async fn discover(target: &RedisTarget) -> Result<Discovered, Error> {
     Ok(answer)
 }
 
-async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, StoreError> {
-    let redisson = Redisson::new(&found.name, [0; 8], true, true, ListCleanup::Auto);
+async fn look(conn: &Conn, space: &KeySpace, found: &Found) -> Result<DiscoveredQueue, StoreError> {
+    let of = |space: &KeySpace| Redisson::within(space, &found.name, [0; 8]);
+    // Without the right to ask, the prefix is that of the configuration.
+    let key_prefix = of(space).delivered_with(conn).await.ok().flatten();
+    let redisson = of(&KeySpace { prefix: key_prefix.as_ref().unwrap_or(&space.prefix).clone(), ..space.clone() });
     let stats = redisson.stats(conn).await?;
     let page = redisson.peek(conn, Place::Scheduled, 0, SAMPLES, Show::Start(SAMPLE_BYTES)).await?;
     let mut layouts = Layouts::default();
@@ -150,6 +154,7 @@ async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, StoreError>
         sure: guess.sure.as_str(),
         sampled: guess.of,
         free_places: redisson::free_places(conn, &redisson.keys).await.ok().flatten(),
+        key_prefix: key_prefix.map(|prefix| prefix.to_string()),
         redisson_clients: clients,
         watch,
     })

@@ -106,7 +106,7 @@ fn share(queues: usize, daemons: usize) -> usize {
 /// the right to ask, it is one.
 async fn daemons(registry: &QueueRegistry, places: &[usize]) -> usize {
     let Some(place) = fastrand::choice(places) else { return 1 };
-    let listeners = registry.server().listeners(&[registry.store(*place).presence()]).await;
+    let listeners = registry.server().listeners(&[registry.store(*place).presence_in_database()]).await;
     listeners.ok().and_then(|count| usize::try_from(*count.first()?).ok()).unwrap_or(1).max(1)
 }
 

@@ -175,6 +175,7 @@ impl Store for LyingStore {
         fn unannounced(&self) -> Option<Unannounced>;
         fn note_others(&self, seen: Option<Duration>, holds: Duration) -> Call<'a, ()>;
         fn presence(&self) -> Arc<str>;
+        fn presence_in_database(&self) -> Arc<str>;
         fn channels(&self) -> Vec<Arc<str>>;
         fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement>;
         fn pauses(&self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses>;

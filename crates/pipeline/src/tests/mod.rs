@@ -95,6 +95,7 @@ pub(crate) fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
             ghost_max_age: Duration::from_secs(30),
             sweep_bandwidth: 16 << 20,
             rescue_after: Duration::from_secs(10),
+            space: Default::default(),
         }),
         codec: Codec::Raw.into(),
         classes: Default::default(),

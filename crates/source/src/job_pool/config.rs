@@ -14,7 +14,7 @@ use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
 use crate::zset;
 use delaybridge_ledger::Source;
 use delaybridge_ledger::score::Unit;
-use delaybridge_link::hashed;
+use delaybridge_link::{KeySpace, hashed};
 use delaybridge_settings::Settings;
 use delaybridge_settings::keys::{Key, Kind, key, tables};
 use delaybridge_settings::problem::Spot;
@@ -150,6 +150,8 @@ pub struct JobPoolSpec {
     pub buries_missing: bool,
     /// The program that has written the jobs, if all of their layout is a preset's.
     pub program: Option<Program>,
+    /// The names of our keys and channels in its Redis.
+    pub space: KeySpace,
 }
 
 impl JobPoolSpec {
@@ -157,7 +159,17 @@ impl JobPoolSpec {
     pub fn of(preset: Preset) -> Self {
         let Preset { buckets, score, id, place, beside, also, names, record, wanted, status } = preset;
         let layout = Layout { id, place, names, record, wanted, status };
-        JobPoolSpec { buckets, score, layout, beside, also, ready: Vec::new(), buries_missing: false, program: None }
+        JobPoolSpec {
+            buckets,
+            score,
+            layout,
+            beside,
+            also,
+            ready: Vec::new(),
+            buries_missing: false,
+            program: None,
+            space: KeySpace::default(),
+        }
     }
 
     /// The first bucket, which names the queue.
@@ -181,6 +193,10 @@ impl JobPoolSpec {
 }
 
 impl SourceConfig for JobPoolSpec {
+    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig> {
+        Arc::new(JobPoolSpec { space: space.clone(), ..self.clone() })
+    }
+
     fn kind(&self) -> &'static SourceKind {
         &KIND
     }

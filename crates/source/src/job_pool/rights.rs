@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::JobPool;
 use super::layout::{ID, Place};
-use delaybridge_ledger::Activity;
+use delaybridge_ledger::{Activity, Source};
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 
@@ -85,7 +85,7 @@ impl JobPool {
     }
 
     fn of_claims(&self) -> Pattern {
-        delaybridge_ledger::Keys::of(&self.tag).of_claims()
+        self.ledger_keys().of_claims()
     }
 
     fn buckets(&self) -> impl Iterator<Item = Pattern> {

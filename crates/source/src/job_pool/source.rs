@@ -65,7 +65,7 @@ impl JobPool {
 
 impl Source for JobPool {
     fn ledger_keys(&self) -> delaybridge_ledger::Keys {
-        delaybridge_ledger::Keys::of(&self.tag)
+        delaybridge_ledger::Keys::of(&self.spec.space, &self.tag)
     }
 
     fn keys(&self) -> Vec<Bytes> {

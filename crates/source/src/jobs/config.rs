@@ -10,6 +10,7 @@ use crate::config::{SourceConfig, SourceKind, SourceSettings};
 use crate::zset;
 use delaybridge_jobs::{JobSettings, Keys, Topic};
 use delaybridge_ledger::Source;
+use delaybridge_link::KeySpace;
 use delaybridge_settings::Settings;
 use delaybridge_settings::keys::{Kind, key};
 use delaybridge_settings::reader::Section;
@@ -34,6 +35,9 @@ pub struct JobsSpec {
     /// The sorted set of what waits.
     #[settings(later = String::new())]
     pub key: String,
+    /// The names of our keys and channels in its Redis.
+    #[settings(later = KeySpace::default())]
+    pub space: KeySpace,
     /// The time for which the id of a delivered job is known, if its client chose it.
     #[settings(later = None)]
     pub remember: Option<Duration>,
@@ -42,9 +46,15 @@ pub struct JobsSpec {
 impl JobsSpec {
     /// A topic of this name, with the settings of topics that have none of their own.
     pub fn of(topic: &Topic) -> Self {
-        let key = String::from_utf8_lossy(Keys::of(topic).due()).into_owned();
-        JobsSpec { topic: topic.to_string(), key, remember: JobSettings::default().of(topic).remember }
+        let space = KeySpace::default();
+        let remember = JobSettings::default().of(topic).remember;
+        JobsSpec { topic: topic.to_string(), key: due(&space, topic.as_str()), space, remember }
     }
+}
+
+/// The key of the sorted set of what waits.
+fn due(space: &KeySpace, topic: &str) -> String {
+    String::from_utf8_lossy(Keys::named(&space.prefix, topic).due()).into_owned()
 }
 
 /// Reads the source.
@@ -84,6 +94,11 @@ impl SourceConfig for JobsSpec {
 
     fn tag(&self) -> String {
         zset::tag(&self.key)
+    }
+
+    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig> {
+        let key = if self.key.is_empty() { String::new() } else { due(space, &self.topic) };
+        Arc::new(JobsSpec { key, space: space.clone(), ..self.clone() })
     }
 
     fn announces(&self) -> bool {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::JobsSource;
-use delaybridge_jobs::WAKE;
+use delaybridge_jobs::wake;
 use delaybridge_ledger::{Activity, Source};
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
@@ -19,7 +19,7 @@ impl JobsSource {
             Activity::Look | Activity::Rescue => grants.push(on(keys.records(), &[HGET, HSTRLEN])),
             Activity::Deliver => {
                 grants.extend([
-                    Grant::channels([Pattern::exact(WAKE)], [SUBSCRIBE]),
+                    Grant::channels([Pattern::exact(wake(&self.spec.space.prefix))], [SUBSCRIBE]),
                     on(keys.due(), &[ZADD, ZREMRANGEBYRANK, ZSCORE]),
                     Grant::on([of_claims, exact(keys.due())], [ZRANGESTORE]),
                     on(keys.topic(), &[HMGET]),

@@ -10,7 +10,7 @@ use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 use crate::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
 use delaybridge_core::carried::{CONTENT_TYPE, Carried};
 use delaybridge_core::message::{Identity, MessageId, Origin};
-use delaybridge_jobs::{KINDS, Keys, Record, WAKE};
+use delaybridge_jobs::{KINDS, Keys, Record, wake};
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{
     Activity, AllBodies, Announcement, Announcements, BadReply, Bodies, Body, BodyAt, ClaimAdded, CompanionKey, Depths,
@@ -32,17 +32,18 @@ pub struct JobsSource {
 impl JobsSource {
     /// The topic that a configuration names.
     pub fn of(spec: &JobsSpec) -> Self {
-        let keys = Keys::named(&spec.topic);
+        let prefix = &spec.space.prefix;
+        let keys = Keys::named(prefix, &spec.topic);
         let due = ZsetSpec {
             key: spec.key.clone(),
             score: Unit::Millis,
             id: Naming::Hash,
             body: Payload::Member,
             bytes: None,
-            database: 0,
+            space: spec.space.clone(),
         };
         let set = ZsetSource::of(&due);
-        JobsSource { spec: spec.clone(), keys, set, wake: WAKE.into(), scripts: &SCRIPTS }
+        JobsSource { spec: spec.clone(), keys, set, wake: wake(prefix).into(), scripts: &SCRIPTS }
     }
 
     /// The same topic under the test clock.
@@ -69,6 +70,10 @@ impl Source for JobsSource {
 
     fn keys(&self) -> Vec<Bytes> {
         [self.keys.due(), self.keys.topic(), self.keys.urgent()].map(Clone::clone).into()
+    }
+
+    fn is_ours(&self) -> bool {
+        true
     }
 
     fn scripts(&self) -> &'static delaybridge_ledger::Scripts {

@@ -11,6 +11,7 @@ use super::key_tag::{tagged, works_in_cluster};
 use super::metric_names::METRIC_NAMES;
 use crate::config::{SourceConfig, SourceKind, SourceSettings};
 use delaybridge_ledger::Source;
+use delaybridge_link::KeySpace;
 use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::words::words;
@@ -49,6 +50,9 @@ pub struct RedissonSpec {
     /// With `mode: rescue`: time after the due time at which an element is moved.
     #[key(duration(1), default = "10s")]
     pub rescue_after: Duration,
+    /// The names of our keys and channels in its Redis.
+    #[settings(later = KeySpace::default())]
+    pub space: KeySpace,
 }
 
 /// The parts of a queue that are consumed.
@@ -135,6 +139,10 @@ impl SourceConfig for RedissonSpec {
 
     fn tag(&self) -> String {
         tagged(&self.name)
+    }
+
+    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig> {
+        Arc::new(RedissonSpec { space: space.clone(), ..self.clone() })
     }
 
     fn announces(&self) -> bool {

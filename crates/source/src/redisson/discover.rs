@@ -113,15 +113,17 @@ pub async fn free_places(conn: &Conn, keys: &Keys) -> Result<Option<String>, Sto
 
 #[cfg(test)]
 mod tests {
+    use delaybridge_link::KeySpace;
+
     use super::*;
 
     #[test]
     fn names_come_back_from_the_keys_that_redisson_makes_of_them() {
         for name in ["orders", "app:orders", "{app}:orders", "app:{orders}:q", "a{b", "a}b", "{a}{b}"] {
-            let keys = Keys::of(name);
+            let keys = Keys::of(&KeySpace::default(), name);
             let found = name_of(&keys.delayed).unwrap();
             assert!(found.name == name || found.or.as_deref() == Some(name), "{name}: {found:?}");
-            assert_eq!(Keys::of(&found.name).delayed, keys.delayed, "{name}");
+            assert_eq!(Keys::of(&KeySpace::default(), &found.name).delayed, keys.delayed, "{name}");
         }
         let both = name_of(b"redisson_delay_queue_timeout:{x}").unwrap();
         assert_eq!(both, Found { name: "x".to_owned(), or: Some("{x}".to_owned()) });

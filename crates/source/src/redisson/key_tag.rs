@@ -1,6 +1,6 @@
 //! The part that all keys of a queue have in common. Only for comparing: the keys that the daemon uses are in `keys`.
 
-use delaybridge_link::hashed;
+use delaybridge_link::{KeyPrefix, hashed};
 
 /// The text that Redisson appends to its prefixes: the name itself if it has a brace, else the name in braces.
 pub(crate) fn tagged(name: &str) -> String {
@@ -9,7 +9,7 @@ pub(crate) fn tagged(name: &str) -> String {
 
 /// Whether the ready list of the queue shares a slot with the queue's other keys, as Redis Cluster demands.
 pub(super) fn works_in_cluster(name: &str) -> bool {
-    let companion = format!("delaybridge:leases:{}", tagged(name));
+    let companion = format!("{}leases:{}", KeyPrefix::DEFAULT, tagged(name));
     hashed(name) == hashed(&companion)
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use delaybridge_link::KeySpace;
+
 /// All keys of one queue. They share one hash tag, so that everything works in Redis Cluster.
 #[derive(Debug, Clone)]
 pub struct Keys {
@@ -34,16 +36,17 @@ impl Keys {
     ///
     /// Redisson puts braces around a name that has no `{`, and takes the name as it is otherwise
     /// (`RedissonObject.prefixName`).
-    pub fn of(name: &str) -> Self {
+    pub fn of(space: &KeySpace, name: &str) -> Self {
+        let prefix = &*space.prefix;
         let tagged = if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() };
         let [delayed, list, ready, ghosts, ghosts_turn, sweep, permits] = delaybridge_ledger::together([
-            ("redisson_delay_queue_timeout:", &tagged),
-            ("redisson_delay_queue:", &tagged),
-            ("", name),
-            ("delaybridge:ghosts:", &tagged),
-            ("delaybridge:ghosts-turn:", &tagged),
-            ("delaybridge:sweep:", &tagged),
-            ("redisson_bqs:", &tagged),
+            ["redisson_delay_queue_timeout:", &tagged, ""],
+            ["redisson_delay_queue:", &tagged, ""],
+            [name, "", ""],
+            [prefix, "ghosts:", &tagged],
+            [prefix, "ghosts-turn:", &tagged],
+            [prefix, "sweep:", &tagged],
+            ["redisson_bqs:", &tagged, ""],
         ]);
         Keys {
             delayed,
@@ -54,7 +57,7 @@ impl Keys {
             sweep,
             permits,
             channel: ["redisson_delay_queue_channel:", &tagged].concat().into(),
-            ledger: delaybridge_ledger::Keys::of(&tagged),
+            ledger: delaybridge_ledger::Keys::of(space, &tagged),
             tag: tagged,
         }
     }
@@ -91,7 +94,7 @@ mod tests {
             ("app:{orders}:q", "app:{orders}:q"),
             ("a{b", "a{b"),
         ] {
-            let keys = Keys::of(name);
+            let keys = Keys::of(&KeySpace::default(), name);
             assert_eq!(keys.delayed, format!("redisson_delay_queue_timeout:{tagged}"));
             assert_eq!(keys.list, format!("redisson_delay_queue:{tagged}"));
             assert_eq!(&*keys.channel, format!("redisson_delay_queue_channel:{tagged}"));

@@ -45,6 +45,7 @@ pub use self::source::RedissonSource;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::{Ledger, Packed, Shape};
+use delaybridge_link::KeySpace;
 
 /// One queue of Redisson with its ledger, as one process sees it.
 pub struct Redisson {
@@ -58,6 +59,12 @@ impl Redisson {
     /// The queue with this mapped name. `owner` is this process's random number.
     pub fn new(name: &str, owner: [u8; 8], delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
         Self::of(RedissonSource::new(name, delayed, ready, cleanup), owner)
+    }
+
+    /// The queue with this mapped name, all of which is consumed, in a Redis where our keys and channels have these names.
+    pub fn within(space: &KeySpace, name: &str, owner: [u8; 8]) -> Self {
+        let source = RedissonSource::new(name, true, true, ListCleanup::Auto);
+        Self::of(source.within(space, name), owner)
     }
 
     /// The queue that a configuration describes.

@@ -17,7 +17,7 @@ use delaybridge_ledger::{
     millis, text,
 };
 use delaybridge_link::rights::Grant;
-use delaybridge_link::{Conn, Script};
+use delaybridge_link::{Conn, KeySpace, Script};
 
 /// A queue as Redisson keeps it.
 #[derive(Clone)]
@@ -35,12 +35,19 @@ pub struct RedissonSource {
 impl RedissonSource {
     /// The queue with this mapped name.
     pub fn new(name: &str, delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
-        RedissonSource { keys: Keys::of(name), delayed, ready, cleanup, scripts: &SCRIPTS }
+        RedissonSource { keys: Keys::of(&KeySpace::default(), name), delayed, ready, cleanup, scripts: &SCRIPTS }
+    }
+
+    /// The same queue, with our keys and channels of these names.
+    #[must_use]
+    pub fn within(self, space: &KeySpace, name: &str) -> Self {
+        RedissonSource { keys: Keys::of(space, name), ..self }
     }
 
     /// The queue that a configuration describes.
     pub fn of(spec: &RedissonSpec) -> Self {
-        RedissonSource::new(&spec.name, spec.consume.delayed, spec.consume.ready, spec.list_cleanup)
+        let source = RedissonSource::new(&spec.name, spec.consume.delayed, spec.consume.ready, spec.list_cleanup);
+        source.within(&spec.space, &spec.name)
     }
 
     /// The same queue under the test clock.
@@ -82,6 +89,10 @@ impl Source for RedissonSource {
         // the scripts look at anyway.
         let (ready, permits) = if self.ready { (ready, &self.keys.permits) } else { (list, list) };
         [delayed, list, ready, ghosts, turn, sweep, permits].map(Bytes::clone).to_vec()
+    }
+
+    fn left_behind(&self) -> &'static [&'static str] {
+        &["ghosts:", "ghosts-turn:"]
     }
 
     fn scripts(&self) -> &'static delaybridge_ledger::Scripts {

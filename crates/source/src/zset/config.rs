@@ -15,6 +15,7 @@ use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
 use delaybridge_core::template::Template;
 use delaybridge_ledger::Source;
 use delaybridge_ledger::score::Unit;
+use delaybridge_link::KeySpace;
 use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::words::{word, words};
@@ -53,9 +54,9 @@ pub struct ZsetSpec {
     /// The bytes of a key that is no text. Then `key` is `base64:` and the text of `key_base64`.
     #[settings(keys(KEY_BASE64), later = None)]
     pub bytes: Option<Bytes>,
-    /// The number of the database, for the channel of its changes.
-    #[settings(keys(PRESET, NAME, PREFIX), later = 0)]
-    pub database: u32,
+    /// The names of our keys and channels in its Redis. The number of the database is in the channel of its changes.
+    #[settings(keys(PRESET, NAME, PREFIX), later = KeySpace::default())]
+    pub space: KeySpace,
 }
 
 const KEY_BASE64: Key = key(
@@ -250,8 +251,8 @@ impl SourceConfig for ZsetSpec {
         tag(&self.key)
     }
 
-    fn in_database(&self, database: u32) -> Option<Arc<dyn SourceConfig>> {
-        Some(Arc::new(ZsetSpec { database, ..self.clone() }))
+    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig> {
+        Arc::new(ZsetSpec { space: space.clone(), ..self.clone() })
     }
 
     fn note(&self) -> Option<&'static str> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use delaybridge_link::hashed;
+use delaybridge_link::{KeyPrefix, hashed};
 
 /// The key, what the ledger's keys share with it, and its channel.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub fn tag(key: &str) -> String {
 /// Whether the ledger's keys share a slot with the set, as Redis Cluster demands. No tag leads to the slot of a key that has
 /// a `}` but no tag of its own.
 pub fn works_in_cluster(key: &str) -> bool {
-    hashed(&format!("delaybridge:leases:{}", tag(key))) == hashed(key)
+    hashed(&format!("{}leases:{}", KeyPrefix::DEFAULT, tag(key))) == hashed(key)
 }
 
 #[cfg(test)]

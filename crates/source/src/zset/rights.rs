@@ -1,7 +1,7 @@
 //! The rights on the set that the fragments of the scripts and the commands need.
 
 use super::ZsetSource;
-use delaybridge_ledger::Activity;
+use delaybridge_ledger::{Activity, Source};
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 
@@ -12,7 +12,7 @@ impl ZsetSource {
         match activity {
             Activity::Look | Activity::Rescue => {}
             Activity::Deliver => {
-                let of_claims = delaybridge_ledger::Keys::of(&self.keys.tag).of_claims();
+                let of_claims = self.ledger_keys().of_claims();
                 grants.extend([
                     Grant::channels([Pattern::exact(self.keys.channel.as_bytes().to_vec())], [SUBSCRIBE]),
                     self.on([ZREMRANGEBYRANK]),

@@ -30,7 +30,7 @@ impl ZsetSource {
     /// The queue that a configuration describes.
     pub fn of(spec: &ZsetSpec) -> Self {
         ZsetSource {
-            keys: Keys::of(&spec.key, spec.bytes.as_ref(), spec.database),
+            keys: Keys::of(&spec.key, spec.bytes.as_ref(), spec.space.database),
             spec: spec.clone(),
             scripts: &SCRIPTS,
         }
@@ -62,7 +62,7 @@ fn score(score: Option<Score>) -> Bytes {
 
 impl Source for ZsetSource {
     fn ledger_keys(&self) -> delaybridge_ledger::Keys {
-        delaybridge_ledger::Keys::of(&self.keys.tag)
+        delaybridge_ledger::Keys::of(&self.spec.space, &self.keys.tag)
     }
 
     fn keys(&self) -> Vec<Bytes> {

@@ -75,6 +75,10 @@ impl Store for MemoryStore {
         "presence".into()
     }
 
+    fn presence_in_database(&self) -> Arc<str> {
+        "presence".into()
+    }
+
     fn channels(&self) -> Vec<Arc<str>> {
         Vec::new()
     }

@@ -371,6 +371,10 @@ impl Store for Wire {
         self.store.presence()
     }
 
+    fn presence_in_database(&self) -> Arc<str> {
+        self.store.presence_in_database()
+    }
+
     fn channels(&self) -> Vec<Arc<str>> {
         self.store.channels()
     }

@@ -43,7 +43,7 @@ impl ZsetRig {
     }
 
     async fn of(key: &str, score: Unit, id: Naming, body: Body, servers: Servers) -> Self {
-        let spec = ZsetSpec { key: key.to_owned(), score, id, body, bytes: None, database: 0 };
+        let spec = ZsetSpec { key: key.to_owned(), score, id, body, bytes: None, space: Default::default() };
         let source = Arc::new(ZsetSource::of(&spec).on_test_clock());
         let ledger = Ledger::new(source.clone(), [A; 8]);
         let redis = OnRedis::new(&servers, ledger.keys.clone()).await;

@@ -15,6 +15,7 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
+import java.util.regex.Pattern;
 
 /**
  * Schedules, cancels and moves elements of a delayed queue of Redisson. Unlike {@code getDelayedQueue} it starts no transfer
@@ -25,6 +26,8 @@ import java.util.concurrent.CompletionStage;
  */
 public final class DelayedOffers<T> {
     private static final long MOST = 1L << 53;
+    /** Visible ASCII without braces and the characters of patterns, and a colon at the end. */
+    private static final Pattern PREFIXES = Pattern.compile("[!#-&(-)+->@-Z_-z|~]{0,63}:");
 
     private final RedisScripts redis;
     private final ValueCodec<? super T> codec;
@@ -48,7 +51,7 @@ public final class DelayedOffers<T> {
         delayed = "redisson_delay_queue_timeout:" + tagged;
         list = "redisson_delay_queue:" + tagged;
         channel = "redisson_delay_queue_channel:" + tagged;
-        offers = "delaybridge:offer:" + tagged + ":";
+        offers = builder.keyPrefix + "offer:" + tagged + ":";
     }
 
     /**
@@ -69,6 +72,7 @@ public final class DelayedOffers<T> {
         private boolean redisClock;
         private Clock clock = Clock.systemUTC();
         private Duration window = Duration.ofMinutes(10);
+        private String keyPrefix = "delaybridge:";
 
         private Builder(RedisScripts redis, String name, ValueCodec<? super T> codec) {
             this.redis = Objects.requireNonNull(redis, "redis");
@@ -100,6 +104,19 @@ public final class DelayedOffers<T> {
         /** How long an offer with an identity is remembered after it was made; otherwise ten minutes. */
         public Builder<T> window(Duration window) {
             this.window = Objects.requireNonNull(window, "window");
+            return this;
+        }
+
+        /**
+         * What the keys begin with that remember identities, as {@code redis.key_prefix} of the daemon; otherwise {@code delaybridge:}. The
+         * same for all producers of the queue.
+         */
+        public Builder<T> keyPrefix(String keyPrefix) {
+            if (!PREFIXES.matcher(keyPrefix).matches()) {
+                throw new IllegalArgumentException("key prefix " + keyPrefix
+                        + ": up to 64 visible ASCII characters without braces, ending with ':'");
+            }
+            this.keyPrefix = keyPrefix;
             return this;
         }
 

@@ -218,6 +218,17 @@ class DelayedOffersTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"redisson", "lettuce", "spring"})
+    void anIdentityIsRememberedUnderThePrefixOfTheDaemon(String library) {
+        DelayedOffers<String> offers = builder(library).keyPrefix("team-a:").build();
+        offers.offerAll(Collections.singletonList(Offer.at(at(7), "x").withIdentity("00112233445566ff")));
+        assertTrue(redis.pttl(bytes("team-a:offer:{orders}:00112233445566ff")) > 590_000);
+        for (String bad : new String[] {"", "team-a", "a{b}:", "a b:", "a*:", "\u00e9:"}) {
+            assertThrows(IllegalArgumentException.class, () -> builder(library).keyPrefix(bad));
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"redisson", "lettuce", "spring"})
     void aRepeatedOfferIsMadeOnce(String library) {
         DelayedOffers<String> offers = builder(library).build();
         byte[] key = bytes("delaybridge:offer:{orders}:00112233445566ff");
