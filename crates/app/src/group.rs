@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::codecs;
 use super::sinks::ByName;
 use super::tasks::{self, Channels};
 use super::watch::{Watched, watch_redis};
@@ -47,6 +48,8 @@ impl Group {
         let of = (config.queues.len(), config.sinks.len());
         let watched = Watched { redis: redis.clone(), registry: registry.clone(), of, started: started.clone() };
         tasks.spawn(tasks::named("Redis watch", watch_redis(watched)));
+        let beat = process.events.status().heartbeat("codecs", stuck);
+        tasks.spawn(tasks::named("codecs", codecs::run(redis.clone(), registry.clone(), beat)));
         Group { redis: redis.clone(), registry, subscriber, channels }
     }
 

@@ -6,6 +6,7 @@
 
 mod admin;
 mod api;
+mod codecs;
 mod descriptors;
 mod drain;
 mod exit_codes;

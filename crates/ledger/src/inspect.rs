@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::handle::Ledger;
 use crate::in_flight::ClaimKey;
 use crate::packed::{Packed, Shape};
-use crate::page::{Kind, Members, members, page, redis_now_ms};
+use crate::page::{ANY_SIZE, Kind, Members, members, page_of, redis_now_ms};
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_link::{Conn, Fields, Score};
 
@@ -32,6 +32,8 @@ pub enum Place {
 pub enum Show {
     /// So many bytes, and what is needed to read the header.
     Start(usize),
+    /// The same, and nothing at all of a place whose elements have more bytes than this on average: the server reads them whole.
+    Small(usize),
     /// Everything.
     All,
 }
@@ -110,9 +112,12 @@ impl Ledger {
         show: Show,
     ) -> Result<Page, StoreError> {
         let shown = match show {
-            Show::Start(bytes) => bytes.saturating_add(LONGEST_HEADER + self.source.search().overhead()),
-            Show::All => usize::MAX >> 12, // exact as a Lua number, and more than a string of Redis can hold
+            Show::Start(bytes) | Show::Small(bytes) => {
+                bytes.saturating_add(LONGEST_HEADER + self.source.search().overhead())
+            }
+            Show::All => ANY_SIZE,
         };
+        let mean = if matches!(show, Show::Small(_)) { shown } else { ANY_SIZE };
         if place == Place::InFlight {
             let (raw, keys) = self.in_flight_page(conn, first, count, shown).await?;
             let seen = raw.members.into_iter().zip(keys).map(|((score, size, start), key)| {
@@ -125,7 +130,7 @@ impl Ledger {
         for (key, kind) in self.places(place) {
             // Of the keys behind the page only the size is asked for.
             let begin = first.saturating_sub(total);
-            let raw = page(conn, &key, kind, begin, count.saturating_sub(seen.len()), shown).await?;
+            let raw = page_of(conn, &key, kind, begin, count.saturating_sub(seen.len()), (shown, mean)).await?;
             seen.extend(raw.members.into_iter().map(|(score, size, start)| self.read(place, score, size, start)));
             (now_ms, total) = (raw.now_ms, total + raw.total);
         }

@@ -13,6 +13,9 @@ use delaybridge_link::{BadReply, Clock, Conn, Fields, LinkError, Score, Script};
 static PEEK: LazyLock<Script> =
     LazyLock::new(|| Script::new("peek", whole(include_str!("scripts/peek.lua"), Clock::Redis)));
 
+/// A size that no string of Redis has. Lua's numbers hold it exactly.
+pub(super) const ANY_SIZE: usize = usize::MAX >> 12;
+
 /// Some of the elements at a place, unchanged.
 #[derive(Debug, Clone)]
 pub struct Members {
@@ -73,7 +76,7 @@ pub enum Kind {
 ///
 /// Those of the connection; a key of a wrong type is `Server { code: "WRONGKEY" }`.
 pub async fn members(conn: &Conn, key: &Bytes, kind: Kind, first: usize) -> Result<Members, StoreError> {
-    let page = page(conn, key, kind, first, BATCH_ENTRIES, usize::MAX >> 12).await?;
+    let page = page(conn, key, kind, first, BATCH_ENTRIES, ANY_SIZE).await?;
     let members = page.members.into_iter().map(|(score, _, bytes)| (score, bytes)).collect();
     Ok(Members { now_ms: page.now_ms, members })
 }
@@ -91,6 +94,18 @@ pub async fn page(
     count: usize,
     shown: usize,
 ) -> Result<RawPage, StoreError> {
+    page_of(conn, key, kind, first, count, (shown, ANY_SIZE)).await
+}
+
+/// The same for a key whose entries have at most `mean` bytes on average; of any other, no members.
+pub(super) async fn page_of(
+    conn: &Conn,
+    key: &Bytes,
+    kind: Kind,
+    first: usize,
+    count: usize,
+    (shown, mean): (usize, usize),
+) -> Result<RawPage, StoreError> {
     let kind = if kind == Kind::List { "list" } else { "zset" };
     let args = [
         kind.to_owned(),
@@ -98,6 +113,7 @@ pub async fn page(
         count.min(BATCH_ENTRIES).to_string(),
         BATCH_BYTES.to_string(),
         shown.to_string(),
+        mean.to_string(),
     ];
     let reply = conn.script(&PEEK, std::slice::from_ref(key), &args).await?;
     let mut fields = Fields::of("peek", reply)?;

@@ -23,6 +23,7 @@ pub mod descriptors;
 pub mod differences;
 pub mod element;
 mod error;
+pub mod first_elements;
 pub mod fleet;
 pub mod forecast;
 pub mod forecasts;

@@ -181,6 +181,11 @@ impl Events {
         warn!(redis = address, "{advice}");
     }
 
+    /// A setting of this queue does not fit its first scheduled elements.
+    pub fn queue_advice(&self, queue: &str, advice: &str) {
+        warn!(queue, "{advice}");
+    }
+
     /// The file descriptors that the configuration may need, and the limit of open files. With `clients`, the job queue has no more
     /// connections than this, which is less than `max_connections`.
     pub fn descriptors(&self, limit: u64, needed: u64, clients: Option<u64>) {

@@ -1,12 +1,14 @@
 //! Elements in Java's codecs, delivered as values.
 
+use std::time::Duration;
+
 use redis::AsyncCommands;
 use serde_json::{Value, json};
 
 use super::{dead_letters, emptied, on, stream_of, unready};
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, RedissonQueue, vectors};
+use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually, vectors};
 
 /// The payload that a version of Redisson wrote for this kind of value.
 fn recorded(codec: &str, kind: &str) -> Vec<u8> {
@@ -177,7 +179,8 @@ async fn a_wrong_codec_is_found_by_check_and_holds_the_queue() {
     let said = String::from_utf8_lossy(&checked.stdout);
     assert!(!checked.status.success() && said.contains("3 of 3 scheduled elements are kryo5, not json"), "{said}");
     let mut daemon = Daemon::spawn(&yaml("json"));
-    daemon.expect_log("dead letter stored").expect_log("queue on hold");
+    // Those that wait are looked at as well.
+    daemon.expect_log("dead letter stored").expect_log("queue on hold").expect_log("scheduled elements are kryo5");
     unready(&daemon, "it looks like kryo5, and `codec` is json: `delaybridge discover` shows").await;
     assert_eq!(daemon.stop().await, 0);
     let letters = dead_letters(&mut redis, &queue).await;
@@ -193,4 +196,50 @@ async fn a_wrong_codec_is_found_by_check_and_holds_the_queue() {
 
     let _daemon = Daemon::start(&yaml("kryo5")).await;
     stream_of(&mut redis, "out", 8).await;
+}
+
+/// The elements are due in an hour: nothing has refused one yet.
+#[tokio::test]
+async fn a_codec_that_does_not_fit_is_told_at_the_start_and_after_a_reload() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let later = redis_now_ms(&mut redis).await + 3_600_000;
+    let queue = RedissonQueue::new("q");
+    for at in 0..4 {
+        queue.offer(&mut redis, later + at, b"\x03ab\xe3").await;
+    }
+    let yaml = |codec: &str| {
+        let of =
+            |source: &str, codec: &str| format!("source: {{ {source} }}{codec}, to: [{{ sink: out, stream: out }}]");
+        let told = of("redisson: { name: q }", codec);
+        let plain = of("redisson: { name: q2 }", "");
+        on(
+            &server,
+            &format!("\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues: {{ told: {{ {told} }}, plain: {{ {plain} }} }}\n"),
+        )
+    };
+    let mut daemon = Daemon::spawn(&yaml(", codec: json"));
+    daemon.expect_log("scheduled elements are");
+    let said = told(&daemon, 1).await.remove(0);
+    assert!(said.contains("3 of 3 scheduled elements are kryo5, not json: write `codec: kryo5`"), "{said}");
+    assert!(said.contains("told") && said.contains("WARN"), "{said}");
+
+    daemon.rewrite(|text| text.replace(", codec: json", ", codec: kryo5"));
+    assert!(daemon.reload().await);
+    daemon.rewrite(|text| text.replace(", codec: kryo5", ", codec: number"));
+    assert!(daemon.reload().await);
+    let lines = told(&daemon, 2).await;
+    assert!(lines[1].contains("3 of 3 scheduled elements are kryo5, not number"), "{lines:#?}");
+    assert_eq!(daemon.stop().await, 0);
+    assert_eq!(redis.zcard::<_, u64>(&queue.timeouts).await.unwrap(), 4, "none was taken");
+}
+
+/// The lines about scheduled elements, when there are so many.
+async fn told(daemon: &Daemon, count: usize) -> Vec<String> {
+    eventually("the lines about scheduled elements", Duration::from_secs(20), async || {
+        let mut lines = daemon.log().all();
+        lines.retain(|line| line.contains("scheduled elements are"));
+        if lines.len() == count { Ok(lines) } else { Err(format!("{lines:?}")) }
+    })
+    .await
 }

@@ -40,7 +40,7 @@ async fn due_elements_are_reported_and_nothing_is_written() {
     let config = yaml(&server, "    mode: shadow\n    codec: json\n")
         .replace(&format!("name: \"{NAME}\""), &format!("name: \"{NAME}\", ghost_max_age: 1s"));
     let mut daemon = Daemon::spawn_with(&config, &[("DELAYBRIDGE_LOG", "info,delaybridge::shadow=debug")]);
-    daemon.expect_log("shadow: an element would not be delivered");
+    daemon.expect_log("shadow: an element would not be delivered").expect_log("scheduled elements are");
     daemon.wait_ready().await;
     eventually("five elements to be reported", PATIENCE, async || {
         let metrics = daemon.metrics().await;

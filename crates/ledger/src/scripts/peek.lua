@@ -1,7 +1,8 @@
 -- Returns entries of a sorted set or a list, from one place on. Reads only.
 --
 -- KEYS 1 the zset or list
--- ARGV 1 'zset' or 'list', 2 first place (from 0), 3 most entries, 4 most bytes to read, 5 bytes to show of each
+-- ARGV 1 'zset' or 'list', 2 first place (from 0), 3 most entries, 4 most bytes to read, 5 bytes to show of each, 6 bytes that entries
+--      have on average at most, else none is read
 -- Returns {now, entries in all, {score or '', size, first bytes, ...}}: at least one entry if there is one at that place,
 --      however large it is.
 --
@@ -13,6 +14,10 @@ local now = clock()
 local zset = ARGV[1] == 'zset'
 local place, count, bytes, shown = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local total = redis.call(zset and 'ZCARD' or 'LLEN', KEYS[1])
+local mean = tonumber(ARGV[6])
+if mean < 2 ^ 30 and total > 0 and redis.call('MEMORY', 'USAGE', KEYS[1], 'SAMPLES', 3) / total > mean then
+  return {now, total, {}}
+end
 
 local found, taken, largest, last = {}, 0, 0, 0
 while place < total do

@@ -1,6 +1,5 @@
 //! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
 
-mod codec;
 mod inputs;
 mod leases;
 mod replication;
@@ -14,6 +13,7 @@ use serde::Serialize;
 use super::acl;
 use super::descriptors::{self, Descriptors};
 use super::error::explained;
+use super::first_elements::{self, CodecFinding};
 use super::plural;
 use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
@@ -222,7 +222,7 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
     };
     findings.insert(1, rights);
     findings.extend(expiry(&queue, format!("queue {}: expiry", spec.id)).await);
-    findings.extend(codec::look(&queue, format!("queue {}: codec", spec.id)).await);
+    findings.extend(first_elements::look(&queue).await.into_iter().map(|found| codec(&spec.id, found)));
     let drained = spec.source.of_kind::<RedissonSpec>();
     if let Some(redisson) = drained.filter(|queue| queue.consume.ready && matches!(spec.mode, Mode::Deliver)) {
         findings.extend(bounded(conn, format!("queue {}: bounded", spec.id), redisson).await);
@@ -239,6 +239,11 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
         findings.push(notifications(conn, format!("queue {}: notifications", spec.id)).await);
     }
     findings
+}
+
+fn codec(queue: &str, found: CodecFinding) -> LiveFinding {
+    let health = if found.is_failure { Health::Failed } else { Health::Warning };
+    finding(format!("queue {queue}: codec"), health, found.detail)
 }
 
 /// A finding about each key of the source that Redis will delete.
@@ -384,12 +389,12 @@ mod tests {
             ghost_max_age: Duration::from_secs(30),
             sweep_bandwidth: 1 << 24,
             rescue_after: Duration::from_secs(10),
+            space: Default::default(),
         }
     }
 
     #[test]
     fn the_cost_of_exact_is_reported_at_the_present_depth() {
-            space: Default::default(),
         let check = |cleanup, listed, state, words: &str| {
             let found = depths(
                 "q".to_owned(),
