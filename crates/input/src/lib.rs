@@ -24,7 +24,7 @@ pub use self::intake::{IntakeRules, JobIntake, OnBadDelay};
 pub use self::kind::{InputConnector, InputKind, ReadInput, RedeliveryPlace};
 
 use delaybridge_core::message::Failure;
-pub use delaybridge_telemetry::events::inputs::{InputEvents, InputReset};
+pub use delaybridge_telemetry::events::inputs::{InputEvents, InputReset, PartitionLag};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 

@@ -216,6 +216,11 @@ pub(super) const CODES: &[Entry] = &[
         "Broker: Group authorization failed: the user of an input may not be a member of its group.",
         "Allow the user to READ the group.",
     ),
+    code(
+        "FENCED_INSTANCE_ID",
+        "Another process is a member of the group with the same `group_instance_id`, and has its partitions.",
+        "Give each process an id of its own.",
+    ),
     code("check", "`check --live` could not start its check.", "Check the limit of threads."),
 ];
 

@@ -243,7 +243,9 @@ catalogue! {
     input_up: IntGaugeVec, "delaybridge_input_up", "0 or 1", ["input"], &[],
         "1 while an input takes messages; 0 while its broker is away, or Redis has no room for their jobs.";
     input_lag: IntGaugeVec, "delaybridge_input_lag_messages", "messages", ["input"], &[],
-        "Messages that wait at the broker of an input, as this daemon last saw it: those of an AMQP queue, or of the partitions that it has. Aggregate with max by (input) for AMQP, with sum by (input) for Kafka.";
+        "Messages that wait at the broker of an input, as this daemon last saw it: those of an AMQP queue, or the records of all partitions of its Kafka topics. The same for all daemons: aggregate with max by (input).";
+    input_partition_lag: IntGaugeVec, "delaybridge_input_partition_lag_messages", "messages", ["input", "topic", "partition"], &[],
+        "Records of a Kafka partition that the group of an input has not done yet, whichever daemon reads it, or none: up to the last committed offset, and up to the beginning of an open transaction. Of the first 1000 partitions, asked every 5 seconds. The same for all daemons: aggregate with max by (input, topic, partition).";
     redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", ["redis"], &[],
         "1 while the Redis that holds the queues answers; of a cluster while all masters in use do. The label is its name in the configuration, default if it has none.";
     api_requests: IntCounterVec, "delaybridge_api_requests_total", "requests", ["route", "status"], &[],
@@ -346,7 +348,7 @@ mod tests {
              unknown_entries unknown_claims slot_migrations_total queue_held queue_paused queue_active sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
              jobs jobs_oldest_ready_age_seconds jobs_ended_total jobs_operations_total jobs_firings_total jobs_unreadable_topics \
-             input_messages_total input_resets_total input_up input_lag_messages redis_up \
+             input_messages_total input_resets_total input_up input_lag_messages input_partition_lag_messages redis_up \
              api_requests_total api_request_duration_seconds api_connections out_of_descriptors_total file_age_seconds \
              config_last_reload_successful config_last_reload_success_timestamp_seconds trace_spans_total build_info";
         assert_eq!(names.join(" "), pinned);

@@ -187,6 +187,7 @@ pub fn rows() -> Vec<Row> {
                 total("Partitions read from another place", "input_resets_total", &["input", "reason"]),
                 rare("Input takes messages", "input_up", &["input"]),
                 rare("Waiting at the broker", "input_lag_messages", &["input"]),
+                rare("Waiting, by partition", "input_partition_lag_messages", &["input", "topic", "partition"]),
             ],
         ),
         row(

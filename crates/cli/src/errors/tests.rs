@@ -62,6 +62,7 @@ fn every_code_of_the_source_is_explained_and_no_other() {
             codes.extend(quoted(text, ": FailureCode =", 60));
         }
         codes.extend(quoted(text, "PANIC: &str =", 30));
+        codes.extend(quoted(text, "FENCED: &str =", 30));
         codes.extend(quoted(text, "{ code: None, label: ", 30));
         codes.extend(body(text, "pub fn code(&self) -> &'static str {"));
         if path.ends_with("link/src/error.rs") {

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::KafkaInputSpec;
 use super::check;
-use super::consumer::{self, RecordEnd, TakenRecords};
+use super::consumer::{self, TakenRecords};
+use super::held::RecordEnd;
 use super::record::RecordPlace;
 use crate::{KafkaDestination, KafkaSink, NAME};
 use delaybridge_core::carried::{self, Carried};

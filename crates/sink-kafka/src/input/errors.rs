@@ -6,6 +6,9 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use crate::errors;
 use delaybridge_core::message::{Class, Failure};
 
+/// Another member has the id of this static one.
+pub(super) const FENCED: &str = "FENCED_INSTANCE_ID";
+
 /// The failure of a consumer, or of a question that it has asked.
 pub(super) fn failure(what: &str, error: &KafkaError) -> Failure {
     match error.rdkafka_error_code() {
@@ -26,6 +29,10 @@ pub(super) fn of_code(what: &str, code: Code) -> Failure {
             let text = text("allow the user to READ the group");
             Failure::new(Class::TargetPermanent, "GROUP_AUTHORIZATION_FAILED", text)
         }
+        Code::FencedInstanceId => {
+            let text = text("another process has the same `group_instance_id`: give each its own");
+            Failure::new(Class::TargetPermanent, FENCED, text)
+        }
         other => errors::failure(what, other),
     }
 }
@@ -43,6 +50,7 @@ mod tests {
         }
         check(Code::TopicAuthorizationFailed, "TOPIC_AUTHORIZATION_FAILED", ": allow the user to READ the topic");
         check(Code::GroupAuthorizationFailed, "GROUP_AUTHORIZATION_FAILED", ": allow the user to READ the group");
+        check(Code::FencedInstanceId, "FENCED_INSTANCE_ID", "the same `group_instance_id`: give each its own");
         check(Code::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION", "correct its name in the configuration");
     }
 }

@@ -1,19 +1,28 @@
 //! The input `kafka`: records of topics, as a member of a consumer group.
 //!
-//! `record` reads a record, `consumer` is the thread with the client, `starts` says from where it reads, `reading` whether it can,
-//! `decide` what becomes of its records, `check` asks before all of it, and `may_write` whether refused records have a place.
+//! `record` reads a record, `consumer` is the thread with the `client`, `starts` says from where it reads, `others` whether that is
+//! another topic by now, `decide` what becomes of its records, and `held` what that means for its partitions. `questions` is a thread
+//! beside it: `reading` asks whether it can read, `lag` what waits. `check` asks before all of it, and `may_write` whether refused
+//! records have a place.
 
 mod check;
+mod client;
 mod consumer;
 #[cfg(test)]
 mod contract;
 mod decide;
 mod errors;
+mod held;
+mod lag;
+#[cfg(test)]
+mod lags;
 #[cfg(test)]
 mod lives;
 mod may_write;
 mod offsets;
+mod others;
 mod partitions;
+mod questions;
 mod reading;
 mod record;
 mod starts;
@@ -57,6 +66,11 @@ pub struct KafkaInputSpec {
     /// Consumer group. Several daemons share the partitions of the topics.
     #[key(Kind::Text, default = "delaybridge")]
     pub group: String,
+    /// Id of a static member (`group.instance.id`), another one for each process: `${HOSTNAME}`. A process that is back within 45 s has its
+    /// partitions again without a rebalance, and nobody else has them meanwhile. Without it, a process that ends leaves the group at
+    /// once. Of two processes with one id, each shuts the other out.
+    #[key(Kind::Text)]
+    pub group_instance_id: Option<String>,
     /// First record of a topic of which the group has no committed offset. Partitions that are added later begin at their first
     /// record.
     #[key(word::<StartFrom>(), default = "earliest")]
@@ -121,6 +135,12 @@ fn read(section: &Section<'_>) -> Arc<dyn InputConnector> {
             section.cx.report.problem(&section.spot(key), problem, help);
         }
     }
+    // Brokers have the rule of names of topics for it.
+    if spec.group_instance_id.as_deref().is_some_and(|id| unfit_topic(id).is_some()) {
+        let message = "this is no id of a member";
+        let help = "write up to 249 letters (a to z), digits, `.`, `_` and `-`";
+        section.cx.report.problem(&section.spot(&input_kafka::GROUP_INSTANCE_ID), message, help);
+    }
     if spec.dead_letter_topic.as_ref().is_some_and(|dead| spec.topics.contains(dead)) {
         let message = "refused records would come back by the input";
         let help = "write a topic that the input does not consume";
@@ -168,6 +188,7 @@ mod tests {
         KafkaInputSpec {
             topics: vec!["delay-in".to_owned()],
             group: "delaybridge".to_owned(),
+            group_instance_id: None,
             start: StartFrom::Earliest,
             identity: IdentityFrom::Position,
             delay_from: DelayFrom::Arrival,

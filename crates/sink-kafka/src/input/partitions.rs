@@ -17,6 +17,9 @@ struct PartitionState {
     term: u64,
     /// The offset behind the last record, where the next one is expected.
     next: Option<i64>,
+    /// The offset behind the last record that came since the partition was begun, and the one up to which all are done.
+    arrived: Option<i64>,
+    done: Option<i64>,
 }
 
 /// The offset of a record, compared with the one that was expected.
@@ -46,18 +49,40 @@ impl PartitionStates {
     pub(super) fn taken_away(&self, (topic, partition): &Partition) {
         let mut states = self.0.lock();
         let state = states.entry(topic.clone()).or_default().entry(*partition).or_default();
-        *state = PartitionState { term: state.term + 1, next: None };
+        *state = PartitionState { term: state.term + 1, ..PartitionState::default() };
     }
 
     /// Notes where a partition is read from now on; `None` for the first record that is there.
     pub(super) fn begins(&self, topic: &str, partition: i32, next: Option<i64>) {
-        self.0.lock().entry(topic.to_owned()).or_default().entry(partition).or_default().next = next;
+        let mut states = self.0.lock();
+        let state = states.entry(topic.to_owned()).or_default().entry(partition).or_default();
+        *state = PartitionState { term: state.term, next, arrived: None, done: None };
+    }
+
+    /// Notes that all records before this offset are done.
+    pub(super) fn done(&self, topic: &str, partition: i32, before: i64) {
+        if let Some(state) = self.0.lock().get_mut(topic).and_then(|of| of.get_mut(&partition)) {
+            state.done = Some(before);
+        }
+    }
+
+    /// Whether the client has passed what is no record since the last record, up to this place, and all records before are done. Notes
+    /// the place.
+    pub(super) fn passes(&self, (topic, partition): &Partition, at: i64) -> bool {
+        let mut states = self.0.lock();
+        let Some(state) = states.get_mut(topic).and_then(|of| of.get_mut(partition)) else { return false };
+        let passes = state.arrived == state.done && state.next.is_none_or(|next| at > next);
+        if passes {
+            *state = PartitionState { term: state.term, next: Some(at), arrived: Some(at), done: Some(at) };
+        }
+        passes
     }
 
     /// Notes a record, and compares its offset with the expected one.
     pub(super) fn arrived(&self, topic: &str, partition: i32, offset: i64) -> Step {
         let mut states = self.0.lock();
         let Some(state) = states.get_mut(topic).and_then(|of| of.get_mut(&partition)) else { return Step::Next };
+        state.arrived = Some(offset + 1);
         match state.next.replace(offset + 1) {
             Some(expected) if offset > expected => Step::Over(expected),
             Some(expected) if offset < expected => Step::Back(expected),
@@ -109,6 +134,24 @@ mod tests {
         states.taken_away(&("t".to_owned(), 0));
         assert_eq!((states.term("t", 0), states.term("t", 1)), (1, 0));
         assert_eq!(states.arrived("t", 0, 2), Step::Next);
+    }
+
+    #[test]
+    fn only_behind_records_that_are_done_marks_are_passed() {
+        let (states, partition) = (PartitionStates::default(), ("t".to_owned(), 0));
+        assert!(!states.passes(&partition, 3), "a partition that was not given");
+        states.begins("t", 0, Some(5));
+        assert!(!states.passes(&partition, 5) && states.passes(&partition, 6) && !states.passes(&partition, 6));
+        states.arrived("t", 0, 6);
+        states.arrived("t", 0, 7);
+        assert!(!states.passes(&partition, 9));
+        states.done("t", 0, 7);
+        assert!(!states.passes(&partition, 9), "one is not done");
+        states.done("t", 0, 8);
+        assert!(states.passes(&partition, 9));
+        assert_eq!(states.arrived("t", 0, 9), Step::Next);
+        states.taken_away(&partition);
+        assert!(states.passes(&partition, 9), "nothing has come, as it seems");
     }
 
     #[test]

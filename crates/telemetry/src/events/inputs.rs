@@ -1,6 +1,9 @@
 //! The events of one input.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use delaybridge_core::log::{info, warn};
 
@@ -20,7 +23,23 @@ pub struct InputEvents {
     status: Status,
     /// The rate limit of lines about single messages.
     quiet: Arc<Throttle>,
+    /// The partitions with series of their own.
+    partitions: Arc<Mutex<BTreeSet<(String, i32)>>>,
 }
+
+/// The records of a partition that wait at the broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionLag {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The records.
+    pub records: u64,
+}
+
+/// Partitions of one input that have series of their own. The sum is of all.
+const PARTITIONS: usize = 1_000;
 
 impl Events {
     /// The events of one input, which the board shows as unknown until it takes messages. Call it once and keep the result,
@@ -35,7 +54,13 @@ impl Events {
             metrics.families().input_resets.with_label_values(&[input, reason.as_str()]).inc_by(0);
         }
         metrics.families().input_up.with_label_values(&[&**input]).set(0);
-        InputEvents { input: input.clone(), metrics, status, quiet: Arc::new(Throttle::new(QUIET)) }
+        InputEvents {
+            input: input.clone(),
+            metrics,
+            status,
+            quiet: Arc::new(Throttle::new(QUIET)),
+            partitions: Arc::default(),
+        }
     }
 }
 
@@ -179,6 +204,23 @@ impl InputEvents {
 
     fn count_reset(&self, why: InputReset) {
         self.metrics.families().input_resets.with_label_values(&[&*self.input, why.as_str()]).inc();
+    }
+
+    /// Shows how many records wait at the broker, of each partition of the topics of an input.
+    pub fn lags(&self, lags: &[PartitionLag]) {
+        let family = &self.metrics.families().input_partition_lag;
+        let shown: BTreeSet<_> = lags.iter().take(PARTITIONS).map(|lag| (lag.topic.clone(), lag.partition)).collect();
+        for lag in lags.iter().take(PARTITIONS) {
+            let gauge = family.with_label_values(&[&*self.input, &lag.topic, &lag.partition.to_string()]);
+            gauge.set(i64::try_from(lag.records).unwrap_or(i64::MAX));
+        }
+        let mut partitions = self.partitions.lock();
+        for (topic, partition) in partitions.difference(&shown) {
+            // Without the series there is nothing to remove.
+            let _gone = family.remove_label_values(&[&*self.input, topic, &partition.to_string()]);
+        }
+        *partitions = shown;
+        self.lag(lags.iter().map(|lag| lag.records).sum());
     }
 
     /// Shows how many messages wait at the broker.

@@ -77,7 +77,7 @@ fn use_everything(metrics: &Metrics) {
     metrics.stalled("orders", Stage::Room);
     metrics.redis_up("default", true);
     let input = crate::events::Events::new(metrics.clone(), crate::status::Status::new()).input(&"late".into());
-    input.lag(3);
+    input.lags(&[crate::events::inputs::PartitionLag { topic: "in".to_owned(), partition: 0, records: 3 }]);
     metrics.clock_skew("default", -0.5);
     let jobs = JobEvents::new(metrics.clone());
     jobs.sizes("orders", &JobSizes { jobs: [1, 2, 3, 4], oldest_ready: Duration::from_millis(1500) });

@@ -173,6 +173,15 @@ impl World {
         self.events.metrics().render().is_ok_and(|text| text.contains(&up))
     }
 
+    /// The records of a partition of Kafka that wait, as the input shows them.
+    pub fn waiting(&self, topic: &str, partition: i32) -> Option<u64> {
+        let text = self.events.metrics().render().ok()?;
+        let labels = [format!("topic=\"{topic}\""), format!("partition=\"{partition}\"")];
+        let mut lines = text.lines().filter(|line| line.starts_with("delaybridge_input_partition_lag_messages{"));
+        let line = lines.find(|line| labels.iter().all(|label| line.contains(label)))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
     /// Waits until the input says that it takes no messages.
     pub async fn down(&self) {
         until("the input says that it takes messages", async || !self.is_up()).await;
