@@ -6,6 +6,7 @@
 mod clients;
 mod clocks;
 mod cut_replies;
+mod disk;
 mod full;
 mod ghosts;
 mod keys;
