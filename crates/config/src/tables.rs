@@ -14,7 +14,7 @@ use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_model::keys::{admin, admin_proxy, grafana, input_rules, limits, proxy_role, reload, retry};
 use delaybridge_model::{
-    Duplicates, Mode, Modes, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order,
+    Duplicates, Mode, Modes, OnAbsurdDue, OnDecodeError, OnExpired, OnOpaque, OnSkipped, OnUnroutable, Order,
 };
 use delaybridge_settings::keys::{Group, Key, Kind, Table, key, tables};
 use delaybridge_settings::reader::{Scalar, Section};
@@ -164,8 +164,8 @@ pub(super) struct QueueKeys {
     /// Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the
     /// payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope:
     /// decoded`, else `forward_raw`.
-    #[key(word::<OnDecodeError>())]
-    pub(super) on_opaque: Option<OnDecodeError>,
+    #[key(word::<OnOpaque>())]
+    pub(super) on_opaque: Option<OnOpaque>,
     /// Handling of an element whose due time is the result of an overflow, as that of `Long.MAX_VALUE` ms from now: more than
     /// 2^53 ms before 1970, but not `-inf`, which means "at once". `hold`: it waits among the retries until a person changes
     /// its time, delivers or removes it. Default: `hold`, and `dead_letter` with an `order`. Times that far ahead stay where

@@ -19,6 +19,28 @@ words! {
     }
 }
 
+words! {
+    /// Handling of an object that only its Java class can read.
+    pub enum OnOpaque {
+        /// A dead letter, with the bytes.
+        DeadLetter = "dead_letter",
+        /// Unchanged delivery; templates on the payload have no value.
+        ForwardRaw = "forward_raw",
+        /// A hold of the queue until the configuration or the element is changed.
+        Hold = "hold",
+    }
+}
+
+impl From<OnOpaque> for OnDecodeError {
+    fn from(rule: OnOpaque) -> OnDecodeError {
+        match rule {
+            OnOpaque::DeadLetter => OnDecodeError::DeadLetter,
+            OnOpaque::ForwardRaw => OnDecodeError::ForwardRaw,
+            OnOpaque::Hold => OnDecodeError::Hold,
+        }
+    }
+}
+
 /// Payloads in a row that the codec has refused when a queue is held for it: so many are no accident.
 pub const REPEATED: u32 = 3;
 

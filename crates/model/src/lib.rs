@@ -21,8 +21,8 @@ mod servers;
 pub use self::audit::{AuditFate, AuditSpec};
 pub use self::daemon::{Config, ProcessLimits, Reload};
 pub use self::failures::{
-    HELD_MS, Jitter, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, REPEATED, RetryPolicy, Unroutable,
-    is_absurd,
+    HELD_MS, Jitter, OnAbsurdDue, OnDecodeError, OnExpired, OnOpaque, OnSkipped, OnUnroutable, REPEATED, RetryPolicy,
+    Unroutable, is_absurd,
 };
 pub use self::grafana::GrafanaLinks;
 pub use self::inputs::{InputRules, InputSpec};

@@ -59,6 +59,12 @@ fn a_value_of_the_wrong_kind_says_what_to_write() {
             "15:22 queues.mails.on_decode_error: `drop` is not known here | possible here: hold_repeated, dead_letter, forward_raw, hold",
         ],
     );
+    mails(
+        "on_opaque: hold_repeated",
+        &[
+            "15:16 queues.mails.on_opaque: `hold_repeated` is not known here | possible here: dead_letter, forward_raw, hold",
+        ],
+    );
     mails("codec: 5", &["15:12 queues.mails.codec: `5` is not known here"]);
     check(
         "name: mails",

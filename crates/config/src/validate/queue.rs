@@ -160,7 +160,7 @@ fn one<'a>(
             codec,
             classes: classes.clone(),
             on_decode_error: keys.on_decode_error,
-            on_opaque: keys.on_opaque.unwrap_or_else(|| opaque(&to)),
+            on_opaque: keys.on_opaque.map_or_else(|| opaque(&to), OnDecodeError::from),
             on_absurd_due: absurd(section, keys.on_absurd_due, order.is_some()),
             lease: keys.lease,
             claim_ahead: keys.claim_ahead,
