@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::prefix::OtherPrefix;
+use super::other_prefix::OtherPrefix;
 use delaybridge_link::{BadReply, NoAnswer, Shortfall};
 
 /// Why a call to the store of a queue has no result.

@@ -8,8 +8,6 @@
 //! A daemon whose prefix is not the marker's takes the queue over if nothing is left under the other one. Otherwise it claims
 //! nothing, and says what to do.
 
-use std::fmt;
-
 use bytes::Bytes;
 
 use super::claims::ClaimName;
@@ -17,67 +15,13 @@ use super::keys::Keys;
 use crate::error::StoreError;
 use crate::handle::Ledger;
 use crate::operate::daemons;
+use crate::other_prefix::{FoundThere, OtherPrefix};
 use delaybridge_link::rights::command::{EXISTS, GET, HKEYS, PUBSUB_NUMSUB, SET, ZRANGE};
 use delaybridge_link::rights::{Grant, Pattern};
 use delaybridge_link::{Conn, KeyPrefix, LinkError};
 
 /// Names of claims that are looked at. More, or those of a newer version, are a queue at work.
 const CLAIMS: usize = 1_000;
-
-/// A queue that is delivered with another prefix.
-#[derive(Debug)]
-pub struct OtherPrefix {
-    /// The prefix of this configuration.
-    ours: KeyPrefix,
-    /// The prefix that the queue was delivered with: as it was found, it may be none.
-    theirs: String,
-    /// The name of the marker.
-    marker: String,
-    found: Found,
-}
-
-/// What is known of the other prefix.
-#[derive(Debug)]
-enum Found {
-    /// Daemons listen there.
-    Daemons(u64),
-    /// These keys are there.
-    Left(Vec<String>),
-    /// It was not looked for.
-    NotAsked,
-    /// The user may not look.
-    NoRight(String),
-    /// It is no prefix of this version.
-    Unreadable,
-}
-
-impl fmt::Display for OtherPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OtherPrefix { ours, theirs, marker, found } = self;
-        write!(f, "the queue is delivered with `key_prefix: '{theirs}'`, and this configuration has '{ours}': ")?;
-        match found {
-            Found::Daemons(1) => f.write_str("a daemon works under the other prefix; configure one prefix for all"),
-            Found::Daemons(count) => {
-                write!(f, "{count} daemons work under the other prefix; configure one prefix for all")
-            }
-            Found::Left(keys) => write!(
-                f,
-                "left under the other prefix: {}. Run a daemon with it until nothing is in flight, waits for a retry, is dead or \
-                 paused, then change the prefix",
-                keys.join(", ")
-            ),
-            Found::NotAsked => f.write_str("configure the same prefix"),
-            Found::NoRight(problem) => write!(
-                f,
-                "this user may not look whether anything is left under the other prefix ({problem}). If nothing is, and no \
-                 daemon has it, remove the key {marker}"
-            ),
-            Found::Unreadable => write!(f, "this version does not know such a prefix; see the key {marker}"),
-        }
-    }
-}
-
-impl std::error::Error for OtherPrefix {}
 
 impl Keys {
     /// The key of the marker. Its name is the same for every prefix.
@@ -134,7 +78,7 @@ impl Ledger {
     pub(super) fn judge_prefix(&self, marker: Option<&[u8]>) -> Result<(), StoreError> {
         match marker {
             Some(theirs) if *theirs != *self.keys.space.prefix.as_bytes() => {
-                Err(self.other(&String::from_utf8_lossy(theirs), Found::NotAsked).into())
+                Err(self.other(&String::from_utf8_lossy(theirs), FoundThere::NotAsked).into())
             }
             _ => Ok(()),
         }
@@ -148,13 +92,15 @@ impl Ledger {
         }
         let theirs = marker.map_or(KeyPrefix::DEFAULT.into(), String::from_utf8_lossy);
         // The default is never written there.
-        let Ok(prefix) = theirs.parse::<KeyPrefix>() else { return Err(self.other(&theirs, Found::Unreadable).into()) };
+        let Ok(prefix) = theirs.parse::<KeyPrefix>() else {
+            return Err(self.other(&theirs, FoundThere::Unreadable).into());
+        };
         let keys = self.keys.under(prefix);
         match self.left_under(conn, &keys).await {
             Ok(None) => {}
             Ok(Some(found)) => return Err(self.other(&theirs, found).into()),
             Err(StoreError::Refused { code: "NOPERM", message }) => {
-                return Err(self.other(&theirs, Found::NoRight(message)).into());
+                return Err(self.other(&theirs, FoundThere::NoRight(message)).into());
             }
             Err(error) => return Err(error),
         }
@@ -174,16 +120,16 @@ impl Ledger {
     }
 
     /// What is left under these keys, or who works there.
-    async fn left_under(&self, conn: &Conn, keys: &Keys) -> Result<Option<Found>, StoreError> {
+    async fn left_under(&self, conn: &Conn, keys: &Keys) -> Result<Option<FoundThere>, StoreError> {
         let daemons = daemons(conn, keys).await?;
         if daemons > 0 {
-            return Ok(Some(Found::Daemons(daemons)));
+            return Ok(Some(FoundThere::Daemons(daemons)));
         }
         let mut look = redis::cmd("ZRANGE");
         let names: Vec<Vec<u8>> = conn.query(look.arg(&keys.leases[..]).arg(0).arg(CLAIMS)).await?;
         let claims = names.iter().map(|name| std::str::from_utf8(name).ok()?.parse::<ClaimName>().ok());
         let Some(claims) = claims.collect::<Option<Vec<_>>>().filter(|claims| claims.len() < CLAIMS) else {
-            return Ok(Some(Found::Left(vec![String::from_utf8_lossy(&keys.leases).into_owned()])));
+            return Ok(Some(FoundThere::Left(vec![String::from_utf8_lossy(&keys.leases).into_owned()])));
         };
         // A name is buried some time after its claim has ended: without keys it holds nothing.
         let claims = claims.into_iter().flat_map(|name| keys.of_claim(name));
@@ -201,7 +147,7 @@ impl Ledger {
             left.extend((read::<i64>(answer?)? > 0).then_some(key));
         }
         let names = left.into_iter().take(3).map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>();
-        Ok((!names.is_empty()).then_some(Found::Left(names)))
+        Ok((!names.is_empty()).then_some(FoundThere::Left(names)))
     }
 
     /// Keys that a daemon which has nothing left to do does not have.
@@ -211,7 +157,7 @@ impl Ledger {
         [keys.retry.clone(), keys.dead.clone()].into_iter().chain(lives).chain(words).collect()
     }
 
-    fn other(&self, theirs: &str, found: Found) -> OtherPrefix {
+    fn other(&self, theirs: &str, found: FoundThere) -> OtherPrefix {
         let marker = String::from_utf8_lossy(&self.keys.marker()).into_owned();
         let theirs = theirs.chars().filter(|c| !c.is_control()).take(64).collect();
         OtherPrefix { ours: self.keys.space.prefix.clone(), theirs, marker, found }

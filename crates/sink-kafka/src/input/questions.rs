@@ -24,14 +24,14 @@ pub(super) fn ask(consumer: &BaseConsumer<InputListener>, topics: &[&str], ended
         let doubts = context.doubts.load(Ordering::Relaxed);
         let is_in_doubt = doubts > 0 || !reads_all;
         let is_time = asked.elapsed() >= ASK;
-        if is_time || is_in_doubt {
-            if let Some(found) = reading::look(consumer, topics, &context.spec.group, is_in_doubt) {
-                // What has come into doubt meanwhile is asked again.
-                let _more = context.doubts.compare_exchange(doubts, 0, Ordering::Relaxed, Ordering::Relaxed);
-                context.silent.store(matches!(found, Reading::Nothing(_)), Ordering::Relaxed);
-                reads_all = found == Reading::All;
-                *context.found.lock() = Some(found);
-            }
+        if (is_time || is_in_doubt)
+            && let Some(found) = reading::look(consumer, topics, &context.spec.group, is_in_doubt)
+        {
+            // What has come into doubt meanwhile is asked again.
+            let _more = context.doubts.compare_exchange(doubts, 0, Ordering::Relaxed, Ordering::Relaxed);
+            context.silent.store(matches!(found, Reading::Nothing(_)), Ordering::Relaxed);
+            reads_all = found == Reading::All;
+            *context.found.lock() = Some(found);
         }
         if is_time {
             if let Some(lags) = lag::ask(consumer, topics) {
