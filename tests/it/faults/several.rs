@@ -31,10 +31,10 @@ fn yaml(orders: &RedisServer, mails: &RedisServer, done: &RedisServer) -> String
 }
 
 /// Offers elements to one queue that fall due one after the other, from now on.
-async fn offer(server: &RedisServer, name: &str, count: i64, apart_ms: i64) -> Vec<Element> {
+async fn offer(server: &RedisServer, name: &str, count: i64, [first_ms, apart_ms]: [i64; 2]) -> Vec<Element> {
     let (queue, mut redis) = (RedissonQueue::new(name), server.client().await);
     let now = redis_now_ms(&mut redis).await;
-    let element = |n| Element::new(Layout::New, now + 300 + n * apart_ms, format!("{name} {n}"));
+    let element = |n| Element::new(Layout::New, now + first_ms + n * apart_ms, format!("{name} {n}"));
     let elements: Vec<_> = (0..count).map(element).collect();
     queue.offer_bulk(&mut redis, &elements).await;
     elements
@@ -47,7 +47,7 @@ async fn one_that_is_killed_or_frozen_holds_up_its_own_queues_only() {
     daemon.expect_log("cannot reach Redis");
     let mut oracle = Oracle::new();
     for name in ["m-1", "m-2"] {
-        oracle.offered(&offer(&mails, name, 20, 1).await);
+        oracle.offered(&offer(&mails, name, 20, [300, 1]).await);
     }
     let mut stream = done.client().await;
     let has = async |count: usize| {
@@ -66,7 +66,7 @@ async fn one_that_is_killed_or_frozen_holds_up_its_own_queues_only() {
         }
         let before = oracle.count();
         for name in ["o-1", "o-2"] {
-            oracle.offered(&offer(&orders, name, 160, 50).await);
+            oracle.offered(&offer(&orders, name, 160, [300, 50]).await);
         }
         has(before + 320).await;
         // A frozen server is detected when a heartbeat has had no answer for the time-out of a command.
@@ -85,7 +85,7 @@ async fn one_that_is_killed_or_frozen_holds_up_its_own_queues_only() {
         daemon.wait_ready().await;
     }
     for name in ["m-1", "m-2"] {
-        oracle.offered(&offer(&mails, name, 20, 1).await);
+        oracle.offered(&offer(&mails, name, 20, [300, 1]).await);
     }
     has(oracle.count()).await;
     let delivered = read_stream(&mut stream, "done").await;
@@ -101,8 +101,8 @@ async fn one_that_is_killed_or_frozen_holds_up_its_own_queues_only() {
 async fn commands_find_each_queue_in_its_redis() {
     let (orders, mut mails, done) = tokio::join!(RedisServer::start(), RedisServer::start(), RedisServer::start());
     let config = ConfigFile::new(&yaml(&orders, &mails, &done));
-    offer(&orders, "o-1", 3, 3_600_000).await;
-    offer(&mails, "m-2", 5, 3_600_000).await;
+    offer(&orders, "o-1", 3, [3_600_000, 3_600_000]).await;
+    offer(&mails, "m-2", 5, [3_600_000, 3_600_000]).await;
     let shown = |arguments: &[&str]| String::from_utf8_lossy(&cli(&config, arguments).stdout).into_owned();
     let queues = shown(&["queues", "--output", "json"]);
     assert!(queues.contains("\"scheduled\":3") || queues.contains("\"scheduled\": 3"), "{queues}");
