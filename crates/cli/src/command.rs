@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::failed::Failed;
 use super::global::Global;
-use super::remote::{Asked, carry_out};
+use super::remote::{OperationArgs, carry_out};
 use super::{
     acl, bench, check, completions, config, conformance, dead, decode, discover, forecast, fsck, jobs, man, migrate,
     offer, peek, queues, recover, reload, restore, run, schema, test, top,
@@ -93,7 +93,7 @@ macro_rules! commands_of {
         pub enum OperationCommand {
             $(
                 #[command(name = <operations::$command as Operation>::NAME)]
-                $command(Asked<operations::$command>),
+                $command(OperationArgs<operations::$command>),
             )*
         }
 

@@ -29,7 +29,7 @@ pub struct DaemonArgs {
 
 // No doc comment: --help takes what a command does from the operation.
 #[derive(Debug, Args)]
-pub struct Asked<O: Args> {
+pub struct OperationArgs<O: Args> {
     #[command(flatten)]
     request: O,
     #[command(flatten)]
@@ -39,10 +39,10 @@ pub struct Asked<O: Args> {
 /// Carries out an operation where the arguments say, and prints its answer.
 pub(super) async fn carry_out<O: Operation>(
     global: &Global,
-    asked: Asked<O>,
+    asked: OperationArgs<O>,
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
-    let Asked { mut request, daemon } = asked;
+    let OperationArgs { mut request, daemon } = asked;
     request.name_person(person(None));
     carry_out_at(global, &daemon.place(global)?, &request, out).await
 }

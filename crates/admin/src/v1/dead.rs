@@ -17,7 +17,7 @@ use delaybridge_ops::Queue;
 use delaybridge_ops::dead::{
     self, FILTER_NAMES, Filter, LINES, Letters, LettersBody, LineBatch, LineReport, Pace, Purged, Redriven,
 };
-use delaybridge_ops::operation::{ChangeSubject, ChangeTarget, Fields};
+use delaybridge_ops::operation::{ChangeSubject, ChangeTarget, RequestFields};
 use delaybridge_ops::progress::Unwatched;
 
 /// Letters of a page.
@@ -58,7 +58,7 @@ pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem>
 /// # Errors
 /// What cannot be read.
 pub fn filter_of(query: &Query) -> Result<Filter, Problem> {
-    let mut fields = Fields::default();
+    let mut fields = RequestFields::default();
     for name in FILTER_NAMES {
         fields.add_text(name, query.text(name).unwrap_or_default().trim());
     }
@@ -148,7 +148,7 @@ pub async fn purge(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Rep
 
 /// Reads which letters the body means, and the pace.
 async fn which(call: &mut Call<AdminCaller>) -> Result<(Letters, Pace), Problem> {
-    let mut fields = Fields::default();
+    let mut fields = RequestFields::default();
     fields.add_body(call.read(Ok::<Bytes, Problem>).await?).map_err(|error| problem(&error))?;
     fields.read::<LettersBody>().and_then(LettersBody::read).map_err(|error| problem(&error))
 }

@@ -11,7 +11,7 @@ use crate::changes::Asker;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::operation::{Fields, Operation};
+use delaybridge_ops::operation::{Operation, RequestFields};
 
 /// Carries out an operation.
 pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -34,8 +34,8 @@ pub fn read_query<O: Operation>(call: &Call<AdminCaller>) -> Result<O, Problem> 
     fields(call).read().map_err(|error| problem(&error))
 }
 
-fn fields(call: &Call<AdminCaller>) -> Fields {
-    let mut fields = Fields::default();
+fn fields(call: &Call<AdminCaller>) -> RequestFields {
+    let mut fields = RequestFields::default();
     call.path.iter().for_each(|(name, text)| fields.add_text(name, text));
     call.query.pairs().for_each(|(name, text)| fields.add_text(name, text));
     fields

@@ -246,7 +246,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::operation::Fields;
+    use crate::operation::RequestFields;
 
     #[test]
     fn a_word_that_no_letter_has_is_refused() {
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn query_and_json_mean_the_same() {
         let query = |texts: &[(&str, &str)]| {
-            let mut fields = Fields::default();
+            let mut fields = RequestFields::default();
             texts.iter().for_each(|(name, text)| fields.add_text(name, text));
             fields.read::<Filter>().unwrap()
         };
@@ -305,7 +305,7 @@ mod tests {
             filter: Filter,
         }
         let bad = |filter: &str| {
-            let mut fields = Fields::default();
+            let mut fields = RequestFields::default();
             fields.add_body(Bytes::from(format!(r#"{{"filter":{filter}}}"#))).unwrap();
             fields.read::<Body>().unwrap_err().message
         };

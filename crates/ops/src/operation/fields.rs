@@ -26,7 +26,7 @@ const ITEMS: usize = 1_000;
 
 /// The value of a field.
 #[derive(Debug, Clone)]
-enum FieldValue {
+enum RequestValue {
     /// The text of a path, a query or a form: the type says whether it is a number. A list has commas between its items.
     Text(String),
     /// A value of a body.
@@ -35,13 +35,13 @@ enum FieldValue {
 
 /// The fields of a request.
 #[derive(Debug, Default)]
-pub struct Fields(Vec<(String, FieldValue)>);
+pub struct RequestFields(Vec<(String, RequestValue)>);
 
-impl Fields {
+impl RequestFields {
     /// Adds a text of a path, a query or a form; an empty one is no field.
     pub fn add_text(&mut self, name: &str, text: &str) {
         if !text.is_empty() {
-            self.0.push((name.to_owned(), FieldValue::Text(text.to_owned())));
+            self.0.push((name.to_owned(), RequestValue::Text(text.to_owned())));
         }
     }
 
@@ -62,7 +62,8 @@ impl Fields {
                 NoParts::Many(found) => format!("expected at most {FIELDS} fields, found {found}"),
             })
         })?;
-        self.0.extend(fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(n, v)| (n, FieldValue::Json(v))));
+        self.0
+            .extend(fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(n, v)| (n, RequestValue::Json(v))));
         Ok(())
     }
 
@@ -106,7 +107,7 @@ impl Fields {
             let body = serde_json::to_vec(&fields).map_err(|error| failed(&error))?;
             return Ok((route.method.clone(), path, body.into()));
         }
-        let query = Fields::query(&fields)?;
+        let query = RequestFields::query(&fields)?;
         if let Some(query) = query.strip_prefix('&') {
             path = format!("{path}?{query}");
         }
@@ -212,10 +213,10 @@ impl de::Error for FieldError {
 /// Fields, one after the other.
 struct FieldMap<I> {
     fields: I,
-    value: Option<(String, FieldValue)>,
+    value: Option<(String, RequestValue)>,
 }
 
-impl<'de, I: Iterator<Item = (String, FieldValue)>> MapAccess<'de> for FieldMap<I> {
+impl<'de, I: Iterator<Item = (String, RequestValue)>> MapAccess<'de> for FieldMap<I> {
     type Error = FieldError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, FieldError> {
@@ -232,7 +233,7 @@ impl<'de, I: Iterator<Item = (String, FieldValue)>> MapAccess<'de> for FieldMap<
 }
 
 /// Items of a list, one after the other.
-struct FieldItems(std::vec::IntoIter<FieldValue>);
+struct FieldItems(std::vec::IntoIter<RequestValue>);
 
 impl<'de> SeqAccess<'de> for FieldItems {
     type Error = FieldError;
@@ -247,23 +248,23 @@ macro_rules! numbers {
     ($($method:ident $visit:ident $number:ident,)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
             match &self {
-                FieldValue::Text(text) => match text.parse::<$number>() {
+                RequestValue::Text(text) => match text.parse::<$number>() {
                     Ok(number) => visitor.$visit(number),
                     Err(_) => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
                 },
-                FieldValue::Json(_) => self.deserialize_any(visitor),
+                RequestValue::Json(_) => self.deserialize_any(visitor),
             }
         }
     )*};
 }
 
-impl<'de> Deserializer<'de> for FieldValue {
+impl<'de> Deserializer<'de> for RequestValue {
     type Error = FieldError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
         let value = match self {
-            FieldValue::Text(text) => return visitor.visit_string(text),
-            FieldValue::Json(value) => value,
+            RequestValue::Text(text) => return visitor.visit_string(text),
+            RequestValue::Json(value) => value,
         };
         if let Some(text) = value.text() {
             return visitor.visit_string(String::from_utf8_lossy(&text).into_owned());
@@ -289,13 +290,13 @@ impl<'de> Deserializer<'de> for FieldValue {
         match value.bytes().first() {
             Some(b'[') => {
                 let items = value.items(ITEMS).map_err(many)?;
-                let items: Vec<_> = items.into_iter().map(FieldValue::Json).collect();
+                let items: Vec<_> = items.into_iter().map(RequestValue::Json).collect();
                 visitor.visit_seq(FieldItems(items.into_iter()))
             }
             Some(b'{') => {
                 let fields = value.members(FIELDS).map_err(many)?;
                 let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
-                let fields = fields.map(|(name, value)| (name, FieldValue::Json(value)));
+                let fields = fields.map(|(name, value)| (name, RequestValue::Json(value)));
                 visitor.visit_map(FieldMap { fields, value: None })
             }
             _ => visitor.visit_unit(),
@@ -313,22 +314,22 @@ impl<'de> Deserializer<'de> for FieldValue {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
         match self {
-            FieldValue::Text(text) => {
+            RequestValue::Text(text) => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-                let items: Vec<_> = items.map(|item| FieldValue::Text(item.to_owned())).collect();
+                let items: Vec<_> = items.map(|item| RequestValue::Text(item.to_owned())).collect();
                 visitor.visit_seq(FieldItems(items.into_iter()))
             }
             // A list of one may be the item.
-            FieldValue::Json(value) if value.text().is_some() => {
-                visitor.visit_seq(FieldItems(vec![FieldValue::Json(value)].into_iter()))
+            RequestValue::Json(value) if value.text().is_some() => {
+                visitor.visit_seq(FieldItems(vec![RequestValue::Json(value)].into_iter()))
             }
-            json @ FieldValue::Json(_) => json.deserialize_any(visitor),
+            json @ RequestValue::Json(_) => json.deserialize_any(visitor),
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
         match &self {
-            FieldValue::Json(value) if value.is_null() => visitor.visit_none(),
+            RequestValue::Json(value) if value.is_null() => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
@@ -344,8 +345,8 @@ impl<'de> Deserializer<'de> for FieldValue {
         visitor: V,
     ) -> Result<V::Value, FieldError> {
         let text = match self {
-            FieldValue::Text(text) => text,
-            FieldValue::Json(value) => match value.text() {
+            RequestValue::Text(text) => text,
+            RequestValue::Json(value) => match value.text() {
                 Some(text) => String::from_utf8_lossy(&text).into_owned(),
                 None => return Err(FieldError(format!("expected a text, found {}", value.kind()))),
             },
@@ -386,7 +387,7 @@ mod tests {
     }
 
     fn read(texts: &[(&str, &str)], body: &str) -> Result<Request, String> {
-        let mut fields = Fields::default();
+        let mut fields = RequestFields::default();
         texts.iter().for_each(|(name, text)| fields.add_text(name, text));
         fields.add_body(Bytes::copy_from_slice(body.as_bytes())).map_err(|error| error.message)?;
         fields.read().map_err(|error| error.message)

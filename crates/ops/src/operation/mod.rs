@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use self::fields::Fields;
+pub use self::fields::RequestFields;
 pub use self::need::Need;
 pub use self::place::Place;
 pub use self::record::{ChangeSubject, ChangeTarget};

@@ -1,6 +1,6 @@
 //! Where an operation runs: here, on Redis, or in a daemon.
 
-use super::fields::Fields;
+use super::fields::RequestFields;
 use super::{AskDaemon, Operation, Scene};
 use crate::error::{Error, ErrorKind};
 use crate::jobs::Jobs;
@@ -65,7 +65,7 @@ impl Place {
 }
 
 async fn ask<O: Operation>(daemon: &Daemon, request: &O) -> Result<O::Answer, Error> {
-    let (method, path, body) = Fields::request(request)?;
+    let (method, path, body) = RequestFields::request(request)?;
     daemon.ask(method, &path, body).await
 }
 

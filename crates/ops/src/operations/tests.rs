@@ -6,14 +6,14 @@ use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 
 use super::*;
-use crate::operation::{Fields, Operation, Route};
+use crate::operation::{Operation, RequestFields, Route};
 use crate::time::{Length, Moment};
 
 /// Reads the request that a client sends as a daemon does.
 fn received<O: Operation>(sent: &O) -> O {
-    let (method, target, body) = Fields::request(sent).unwrap();
+    let (method, target, body) = RequestFields::request(sent).unwrap();
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let mut fields = Fields::default();
+    let mut fields = RequestFields::default();
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().unwrap().into_owned();
     let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
     let is_it = |route: &&Route| {
@@ -35,7 +35,7 @@ fn received<O: Operation>(sent: &O) -> O {
 }
 
 fn check<O: Operation>(sent: O, target: &str, body: &str) {
-    let (method, path, bytes) = Fields::request(&sent).unwrap();
+    let (method, path, bytes) = RequestFields::request(&sent).unwrap();
     assert_eq!((format!("{method} {path}"), bytes), (target.to_owned(), Bytes::copy_from_slice(body.as_bytes())));
     let (sent, read) = (serde_json::to_value(&sent).unwrap(), serde_json::to_value(received(&sent)).unwrap());
     assert_eq!(sent, read, "{target}");

@@ -14,7 +14,7 @@ use crate::dead::{
     Purged, Redriven, ShownLetters, Swept,
 };
 use crate::error::Error;
-use crate::operation::Fields;
+use crate::operation::RequestFields;
 use crate::progress::{Pacer, Progress, ProgressWatch};
 
 /// Letters of a page.
@@ -315,7 +315,7 @@ fn query(filter: &Filter) -> Result<String, Error> {
     if filter.field.len() > 1 {
         return Err(unasked("more than one --field"));
     }
-    Fields::query(filter)
+    RequestFields::query(filter)
 }
 
 /// The error for a filter that the query of a daemon cannot express.
