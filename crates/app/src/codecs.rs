@@ -1,5 +1,5 @@
-//! A look at the first scheduled elements of each queue that begins, or has changed: a `codec` that does not fit them is told before
-//! they are due. It is beside the deliveries: some queues at once, with pauses, over the connection that there is.
+//! Decodes the first scheduled elements of each new or changed queue, and warns of a `codec` that does not fit them before they are due.
+//! Runs beside the deliveries, some queues at a time, with pauses, over the existing connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct FirstLooks {
     changes: Option<u64>,
     /// Every queue whose elements are read, by its place.
     known: BTreeMap<usize, Arc<QueueSpec>>,
-    /// The places of those that nobody has looked at.
+    /// The places of the queues that were not read yet.
     open: BTreeSet<usize>,
 }
 

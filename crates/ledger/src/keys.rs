@@ -34,7 +34,7 @@ pub struct Keys {
 /// The number of databases that a server has by default.
 const DATABASES: usize = 16;
 
-/// The number stands before the first colon, because a tag may begin with one.
+/// Names the presence channel of a queue in a database. The number precedes the first colon, because a tag may contain one.
 fn in_database(prefix: &KeyPrefix, database: u32, tag: &str) -> Arc<str> {
     format!("{prefix}presence.{database}:{tag}").into()
 }

@@ -9,25 +9,25 @@ use delaybridge_link::KeyPrefix;
 pub struct OtherPrefix {
     /// The prefix of this configuration.
     pub(super) ours: KeyPrefix,
-    /// The prefix that the queue was delivered with: as it was found, it may be none.
+    /// The marker as it was found; it may be no valid prefix.
     pub(super) theirs: String,
     /// The name of the marker.
     pub(super) marker: String,
     pub(super) found: FoundThere,
 }
 
-/// What is known of the other prefix.
+/// The state under the other prefix.
 #[derive(Debug)]
 pub(super) enum FoundThere {
-    /// Daemons listen there.
+    /// The number of daemons that listen there.
     Daemons(u64),
-    /// These keys are there.
+    /// Keys that exist there, three at most.
     Left(Vec<String>),
-    /// It was not looked for.
+    /// An unknown state: only the marker was read.
     NotAsked,
-    /// The user may not look.
+    /// A state that the user has no right to read, with the server's words.
     NoRight(String),
-    /// It is no prefix of this version.
+    /// A marker that is no valid prefix.
     Unreadable,
 }
 

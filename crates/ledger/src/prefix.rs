@@ -119,7 +119,7 @@ impl Ledger {
         self.judge_prefix(marker.as_deref())
     }
 
-    /// What is left under these keys, or who works there.
+    /// Finds keys that are left under these names, or daemons that use them.
     async fn left_under(&self, conn: &Conn, keys: &Keys) -> Result<Option<FoundThere>, StoreError> {
         let daemons = daemons(conn, keys).await?;
         if daemons > 0 {

@@ -98,19 +98,19 @@ impl Serialize for KeyPrefix {
 /// Why a text is no prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadPrefix {
-    /// It is empty, or too long.
+    /// An empty text, or one that is too long.
     #[error("a prefix has 1 to {LONGEST} characters")]
     Length,
-    /// It has a character that hash tags, patterns or lists of keys would misread.
+    /// A character that hash tags, patterns or lists of keys would misread.
     #[error("a prefix has visible ASCII characters only, and none of {{ }} * ? [ ] ^ \\ \" '")]
     Character,
-    /// It does not end with a colon.
+    /// A text without a colon at its end.
     #[error("a prefix ends with `:`, so that `a` is never the beginning of `ab`")]
     End,
-    /// Redisson's keys begin so.
+    /// The beginning of Redisson's own keys.
     #[error("keys that begin with `{REDISSON}` are Redisson's own")]
     Redisson,
-    /// It is among the keys under the default prefix.
+    /// A text that begins keys under the default prefix.
     #[error("keys that begin so are written under the default prefix `delaybridge:`")]
     Ours,
 }
@@ -131,7 +131,7 @@ impl FromStr for KeyPrefix {
     }
 }
 
-/// Where our keys and channels are in a Redis: their prefix, and the number of the database. Cheap to clone.
+/// The namespace of our keys and channels in a Redis: the prefix and the database. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct KeySpace {
     /// The prefix.

@@ -1,5 +1,5 @@
-//! The number of records that the group has not done yet, of all partitions of the topics: this member's, those of others, and those that
-//! nobody reads.
+//! The number of records that the group has not done yet, of all partitions of the topics: this member's, those of other members, and
+//! unassigned ones.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use delaybridge_input::PartitionLag;
 /// The time-out of each question.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Asks for it; `None` if nobody answers. A partition without an answer, which has no leader, is left out.
+/// Asks the brokers for the lag of each partition; `None` if no broker answers. A partition without a leader is left out.
 pub(super) fn ask<C: ConsumerContext>(consumer: &BaseConsumer<C>, topics: &[&str]) -> Option<Vec<PartitionLag>> {
     let mut all = TopicPartitionList::new();
     for topic in topics {

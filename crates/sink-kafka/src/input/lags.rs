@@ -83,7 +83,7 @@ async fn every_member_shows_all_partitions_and_none_waits_behind_marks_of_transa
         wait(world, &topic, 3, 0).await;
         assert_eq!(world.counts().lag, 0);
     }
-    // What nobody reads waits for all, and after a rebalance it is done.
+    // The lag of an unassigned partition is shown by every member, and is 0 again after a rebalance.
     second.end().await;
     until("the partitions do not come", async || {
         transaction(&kafka, &topic, &[0, 1, 2], true);
