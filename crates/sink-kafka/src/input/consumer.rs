@@ -227,6 +227,8 @@ fn commit_all(consumer: &BaseConsumer<InputListener>) {
 }
 
 /// Commits places behind the marks of transactions, which are no records: a group that has done all of them would lag for ever.
+/// A place is never one of before: librdkafka forgets it at a seek and when an assignment ends (`rd_kafka_toppar_seek`,
+/// `rd_kafka_toppar_fetch_stopped` in 2.12). Otherwise records behind the new beginning would be committed unread.
 fn pass_marks(consumer: &BaseConsumer<InputListener>, held: &HeldPartitions) {
     let Ok(positions) = consumer.position() else { return };
     let context = consumer.context();
