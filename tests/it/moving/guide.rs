@@ -86,7 +86,7 @@ async fn length(redis: &MultiplexedConnection, key: &str) -> usize {
 
 async fn lengths(redis: &MultiplexedConnection, stream: usize, ready: usize) {
     eventually(&format!("{stream} in the stream and {ready} on the ready list"), PATIENCE, async || {
-        match (length(redis, "orders:due").await, length(redis, "orders").await) {
+        match (length(redis, "orders:due").await, length(redis, "order:timeout").await) {
             got if got == (stream, ready) => Ok(()),
             got => Err(format!("{got:?}")),
         }
@@ -99,14 +99,14 @@ async fn every_step_does_what_the_page_says() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let mut guide = Guide::read(&server.url());
-    let queue = RedissonQueue::new("orders");
+    let queue = RedissonQueue::new("order:timeout");
     let now = redis_now_ms(&mut redis).await;
     let old = queue.with_layout(Layout::Old).offer(&mut redis, now - 60_000, "{\"n\":1}").await;
     queue.offer(&mut redis, now - 50_000, "{\"n\":2}").await;
     queue.offer(&mut redis, now + 3_600_000, "{\"n\":3}").await;
 
     let found = guide.run(&format!("discover --url {URL}"));
-    assert!(found.contains("name: \"orders\"") && found.contains("MIXED"), "{found}");
+    assert!(found.contains("name: \"order:timeout\"") && found.contains("MIXED"), "{found}");
 
     guide.run("check --live --config shadow.yaml");
     let mut shadow = guide.start("run --config shadow.yaml --log info,delaybridge::shadow=debug").await;
@@ -115,13 +115,13 @@ async fn every_step_does_what_the_page_says() {
         if told == 2 { Ok(()) } else { Err(format!("{told} lines")) }
     })
     .await;
-    assert!(guide.run("peek orders --routes --config shadow.yaml").contains("events: stream orders:due"));
+    assert!(guide.run("peek order_timeout --routes --config shadow.yaml").contains("events: stream orders:due"));
     assert_eq!(shadow.stop().await, 0);
     lengths(&redis, 0, 0).await;
 
-    let told = guide.run("migrate orders --to new --config shadow.yaml");
+    let told = guide.run("migrate order_timeout --to new --config shadow.yaml");
     assert!(told.contains("1 element would be converted"), "{told}");
-    guide.run("migrate orders --to new --apply --config shadow.yaml");
+    guide.run("migrate order_timeout --to new --apply --config shadow.yaml");
     let element = Layout::New.pack(old.id, &old.payload);
     let score: Option<i64> = redis.zscore(&queue.timeouts, element).await.unwrap();
     assert_eq!(score, Some(old.due_ms));
@@ -129,16 +129,16 @@ async fn every_step_does_what_the_page_says() {
     guide.run("check --live --config tee.yaml");
     let mut tee = guide.start("run --config tee.yaml").await;
     lengths(&redis, 2, 2).await;
-    let consumed: Option<String> = redis.lpop("orders", None).await.unwrap();
+    let consumed: Option<String> = redis.lpop("order:timeout", None).await.unwrap();
     assert_eq!(consumed.as_deref(), Some("{\"n\":1}"), "what a consumer of Redisson expects there");
     assert_eq!(tee.stop().await, 0);
-    let consumed: Option<String> = redis.lpop("orders", None).await.unwrap();
+    let consumed: Option<String> = redis.lpop("order:timeout", None).await.unwrap();
     assert_eq!(consumed.as_deref(), Some("{\"n\":2}"));
 
     guide.run("check --live --config deliver.yaml");
     let mut deliver = guide.start("run --config deliver.yaml").await;
     lengths(&redis, 2, 0).await;
-    assert!(guide.run("queues --config deliver.yaml").contains("orders"));
+    assert!(guide.run("queues --config deliver.yaml").contains("order_timeout"));
     // Undeliverable elements wait for a retry when the daemon is stopped.
     let _: () = redis::cmd("RENAME").arg("orders:due").arg("aside").query_async(&mut redis).await.unwrap();
     let _: () = redis.set("orders:due", "not a stream").await.unwrap();
@@ -152,8 +152,8 @@ async fn every_step_does_what_the_page_says() {
     .await;
     assert_eq!(deliver.stop().await, 0);
 
-    assert!(guide.run("restore orders --config deliver.yaml").contains("1 element would be scheduled again"));
-    guide.run("restore orders --apply --config deliver.yaml");
+    assert!(guide.run("restore order_timeout --config deliver.yaml").contains("1 element would be scheduled again"));
+    guide.run("restore order_timeout --apply --config deliver.yaml");
     let all: Vec<Vec<u8>> = redis.lrange(&queue.list, 0, -1).await.unwrap();
     let scheduled: Option<i64> = redis.zscore(&queue.timeouts, &late.member).await.unwrap();
     assert_eq!((all.len(), all.last(), scheduled), (2, Some(&late.member), Some(late.due_ms)));
@@ -161,7 +161,7 @@ async fn every_step_does_what_the_page_says() {
 
     guide.run("check --config rescue.yaml");
     let mut rescue = guide.start("run --config rescue.yaml").await;
-    eventually("what is overdue to be rescued", PATIENCE, async || match length(&redis, "orders").await {
+    eventually("what is overdue to be rescued", PATIENCE, async || match length(&redis, "order:timeout").await {
         1 => Ok(()),
         n => Err(format!("{n} on the ready list")),
     })
@@ -169,6 +169,7 @@ async fn every_step_does_what_the_page_says() {
     assert_eq!(rescue.stop().await, 0);
     assert!(guide.commands.is_empty(), "not run: {:?}", guide.commands);
     // The page quotes the command's refusal.
-    let (code, _, _) = ask(&ConfigFile::new(&format!("http: none\n{}", guide.file("deliver.yaml"))), "restore orders");
+    let (code, _, _) =
+        ask(&ConfigFile::new(&format!("http: none\n{}", guide.file("deliver.yaml"))), "restore order_timeout");
     assert_eq!(code, 0);
 }
