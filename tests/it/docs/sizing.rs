@@ -144,17 +144,15 @@ fn page() -> String {
     format!(
         "# Sizing\n\n\
          <!-- Written by a test from bench/results (tests/it/docs/sizing.rs). -->\n\n\
-         What one daemon takes, and what it delivers. All servers ran on the same machine with two cores, so a daemon with cores of its own\n\
-         delivers more. `make bench` measures your machine ([bench/README.md](../bench/README.md)).\n\n\
+         What one daemon takes and delivers, for whoever sets its limits. All servers ran on the same machine with two cores: with cores of its\n\
+         own it delivers more. `make bench` measures your machine ([bench/README.md](../bench/README.md)).\n\n\
          | resident memory | measured | results |\n|---|---|---|\n{rows}\n\
          | elements a second from one queue to | measured | CPU of the daemon for each | results |\n|---|---|---|---|\n{rates}\n\
          Elements that fall due one by one cannot share a claim: at 1,000 a second, each took {} us of the daemon's CPU\n\
          ({}).\n\n\
-         - **Daemons**: most queues need no second one for speed. Two are for the failure of a node. A queue with `order: queue` is\n  \
-         delivered by one.\n\
-         - **Memory**: `limits.in_flight_bytes` bounds what is in flight, and `max_decoded_size` what one payload becomes. The limit of 256 MiB in\n  \
-         `deploy` is for their defaults. Raise it together with them, and for single elements of more than 16 MiB: an element above the bound\n  \
-         is delivered alone, but is in memory in several copies.\n\
+         - **Daemons**: two are for the failure of a node, seldom for speed. A queue with `order: queue` is delivered by one.\n\
+         - **Memory**: the limit of 256 MiB in `deploy` is for the defaults of `limits.in_flight_bytes` and `max_decoded_size`. Raise it with them, and\n  \
+         for elements of more than 16 MiB: one above the bound is delivered alone, but is in memory in several copies.\n\
          - **CPU**: no limit, because throttling makes deliveries late.\n\
          - [limits.md](limits.md#measured-not-bounded) has what very large queues, and very many, cost.\n",
         single.text(),
