@@ -9,15 +9,17 @@ use lapin::options::QueueDeleteOptions;
 use lapin::{Channel, Connection, ConnectionProperties};
 use redis::AsyncCommands;
 
+use crate::daemon::Build;
 use crate::fill::{Load, payload};
 use crate::oracle::{Delivery, read_list, read_stream};
 use crate::passage::{Passage, Stock};
 use crate::redis_server::RedisServer;
 use crate::report::Table;
 use crate::settings::{number, numbers, said, words};
+use crate::to_webhook::Webhook;
 use crate::{to_amqp, to_kafka};
 
-const SINKS: &[&str] = &["kafka", "amqp-classic", "amqp-quorum", "list", "stream"];
+const SINKS: &[&str] = &["kafka", "amqp-classic", "amqp-quorum", "list", "stream", "webhook"];
 const SIZES: &[usize] = &[100, 1_000, 10_000];
 const QUEUES: &[usize] = &[1, 10, 1_000];
 /// Number of elements of one run.
@@ -61,16 +63,22 @@ pub async fn measure() -> Result<Table> {
             let count = count(most, size);
             said(&format!("end_to_end: a bare client to {name}, {size} B"));
             let bare = sink.bare(count, size).await.with_context(|| format!("measure a bare client of {name}"))?;
-            for &queues in &queues {
-                said(&format!("end_to_end: {count} of {size} B from {queues} queues to {name}"));
+            for (&queues, build) in
+                queues.iter().flat_map(|queues| Build::all().into_iter().map(move |build| (queues, build)))
+            {
+                let to = match build {
+                    Build::This => name.clone(),
+                    Build::Beside => format!("{name}, {}", build.name()),
+                };
+                said(&format!("end_to_end: {count} of {size} B from {queues} queues to {to}"));
                 let load = Load { size, ..Load::overdue(count) };
-                let mut cells = vec![name.clone(), size.to_string(), queues.to_string(), count.to_string()];
-                match sink.pass(load, queues).await {
+                let mut cells = vec![to.clone(), size.to_string(), queues.to_string(), count.to_string()];
+                match sink.pass(build, load, queues).await {
                     Ok((passage, doubled)) => cells.extend(figures(&passage, bare, alone, doubled)),
                     // A failed line does not prevent the others.
                     Err(error) => {
                         cells.push("not measured".to_owned());
-                        table.notes.push(format!("not measured: {size} B from {queues} queues to {name}: {error:#}"));
+                        table.notes.push(format!("not measured: {size} B from {queues} queues to {to}: {error:#}"));
                     }
                 }
                 cells.resize(COLUMNS.len(), String::new());
@@ -114,6 +122,7 @@ enum Target {
     Amqp(Box<Broker>),
     List,
     Stream,
+    Webhook(Webhook),
 }
 
 /// A RabbitMQ server with a channel to inspect its queues.
@@ -138,6 +147,7 @@ impl Target {
             None if name == "kafka" => Ok(Target::Kafka(to_kafka::start().await?)),
             None if name == "list" => Ok(Target::List),
             None if name == "stream" => Ok(Target::Stream),
+            None if name == "webhook" => Ok(Target::Webhook(Webhook::start()?)),
             _ => anyhow::bail!("measure sink {name}: there is no such one; there are {}", SINKS.join(", ")),
         }
     }
@@ -155,6 +165,7 @@ impl Target {
                 channel.queue_delete("bare".into(), QueueDeleteOptions::default()).await?;
                 Ok(rate)
             }
+            Target::Webhook(webhook) => webhook.bare(count, size).await,
             Target::List => {
                 push(count, size, |pipe, body| {
                     pipe.rpush(OUT, body).ignore();
@@ -178,15 +189,15 @@ impl Target {
     }
 
     /// Runs the daemon; returns its figures, and the number of elements delivered twice.
-    async fn pass(&self, load: Load, queues: usize) -> Result<(Passage, usize)> {
+    async fn pass(&self, build: Build, load: Load, queues: usize) -> Result<(Passage, usize)> {
         let mut stock = Stock::with(load, queues).await?;
         // A failed run leaves its output behind, so each has a name of its own.
-        let out = format!("out-{}-{queues}", load.size);
+        let out = format!("out-{}-{queues}-{build:?}", load.size);
         match self {
             Target::Kafka(broker) => {
                 to_kafka::create(broker, &out).await?;
                 let sink = crate::steady::sink(broker);
-                let passage = stock.pass(&sink, &format!("topic: {out}"), &broker.pids()).await?;
+                let passage = stock.pass_with(build, &sink, &format!("topic: {out}"), &broker.pids()).await?;
                 let records = to_kafka::read(broker, &out).await?;
                 to_kafka::delete(broker, &out).await?;
                 Ok((passage, stock.judge_at_least_once(&records)?))
@@ -196,17 +207,23 @@ impl Target {
                 to_amqp::declare(channel, &out, kind).await?;
                 let sink = format!("{{ amqp: {{ url: '{}', exchange: '' }} }}", url(rabbit));
                 let pids: Vec<u32> = rabbit.pid().into_iter().collect();
-                let passage = stock.pass(&sink, &format!("routing_key: {out}"), &pids).await?;
+                let passage = stock.pass_with(build, &sink, &format!("routing_key: {out}"), &pids).await?;
                 let messages = to_amqp::take_all(&url(rabbit), &out).await?;
                 channel.queue_delete(out.as_str().into(), QueueDeleteOptions::default()).await?;
                 Ok((passage, stock.judge_at_least_once(&messages)?))
+            }
+            // Its CPU is that of this program.
+            Target::Webhook(webhook) => {
+                let sink = format!("{{ http: {{ url: 'http://127.0.0.1:{}/' }} }}", webhook.port);
+                let passage = stock.pass_with(build, &sink, "", &[]).await?;
+                Ok((passage, stock.judge_at_least_once(&webhook.take())?))
             }
             Target::List | Target::Stream => {
                 let to = match self {
                     Target::List => format!("list: '{OUT}', exactly_once: true"),
                     _ => format!("stream: '{OUT}'"),
                 };
-                let passage = stock.pass("{ redis: {} }", &to, &[]).await?;
+                let passage = stock.pass_with(build, "{ redis: {} }", &to, &[]).await?;
                 let mut redis = stock.server.client().await;
                 let deliveries: Vec<Delivery> = match self {
                     Target::List => read_list(&mut redis, OUT).await,

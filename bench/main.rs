@@ -72,6 +72,7 @@ mod to_amqp;
 mod to_kafka;
 mod to_nats;
 mod to_ours;
+mod to_webhook;
 mod trickle;
 mod yardstick;
 mod zset;
