@@ -218,15 +218,15 @@ fn the_readme_has_every_value() {
     let page = format!(
         "# Helm chart of delaybridge\n\n\
          <!-- Written by a test from values.yaml; change it there. -->\n\n\
-         The daemon as a Deployment, with its configuration, disruption budget and network policy: the objects of\n\
-         `deploy/kubernetes/overlays/deployment`. If wanted, a PodMonitor or ServiceMonitor, the alerts, the dashboard, and a Service for the\n\
-         operators' page. Beside the containers of a chart of yours it is a sidecar: `deploy/helm/sidecar-example` shows how.\n\
-         `docs/kubernetes.md` has the reasons of all settings.\n\n\
+         The daemon as a Deployment, or as a sidecar of a chart of yours (`deploy/helm/sidecar-example`). For platform teams;\n\
+         `docs/kubernetes.md` has the reasons, `docs/tutorials/kubernetes-team.md` a first installation. `egressPorts` are those of Redis and\n\
+         of the sinks.\n\n\
          ```sh\n\
          kubectl create namespace delaybridge\n\
          kubectl --namespace delaybridge create secret generic delaybridge --from-file=redis-password\n\
          helm install delaybridge deploy/helm/delaybridge --namespace delaybridge \\\n  \
-         --set-file config=delaybridge.yaml --set image.repository=registry.example.com/delaybridge\n\
+         --set-file config=delaybridge.yaml --set image.repository=registry.example.com/delaybridge \\\n  \
+         --set 'networkPolicy.egressPorts={{6379,9093}}'\n\
          ```\n\n\
          Wrong and misspelt values are refused (`values.schema.json`).\n\n\
          | value | meaning | default |\n|---|---|---|\n{}",
