@@ -11,8 +11,8 @@ use tokio::sync::Semaphore;
 
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::problem::Problem;
-use delaybridge_ops::dead::Counted;
 use delaybridge_ops::jobs::TopicPage;
+use delaybridge_ops::operations::Counted;
 use delaybridge_ops::overview::{Overview, QueuePage};
 use delaybridge_ops::pause::SinkPauses;
 

@@ -16,9 +16,7 @@ use delaybridge_jobs_http::openapi::operation::Operation;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
-use delaybridge_ops::dead::{
-    Counted, ExportPage, FILTER_NAMES, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters,
-};
+use delaybridge_ops::dead::{ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
 use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
 use delaybridge_ops::operation as ops;
 use delaybridge_ops::operations;
@@ -118,8 +116,9 @@ const MORE: &str = "`next` is there if there are more: ask for those after it.";
 
 /// The routes of all operations.
 macro_rules! routes_of {
-    (commands: [$($command:ident),*] parts: [$($part:ident),*]) => {
-        [$(AdminRoute::of::<operations::$command>(),)* $(AdminRoute::of::<operations::$part>(),)*]
+    (commands: [$($command:ident),*] dead: [$($dead:ident),*] parts: [$($part:ident),*]) => {
+        [$(AdminRoute::of::<operations::$command>(),)* $(AdminRoute::of::<operations::$dead>(),)*
+            $(AdminRoute::of::<operations::$part>(),)*]
     };
 }
 
@@ -165,8 +164,6 @@ fn rest() -> impl Iterator<Item = AdminRoute> {
             .about("`next` is there if there are more: ask for those after it. A filter on `field` needs a token.")
             .query(&["limit", "after", "reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"])
             .returns::<LetterList>(200, "The letters");
-    GET "/v1/queues/{queue}/dead/count" dead_count ToSearch => v1::dead::count,
-        about_one("Count dead letters by reason").query(&FILTER_NAMES).returns::<Counted>(200, "The totals");
     POST "/v1/queues/{queue}/dead/redrive" redrive ToOperate => v1::dead::redrive,
         about_one("Deliver dead letters again")
             .about("What was redriven is not redriven twice, so that it may be sent again after an unknown outcome.")

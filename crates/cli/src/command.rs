@@ -6,12 +6,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::failed::Failed;
 use super::global::Global;
-use super::remote::{OperationArgs, carry_out};
+use super::remote::subcommands_of;
 use super::{
     acl, bench, check, completions, config, conformance, dead, decode, discover, forecast, fsck, jobs, man, migrate,
     offer, peek, queues, recover, reload, restore, run, schema, test, top,
 };
-use delaybridge_ops::operation::Operation;
 use delaybridge_ops::operations;
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
@@ -87,23 +86,8 @@ pub enum Command {
 
 /// The commands of operations.
 macro_rules! commands_of {
-    (commands: [$($command:ident),*] parts: [$($part:ident),*]) => {
-        /// An operation of operators as a command.
-        #[derive(Debug, Subcommand)]
-        pub enum OperationCommand {
-            $(
-                #[command(name = <operations::$command as Operation>::NAME)]
-                $command(OperationArgs<operations::$command>),
-            )*
-        }
-
-        impl OperationCommand {
-            async fn run(self, global: &Global, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
-                match self {
-                    $(OperationCommand::$command(asked) => carry_out(global, asked, out).await,)*
-                }
-            }
-        }
+    (commands: [$($command:ident),*] $($_:tt)*) => {
+        subcommands_of!(OperationCommand: $($command)*);
     };
 }
 operations!(commands_of);
@@ -125,7 +109,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Operation(command) => command.run(global, out).await,
         Command::Peek(args) => peek::run(global, &args, out).await,
         Command::Forecast(args) => forecast::run(global, &args, out).await,
-        Command::Dead(command) => dead::run(global, &command, out).await,
+        Command::Dead(command) => dead::run(global, command, out).await,
         Command::Jobs(command) => jobs::run(global, &command, out).await,
         Command::Decode(args) => decode::run(global, &args, out).await,
         Command::Migrate(args) => migrate::run(global, &args, out).await,

@@ -36,6 +36,38 @@ pub struct OperationArgs<O: Args> {
     daemon: DaemonArgs,
 }
 
+/// Defines the subcommands of operations.
+macro_rules! subcommands_of {
+    ($commands:ident: $($operation:ident)*) => {
+        /// An operation of operators as a command.
+        #[derive(Debug, clap::Subcommand)]
+        pub enum $commands {
+            $(
+                #[command(name = $crate::remote::command_name::<delaybridge_ops::operations::$operation>())]
+                $operation($crate::remote::OperationArgs<delaybridge_ops::operations::$operation>),
+            )*
+        }
+
+        impl $commands {
+            pub(super) async fn run(
+                self,
+                global: &$crate::global::Global,
+                out: &mut (dyn std::io::Write + Send),
+            ) -> Result<u8, $crate::failed::Failed> {
+                match self {
+                    $($commands::$operation(asked) => $crate::remote::carry_out(global, asked, out).await,)*
+                }
+            }
+        }
+    };
+}
+pub(super) use subcommands_of;
+
+/// The name of an operation behind that of its group.
+pub(super) fn command_name<O: Operation>() -> &'static str {
+    O::NAME.rsplit(' ').next().unwrap_or(O::NAME)
+}
+
 /// Carries out an operation where the arguments say, and prints its answer.
 pub(super) async fn carry_out<O: Operation>(
     global: &Global,
@@ -54,13 +86,13 @@ pub(super) async fn carry_out_at<O: Operation>(
     request: &O,
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
-    let found = if O::SEARCHES {
+    let found = if O::LONG {
         place.call_whole(request, &mut ProgressLine::start(O::NAME)).await?
     } else {
         place.call(request).await?
     };
     answer_of(global, out, place.without_daemon(), &found, |found| O::text(found, explain))?;
-    O::failed(&found).map_or(Ok(0), |problem| Err(Failed::runtime(problem)))
+    O::missed(&found).map_or(Ok(0), |problem| Err(Failed::runtime(problem)))
 }
 
 impl DaemonArgs {

@@ -7,9 +7,7 @@ use std::io::Write;
 
 use futures_util::future::BoxFuture;
 
-use super::dead::{
-    Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
-};
+use super::dead::{Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters};
 use super::error::Error;
 use super::jobs::FoundJobs;
 use super::overview::{Overview, QueuePage, SinkList};
@@ -63,9 +61,6 @@ pub trait Operator: Send + Sync {
         limit: usize,
         watch: Watcher<'a>,
     ) -> Asked<'a, LetterList>;
-
-    /// Counts dead letters by what they died of.
-    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: Watcher<'a>) -> Asked<'a, Counted>;
 
     /// Shows everything that letters keep. A daemon shows one, by its id.
     fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Letters, limit: usize) -> Asked<'a, ShownLetters>;

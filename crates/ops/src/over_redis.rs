@@ -5,8 +5,7 @@ use std::io::Write;
 use tokio::sync::OnceCell;
 
 use super::dead::{
-    self, Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
-    is_place,
+    self, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters, is_place,
 };
 use super::error::Error;
 use super::jobs::{FoundJobs, Jobs};
@@ -132,10 +131,6 @@ impl Operator for OverRedis {
         watch: Watcher<'a>,
     ) -> Asked<'a, LetterList> {
         Box::pin(async move { dead::list(&self.queue(queue).await?, filter, limit, watch).await })
-    }
-
-    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: Watcher<'a>) -> Asked<'a, Counted> {
-        Box::pin(async move { dead::count(&self.queue(queue).await?, filter, watch).await })
     }
 
     fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Letters, limit: usize) -> Asked<'a, ShownLetters> {

@@ -14,6 +14,7 @@ use super::search::Until;
 use super::show::{number, payload, when};
 use crate::Admin;
 use crate::access::AdminCaller;
+use crate::changes::Asker;
 use crate::v1::dead::{PAGE, after, asked};
 use crate::v1::elements::SHOWN;
 use crate::v1::errors::problem;
@@ -24,8 +25,10 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::text::clip;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::Queue;
-use delaybridge_ops::dead::{self, Counted, FILTER_NAMES, Filter, Letter, Letters, Summary, Total};
+use delaybridge_ops::dead::{self, FILTER_NAMES, Letter, Letters, Summary};
 use delaybridge_ops::element::KILLED;
+use delaybridge_ops::operation::{Operation, whole};
+use delaybridge_ops::operations::{CountDead, Counted, Total};
 use delaybridge_telemetry::labels::DeadReason;
 
 /// Time to count letters by what they died of.
@@ -39,7 +42,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let filter = asked(&admin, &call)?;
     let queue = admin.queue(&call).await?;
     let may_count = call.caller.may(AccessRole::Viewer, Some(queue.id()));
-    let causes = if may_count { Some(causes(&admin, &queue).await?) } else { None };
+    let causes = if may_count { Some(causes(&admin, &Asker::of(&call), queue.id()).await?) } else { None };
     let causes = causes.as_deref().filter(|counted| counted.matched > 0);
     let found = dead::page(&queue, &filter, PAGE, after(&call.query)?).await.map_err(|error| problem(&error))?;
     let id = queue.id();
@@ -94,12 +97,15 @@ pub fn query_of(query: &Query) -> String {
 }
 
 /// The letters by cause, as far as they can be counted in the time of a page. All who look within a few seconds share them.
-async fn causes(admin: &Admin, queue: &Queue) -> Result<Arc<Counted>, Problem> {
+async fn causes(admin: &Arc<Admin>, asker: &Asker, queue: &str) -> Result<Arc<Counted>, Problem> {
+    let scene = &admin.scene(asker);
     let read = async |_: &String| {
-        let counted = dead::count(queue, &Filter::default(), &mut Until::after(TIME)).await;
+        let all = CountDead { queue: queue.to_owned(), ..CountDead::default() };
+        let counted =
+            whole(&all, &mut Until::after(TIME), |part: CountDead| async move { part.run(scene).await }).await;
         counted.map_err(|error| problem(&error))
     };
-    admin.cache.page(|cache| &cache.causes, queue.id().to_owned(), read).await
+    admin.cache.page(|cache| &cache.causes, queue.to_owned(), read).await
 }
 
 /// The causes, each with the way to its letters.
@@ -269,14 +275,7 @@ mod tests {
             ..Total::default()
         };
         let totals: Vec<_> = causes.iter().map(total).collect();
-        let counted = Counted {
-            queue: "q".to_owned(),
-            now_ms: 0,
-            matched: 9,
-            examined: 9,
-            stopped: false,
-            totals: totals.clone(),
-        };
+        let counted = Counted { totals: totals.clone(), ..Counted::default() };
         totals.iter().map(|total| leads_to_itself(&counted, total)).collect()
     }
 

@@ -13,12 +13,11 @@ use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
 use crate::v1::dead::filter_of;
-use crate::v1::errors::problem;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::dead::{FILTER_NAMES, Letters, Pace, count};
-use delaybridge_ops::progress::Unwatched;
+use delaybridge_ops::dead::{FILTER_NAMES, Letters, Pace};
+use delaybridge_ops::operations::CountDead;
 
 /// Redrive or purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +48,9 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     call.query.only(&FILTER_NAMES)?;
     let deed = SweepKind::of(&call)?;
     let filter = filter_of(&call.query)?;
-    let queue = admin.queue(&call).await?;
-    let counted = count(&queue, &filter, &mut Unwatched).await.map_err(|error| problem(&error))?;
-    let id = queue.id();
+    let id = call.part("queue");
+    let wanted = CountDead { queue: id.to_owned(), filter: filter.clone(), ..CountDead::default() };
+    let counted = admin.operate(wanted, Asker::of(&call)).await?;
     let path = format!("/queues/{}/dead/{}/ask", encoded(id), deed.word());
     let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let matched = number(counted.matched);

@@ -8,7 +8,7 @@ use hyper::StatusCode;
 use super::errors::problem;
 use super::limit;
 use crate::Admin;
-use crate::access::{AdminCaller, Need};
+use crate::access::AdminCaller;
 use crate::changes::Asker;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::Problem;
@@ -34,20 +34,10 @@ pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     Reply::json(StatusCode::OK, &page)
 }
 
-/// Counts dead letters by reason.
-pub async fn count(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    let filter = asked(&admin, &call)?;
-    let queue = admin.queue(&call).await?;
-    let counted = dead::count(&queue, &filter, &mut Unwatched).await.map_err(|error| problem(&error))?;
-    Reply::json(StatusCode::OK, &counted)
-}
-
-/// The filter of a query. It needs a token: to find what fits, all letters are read, and what is in payloads is told.
+/// The filter of a query, with the right that it needs.
 pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem> {
     let filter = filter_of(&call.query)?;
-    if !filter.is_empty() {
-        // A filter on a field reveals what payloads contain.
-        let need = if filter.field.is_empty() { Need::ToSearch } else { Need::ToSee };
+    if let Some(need) = filter.need() {
         admin.access.check(need, &call.caller, &call.headers, Some(call.part("queue")))?;
     }
     Ok(filter)

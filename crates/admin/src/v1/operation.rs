@@ -23,6 +23,9 @@ pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCall
         fields = call.read(read).await?;
     }
     let request: O = fields.read().map_err(|error| problem(&error))?;
+    if let Some(need) = request.need() {
+        admin.access.check(need, &call.caller, &call.headers, request.queue())?;
+    }
     Reply::json(StatusCode::OK, &admin.operate(request, Asker::of(&call)).await?)
 }
 

@@ -52,7 +52,7 @@ impl LettersArgs {
     ///
     /// Where none are named in any way.
     pub fn which(&self, verb: &str) -> Result<Letters, Failed> {
-        let which = Letters { ids: self.ids.clone(), all: self.all, filter: self.filter.clone(), after: None };
+        let which = Letters { ids: self.ids.clone(), all: self.all, filter: self.filter.clone(), ..Letters::default() };
         if self.reads_stdin() && self.ids.len() > 1 {
             return Err(Failed::usage(format!("{verb} dead letters: write ids, or `-` for those on standard input")));
         }

@@ -14,14 +14,12 @@ use super::errors::explain;
 use super::failed::Failed;
 use super::global::Global;
 use super::progress::ProgressLine;
-use super::remote::DaemonArgs;
+use super::remote::{DaemonArgs, subcommands_of};
 use super::show;
 use super::table::TextTable;
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::dead::{
-    self, Counted, Filter, Letter, LetterList, Letters, Purged, Redriven, ShownLetters, Swept,
-};
-use delaybridge_ops::{Error, plural};
+use delaybridge_ops::dead::{self, Filter, Letter, LetterList, Letters, Purged, Redriven, ShownLetters, Swept};
+use delaybridge_ops::{Error, operations, plural};
 
 /// Show, count, redrive, remove, export or import dead letters.
 ///
@@ -33,13 +31,22 @@ use delaybridge_ops::{Error, plural};
 #[command(after_help = AFTER)]
 pub enum DeadCommand {
     Ls(LsArgs),
-    Count(CountArgs),
+    #[command(flatten)]
+    Operation(DeadOperation),
     Show(ShowArgs),
     Redrive(RedriveArgs),
     Purge(PurgeArgs),
     Export(lines::ExportArgs),
     Import(lines::ImportArgs),
 }
+
+/// The commands of operations on dead letters.
+macro_rules! commands_of {
+    (commands: $_:tt dead: [$($dead:ident),*] $($_rest:tt)*) => {
+        subcommands_of!(DeadOperation: $($dead)*);
+    };
+}
+operations!(commands_of);
 
 const AFTER: &str = "\
 Examples:
@@ -75,26 +82,6 @@ Examples:
   delaybridge dead ls order_timeout --code timeout --older-than 1d
   delaybridge dead ls order_timeout --field customer.id=7
   delaybridge dead ls order_timeout --limit 1000 --output json";
-
-/// Count the dead letters of a queue by what they died of.
-#[derive(Debug, Args)]
-#[command(after_help = COUNT_EXAMPLES)]
-pub struct CountArgs {
-    /// The queue's id in the configuration
-    #[arg(value_name = "QUEUE")]
-    pub queue: String,
-    /// The filter of the letters.
-    #[command(flatten)]
-    pub filter: Filter,
-    /// The daemon to ask.
-    #[command(flatten)]
-    pub daemon: DaemonArgs,
-}
-
-const COUNT_EXAMPLES: &str = "\
-Examples:
-  delaybridge dead count order_timeout
-  delaybridge dead count order_timeout --newer-than 1h --output json";
 
 /// Show all facts about dead letters.
 ///
@@ -180,7 +167,7 @@ Examples:
 
 Run it again after a failure or Ctrl-C: it goes on.";
 
-pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
+pub(super) async fn run(global: &Global, command: DeadCommand, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
     match command {
         DeadCommand::Ls(args) => {
             let (filter, mut watch) = (args.filter.clone(), ProgressLine::start("dead ls"));
@@ -188,15 +175,7 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
             let found = operator.letters(&args.queue, &filter, args.limit, &mut watch).await?;
             answer(global, out, &found, list)?;
         }
-        DeadCommand::Count(args) => {
-            let (filter, mut watch) = (args.filter.clone(), ProgressLine::start("dead count"));
-            let operator = args.daemon.operator(global)?;
-            let counted = operator.count_letters(&args.queue, &filter, &mut watch).await?;
-            answer(global, out, &counted, totals)?;
-            if counted.stopped {
-                return Err(Failed::runtime("count dead letters: ended before all were looked at"));
-            }
-        }
+        DeadCommand::Operation(command) => return command.run(global, out).await,
         DeadCommand::Show(args) => {
             let ids: Vec<_> = args.id.iter().cloned().collect();
             let which = Letters { ids, filter: args.filter.clone(), ..Letters::default() };
@@ -208,10 +187,10 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
             let found = args.daemon.operator(global)?.show_letters(&args.queue, &which, args.limit).await?;
             answer(global, out, &found, shown)?;
         }
-        DeadCommand::Redrive(args) => redrive(global, args, out).await?,
-        DeadCommand::Purge(args) => purge(global, args, out).await?,
-        DeadCommand::Export(args) => lines::export(global, args, out).await?,
-        DeadCommand::Import(args) => lines::import(global, args, out).await?,
+        DeadCommand::Redrive(args) => redrive(global, &args, out).await?,
+        DeadCommand::Purge(args) => purge(global, &args, out).await?,
+        DeadCommand::Export(args) => lines::export(global, &args, out).await?,
+        DeadCommand::Import(args) => lines::import(global, &args, out).await?,
     }
     Ok(0)
 }
@@ -308,18 +287,6 @@ fn stopped(verb: &str, done: usize) -> Failed {
 
 fn found_all(queue: &str, not_found: &[String], done: &str) -> Result<(), Failed> {
     if not_found.is_empty() { Ok(()) } else { Err(dead::none_of(queue, not_found, done).into()) }
-}
-
-fn totals(counted: &Counted) -> String {
-    let mut table = TextTable::new(">COUNT|REASON|CLASS|CODE|SINK|OLDEST|NEWEST");
-    let time = |ms: Option<i64>| ms.map(|ms| show::relative(ms, counted.now_ms)).unwrap_or_default();
-    for total in &counted.totals {
-        let words = [&total.reason, &total.class, &total.code, &total.sink].map(|word| escaped(word));
-        let row = std::iter::once(total.count.to_string()).chain(words);
-        table.row(row.chain([time(total.oldest_ms), time(total.newest_ms)]));
-    }
-    let table = if counted.totals.is_empty() { String::new() } else { table.render() + "\n" };
-    format!("{table}{} in {}\n", plural::count(counted.matched, "dead letter"), counted.queue)
 }
 
 fn shown(found: &ShownLetters) -> String {

@@ -88,7 +88,7 @@ pub async fn export_page(queue: &Queue, which: &Letters) -> Result<ExportPage, E
         }
         page.examined = selection.step.done;
         page.next = if full { behind } else { some.last }.or(page.next);
-        if full || page.examined >= super::LOOKED_AT as u64 {
+        if full || page.examined >= super::LOOKED_AT {
             return Ok(page);
         }
     }

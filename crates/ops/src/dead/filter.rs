@@ -4,10 +4,11 @@ use bytes::Bytes;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::element::KILLED;
 use crate::error::Error;
+use crate::operation::Need;
 use crate::plural::similar;
 use crate::session::Queue;
 use crate::time::Length;
@@ -182,6 +183,32 @@ impl Filter {
         *self == Filter::default()
     }
 
+    /// The right that it needs beyond that to list letters.
+    pub fn need(&self) -> Option<Need> {
+        // To find what fits, all letters are read. A filter on a field reveals what payloads contain.
+        match self.field.is_empty() {
+            true => (!self.is_empty()).then_some(Need::ToSearch),
+            false => Some(Need::ToSee),
+        }
+    }
+
+    /// Writes it as fields of a query.
+    ///
+    /// # Errors
+    ///
+    /// For what only a body can have.
+    pub fn in_query<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let named = [("reason", &self.reason), ("class", &self.class), ("code", &self.code), ("sink", &self.sink)];
+        let refused = match named.iter().find(|(_, values)| values.iter().any(|value| value.contains(','))) {
+            Some((name, _)) => format!("a value of --{name} with a comma"),
+            None if self.field.len() > 1 => "more than one --field".to_owned(),
+            None => return self.serialize(to),
+        };
+        Err(serde::ser::Error::custom(format!(
+            "ask a daemon for dead letters: it takes no filter with {refused}; run the command without --daemon"
+        )))
+    }
+
     /// Refuses what could never be compared.
     ///
     /// # Errors
@@ -295,6 +322,14 @@ mod tests {
         assert_eq!(query(&texts), read);
         assert_eq!(read.words(), "dead letters with reason expired or junk, older than 1h, a field of the payload");
         assert_eq!(query(&[]).words(), "all dead letters");
+    }
+
+    #[test]
+    fn a_query_says_so_if_it_cannot_have_a_filter() {
+        let refused = |filter: Filter| filter.in_query(serde_json::value::Serializer).unwrap_err().to_string();
+        let two = Filter { field: vec!["a=1".parse().unwrap(), "b=2".parse().unwrap()], ..Filter::default() };
+        assert!(refused(two).contains("without --daemon"));
+        assert!(refused(Filter { code: vec!["a,b".to_owned()], ..Filter::default() }).contains("--code"));
     }
 
     #[test]

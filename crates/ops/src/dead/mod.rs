@@ -3,7 +3,6 @@
 
 mod aside;
 mod back;
-mod count;
 mod export;
 mod filter;
 mod import;
@@ -19,21 +18,21 @@ use serde::{Deserialize, Serialize};
 
 pub use self::aside::{Broken, BrokenFile, Imported};
 pub use self::back::{can_go_back, import_from, open};
-pub use self::count::{Counted, Total, count};
 pub use self::export::{ExportPage, Exported, export, export_page};
 pub use self::filter::{FILTER_NAMES, FieldIs, Filter, REASONS};
 pub(crate) use self::import::PAST_IT;
 pub use self::import::{LINES, LineBatch, LineOutcome, LineReport, import_lines};
 pub use self::letter::{Letter, Summary};
 use self::selection::Selection;
-pub use self::which::{Letters, LettersBody, Pace, is_place};
+pub(crate) use self::which::check_after;
+pub use self::which::{Letters, LettersBody, Pace, SweepPlace, is_place};
 use super::error::{Attempted, Error};
 use super::progress::{Pacer, ProgressWatch, Unwatched};
 use super::session::Queue;
 use delaybridge_ledger::{DeadLetter, Order, redis_now_ms};
 
 /// Letters that one page of a list looks at, at most: the next page goes on behind them.
-const LOOKED_AT: usize = 10_000;
+pub(crate) const LOOKED_AT: u64 = 10_000;
 /// Letters with errors that are named.
 const NAMED: usize = 100;
 
@@ -190,7 +189,7 @@ pub async fn page(queue: &Queue, filter: &Filter, limit: usize, after: Option<&s
     let mut selection = Selection::open(queue, &which, Order::Newest).await?;
     let total = queue.ledger.dead_count(&queue.conn).await.attempt(&what)?;
     let (mut dead_letters, mut last, mut at_end) = (Vec::new(), None, false);
-    while dead_letters.len() < limit && selection.step.done < LOOKED_AT as u64 {
+    while dead_letters.len() < limit && selection.step.done < LOOKED_AT {
         // Without a filter every letter fits, so that no more are read than are shown.
         let most = if filter.is_empty() { limit - dead_letters.len() } else { usize::MAX };
         let Some(page) = selection.next(most, &mut Unwatched).await? else {

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::which::{Letters, is_place};
+use super::LOOKED_AT;
+use super::which::{Letters, SweepPlace, check_after, is_place};
 use crate::error::{Attempted, Error};
 use crate::progress::{Progress, ProgressWatch};
 use crate::session::Queue;
@@ -21,6 +22,12 @@ pub struct Selection<'a> {
     /// The stream, where it is searched.
     letters: Option<DeadLetters<'a>>,
     met: HashSet<&'a str>,
+    /// Letters that are meant.
+    matched: u64,
+    /// The last letter that was looked at; none behind the end.
+    last: Option<String>,
+    /// The end of the range.
+    newest: Option<String>,
     /// The progress.
     pub step: Progress,
 }
@@ -41,6 +48,7 @@ impl<'a> Selection<'a> {
     /// When the filter cannot be, and when Redis cannot be asked.
     pub async fn open(queue: &'a Queue, which: &'a Letters, order: Order) -> Result<Selection<'a>, Error> {
         which.filter.check()?;
+        check_after(which.after.as_deref())?;
         let what = format!("read the dead letters of `{}`", queue.id());
         let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
         let (mut places, mut elements) = (Vec::new(), HashMap::new());
@@ -52,19 +60,32 @@ impl<'a> Selection<'a> {
         }
         let searches = which.all || !elements.is_empty() || which.ids.is_empty();
         let (mut oldest, mut newest) = which.filter.range(now_ms);
-        match (order, &which.after) {
-            (Order::Oldest, Some(after)) => oldest = Some(format!("({after}")),
+        match (order, which.after.as_deref().filter(|after| !after.is_empty())) {
+            (Order::Oldest, Some(after)) => {
+                let (after, until) =
+                    after.split_once("..").map_or((after, None), |(after, until)| (after, Some(until)));
+                oldest = Some(format!("({after}"));
+                newest = until.map(str::to_owned).or(newest);
+            }
             (Order::Newest, Some(after)) => newest = Some(format!("({after}")),
             (_, None) => {}
         }
         let (mut letters, mut of) = (None, places.len() as u64);
         if searches {
             of += queue.ledger.dead_count(&queue.conn).await.attempt(&what)? as u64;
-            letters = Some(queue.ledger.dead_letters_between(&queue.conn, order, oldest, newest).await.attempt(&what)?);
+            if newest.is_none() {
+                let last = queue.ledger.dead_range(&queue.conn, Order::Newest, "+", "-", 1).await.attempt(&what)?;
+                newest = last.into_iter().next().map(|letter| letter.stream_id);
+            }
+            if newest.is_some() {
+                let range = queue.ledger.dead_letters_between(&queue.conn, order, oldest, newest.clone());
+                letters = Some(range.await.attempt(&what)?);
+            }
         }
         places.reverse();
         let step = Progress { done: 0, of: Some(of), acted: 0 };
-        Ok(Selection { queue, which, what, places, elements, letters, met: HashSet::new(), step })
+        let (met, matched, last) = (HashSet::new(), 0, None);
+        Ok(Selection { queue, which, what, places, elements, letters, met, matched, last, newest, step })
     }
 
     /// The next page, of at most `most` letters that are looked at; `None` at the end, and when it is stopped.
@@ -88,12 +109,32 @@ impl<'a> Selection<'a> {
             let letters = self.fitting(letters, true);
             return Ok(Some(LetterPage { letters, last: None }));
         }
-        let Some(reader) = &mut self.letters else { return Ok(None) };
+        let rest = self.which.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.matched));
+        let full = self.which.limit.is_some() && self.step.done >= LOOKED_AT;
+        let Some(reader) = self.letters.as_mut().filter(|_| rest > 0 && !full) else { return Ok(None) };
+        let rest = usize::try_from(rest).unwrap_or(usize::MAX);
+        // Without a filter every letter is meant, so that no more are read than those.
+        let most = if self.which.filter.is_empty() { most.min(rest) } else { most };
         let page = reader.next(conn, most).await.attempt(&self.what)?;
-        let Some(last) = page.last().map(|letter| letter.stream_id.clone()) else { return Ok(None) };
+        self.last = page.last().map(|letter| letter.stream_id.clone());
+        if page.is_empty() {
+            return Ok(None);
+        }
         self.step.done += page.len() as u64;
-        let letters = self.fitting(page, false);
-        Ok(Some(LetterPage { letters, last: Some(last) }))
+        let mut letters = self.fitting(page, false);
+        if letters.len() > rest {
+            letters.truncate(rest);
+            self.last = letters.last().map(|letter| letter.stream_id.clone());
+        }
+        self.matched += letters.len() as u64;
+        Ok(Some(LetterPage { letters, last: self.last.clone() }))
+    }
+
+    /// The place that it has come to, if a part was asked for.
+    pub fn place(&self) -> Option<SweepPlace> {
+        self.which.limit?;
+        let next = self.last.as_ref().zip(self.newest.as_ref()).map(|(last, newest)| format!("{last}..{newest}"));
+        Some(SweepPlace { next, examined: self.step.done, total: self.step.of.unwrap_or(0) })
     }
 
     fn fitting(&mut self, mut page: Vec<DeadLetter>, named: bool) -> Vec<DeadLetter> {

@@ -16,8 +16,21 @@ pub struct Letters {
     pub all: bool,
     /// The filter that all of them fit.
     pub filter: Filter,
-    /// Only those behind this place, in the order of the reading.
+    /// Only those behind this place, in the order of the reading; with `..` and a place, up to that one.
     pub after: Option<String>,
+    /// At most so many that are meant, of at most 10,000 that are looked at: the next part goes on behind them.
+    pub limit: Option<u64>,
+}
+
+/// The place that an operation on many letters has come to, where it was asked for a part.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepPlace {
+    /// The `after` of the next part; none at the end.
+    pub next: Option<String>,
+    /// Letters that were examined.
+    pub examined: u64,
+    /// Letters that are to be examined in all, as it was at the beginning of this part.
+    pub total: u64,
 }
 
 /// The body of a request to redrive or remove letters: `ids`, a `filter`, or `all`.
@@ -66,7 +79,7 @@ impl LettersBody {
             return Err(Error::invalid("read `rate`: it is letters a second, from 1 on"));
         }
         let pace = Pace { dry_run, rate: rate.map(|rate| rate as f64) };
-        Ok((Letters { all, ids, filter, after: None }, pace))
+        Ok((Letters { all, ids, filter, ..Letters::default() }, pace))
     }
 }
 
@@ -99,6 +112,17 @@ pub struct Pace {
     pub dry_run: bool,
     /// At most so many a second.
     pub rate: Option<f64>,
+}
+
+/// Refuses what is neither a place nor a place, `..` and another one.
+pub(crate) fn check_after(after: Option<&str>) -> Result<(), Error> {
+    let (from, until) =
+        after.map_or(("", None), |after| after.split_once("..").map_or((after, None), |(a, b)| (a, Some(b))));
+    let is_end = |text: &str| is_place(text) || text.bytes().all(|byte| byte.is_ascii_digit());
+    match (from.is_empty() || is_place(from)) && until.is_none_or(is_end) {
+        true => Ok(()),
+        false => Err(Error::invalid("read `after`: it is the `next` of the page before")),
+    }
 }
 
 /// Whether the text is a place in a stream (`1795251632252-0`), and so names a letter. An element's own text may look like one:

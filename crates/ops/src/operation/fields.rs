@@ -7,7 +7,6 @@ use std::fmt::{self, Display};
 
 use bytes::Bytes;
 use hyper::Method;
-use serde::Serialize;
 use serde::de::value::StringDeserializer;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
@@ -31,7 +30,12 @@ enum RequestValue {
     Text(String),
     /// A value of a body.
     Json(Json),
+    /// The fields of a request, or some of them.
+    Fields(Vec<(String, RequestValue)>),
 }
+
+/// The field of a request whose own fields stand beside the others in a query.
+const SPREAD: &str = "filter";
 
 /// The fields of a request.
 #[derive(Debug, Default)]
@@ -73,25 +77,23 @@ impl RequestFields {
     ///
     /// The field that is unknown, missing, or no such value.
     pub fn read<T: DeserializeOwned>(self) -> Result<T, Error> {
-        let fields = FieldMap { fields: self.0.into_iter(), value: None };
-        T::deserialize(de::value::MapAccessDeserializer::new(fields)).map_err(|error| Error::invalid(error.0))
+        T::deserialize(RequestValue::Fields(self.0)).map_err(|error| Error::invalid(error.0))
     }
 
     /// Fields as the end of a query: `&a=1&b=x,y`.
-    ///
-    /// # Errors
-    ///
-    /// When the value has no fields.
-    pub(crate) fn query(fields: &impl Serialize) -> Result<String, Error> {
-        let value = serde_json::to_value(fields).map_err(|error| Error::failed(format!("write a query: {error}")))?;
-        let fields = value.as_object().cloned().unwrap_or_default();
-        Ok(fields.iter().map(|(name, value)| format!("&{name}={}", encoded(value))).collect())
+    pub(crate) fn query(fields: &Map<String, Value>) -> String {
+        let part = |(name, value): (&String, &Value)| match value {
+            Value::Object(inner) => RequestFields::query(inner),
+            value => format!("&{name}={}", encoded(value)),
+        };
+        fields.iter().map(part).collect()
     }
 
     /// Method, path and body of the request to a daemon.
     pub(crate) fn request<O: Operation>(request: &O) -> Result<(Method, String, Bytes), Error> {
         let failed = |problem: &dyn Display| Error::failed(format!("write the request `{}`: {problem}", O::NAME));
-        let Value::Object(mut fields) = serde_json::to_value(request).map_err(|error| failed(&error))? else {
+        let value = serde_json::to_value(request).map_err(|error| Error::invalid(error.to_string()))?;
+        let Value::Object(mut fields) = value else {
             return Err(failed(&"it has no fields"));
         };
         fields.retain(|_, value| !value.is_null());
@@ -107,7 +109,7 @@ impl RequestFields {
             let body = serde_json::to_vec(&fields).map_err(|error| failed(&error))?;
             return Ok((route.method.clone(), path, body.into()));
         }
-        let query = RequestFields::query(&fields)?;
+        let query = RequestFields::query(&fields);
         if let Some(query) = query.strip_prefix('&') {
             path = format!("{path}?{query}");
         }
@@ -228,7 +230,8 @@ impl<'de, I: Iterator<Item = (String, RequestValue)>> MapAccess<'de> for FieldMa
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, FieldError> {
         let (name, value) = self.value.take().ok_or_else(|| de::Error::custom("a value without its name"))?;
-        seed.deserialize(value).map_err(|error| error.of(&name))
+        let spread = matches!(value, RequestValue::Fields(_));
+        seed.deserialize(value).map_err(|error| if spread { error } else { error.of(&name) })
     }
 }
 
@@ -252,7 +255,7 @@ macro_rules! numbers {
                     Ok(number) => visitor.$visit(number),
                     Err(_) => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
                 },
-                RequestValue::Json(_) => self.deserialize_any(visitor),
+                _ => self.deserialize_any(visitor),
             }
         }
     )*};
@@ -264,6 +267,9 @@ impl<'de> Deserializer<'de> for RequestValue {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
         let value = match self {
             RequestValue::Text(text) => return visitor.visit_string(text),
+            RequestValue::Fields(fields) => {
+                return visitor.visit_map(FieldMap { fields: fields.into_iter(), value: None });
+            }
             RequestValue::Json(value) => value,
         };
         if let Some(text) = value.text() {
@@ -323,8 +329,27 @@ impl<'de> Deserializer<'de> for RequestValue {
             RequestValue::Json(value) if value.text().is_some() => {
                 visitor.visit_seq(FieldItems(vec![RequestValue::Json(value)].into_iter()))
             }
-            json @ RequestValue::Json(_) => json.deserialize_any(visitor),
+            other => other.deserialize_any(visitor),
         }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        known: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, FieldError> {
+        let RequestValue::Fields(mut fields) = self else { return self.deserialize_any(visitor) };
+        if known.contains(&SPREAD) {
+            let spreads = |(name, value): &mut (String, RequestValue)| {
+                matches!(value, RequestValue::Text(_)) && !known.contains(&name.as_str())
+            };
+            let spread: Vec<_> = fields.extract_if(.., spreads).collect();
+            if !spread.is_empty() {
+                fields.push((SPREAD.to_owned(), RequestValue::Fields(spread)));
+            }
+        }
+        RequestValue::Fields(fields).deserialize_any(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
@@ -350,13 +375,14 @@ impl<'de> Deserializer<'de> for RequestValue {
                 Some(text) => String::from_utf8_lossy(&text).into_owned(),
                 None => return Err(FieldError(format!("expected a text, found {}", value.kind()))),
             },
+            RequestValue::Fields(_) => return Err(FieldError("expected a text, found an object".to_owned())),
         };
         let text: StringDeserializer<FieldError> = text.into_deserializer();
         visitor.visit_enum(text)
     }
 
     serde::forward_to_deserialize_any! {
-        i8 i16 i32 i128 u8 u128 f32 char str string bytes byte_buf unit unit_struct tuple tuple_struct map struct identifier ignored_any
+        i8 i16 i32 i128 u8 u128 f32 char str string bytes byte_buf unit unit_struct tuple tuple_struct map identifier ignored_any
     }
 }
 

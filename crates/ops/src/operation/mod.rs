@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 pub use self::fields::RequestFields;
 pub use self::need::Need;
-pub use self::place::Place;
+pub use self::place::{Place, whole};
 pub use self::record::{ChangeSubject, ChangeTarget};
 pub use self::scene::{LiveState, Scene};
 use super::error::Error;
@@ -97,8 +97,16 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
     /// Whether it reads so much of a queue that a daemon bounds how many run at once, and for how long.
     const SEARCHES: bool = false;
 
+    /// Whether it may take so long that the person who waits sees how far it is, and may end it.
+    const LONG: bool = Self::SEARCHES;
+
     /// The queue that it is about.
     fn queue(&self) -> Option<&str> {
+        None
+    }
+
+    /// The right that this request needs beyond that of its route.
+    fn need(&self) -> Option<Need> {
         None
     }
 
@@ -124,6 +132,11 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
         None
     }
 
+    /// What was asked for and is not done, for which a command ends with 1 behind its answer.
+    fn missed(answer: &Self::Answer) -> Option<String> {
+        Self::failed(answer)
+    }
+
     /// The change, for the audit; none of what only reads.
     fn change(&self) -> Option<ChangeSubject> {
         None
@@ -146,6 +159,9 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
 
     /// Adds the answer to the rest.
     fn add_rest(_all: &mut Self::Answer, _rest: Self::Answer) {}
+
+    /// Makes the answer to the whole of the answers to its portions; `stopped` says whether a person ended it before.
+    fn end(_all: &mut Self::Answer, _stopped: bool) {}
 
     /// The progress of an operation with this answer so far.
     fn progress(&self, _answer: &Self::Answer) -> Progress {

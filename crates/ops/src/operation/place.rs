@@ -26,7 +26,7 @@ impl Place {
     /// Those of the operation; and when the daemon does not answer.
     pub async fn call<O: Operation>(&self, request: &O) -> Result<O::Answer, Error> {
         match self {
-            Place::Here(scene) => here(scene, request).await,
+            Place::Here(scene) => here(scene, request, request.run(scene)).await,
             Place::Daemon(daemon) => ask(daemon, request).await,
         }
     }
@@ -41,18 +41,13 @@ impl Place {
         request: &O,
         watch: &mut dyn ProgressWatch,
     ) -> Result<O::Answer, Error> {
-        let mut all = self.call(&request.portion()).await?;
-        let mut rest = request.rest(&all);
-        while let Some(next) = rest {
-            watch.at(request.progress(&all));
-            if watch.is_stopped() {
-                break;
+        match self {
+            Place::Here(scene) => {
+                let run = whole(request, watch, |part: O| async move { part.run(scene).await });
+                here(scene, request, run).await
             }
-            let answer = self.call(&next.portion()).await?;
-            rest = next.rest(&answer);
-            O::add_rest(&mut all, answer);
+            Place::Daemon(daemon) => whole(request, watch, |part: O| async move { ask(daemon, &part).await }).await,
         }
-        Ok(all)
     }
 
     /// Why the daemon that the configuration names added nothing to the last answer; none where it did, and where none is named.
@@ -62,6 +57,31 @@ impl Place {
             Place::Daemon(_) => None,
         }
     }
+}
+
+/// Carries out an operation in portions, unless `watch` ends it; `step` carries out one.
+///
+/// # Errors
+///
+/// Those of `step`.
+pub async fn whole<O: Operation, F: Future<Output = Result<O::Answer, Error>>>(
+    request: &O,
+    watch: &mut dyn ProgressWatch,
+    mut step: impl FnMut(O) -> F,
+) -> Result<O::Answer, Error> {
+    let mut all = step(request.portion()).await?;
+    let mut rest = request.rest(&all);
+    while let Some(next) = &rest {
+        watch.at(request.progress(&all));
+        if watch.is_stopped() {
+            break;
+        }
+        let answer = step(next.portion()).await?;
+        rest = next.rest(&answer);
+        O::add_rest(&mut all, answer);
+    }
+    O::end(&mut all, rest.is_some());
+    Ok(all)
 }
 
 async fn ask<O: Operation>(daemon: &Daemon, request: &O) -> Result<O::Answer, Error> {
@@ -82,7 +102,12 @@ async fn beside<O: Operation>(scene: &Scene, request: &O) -> Result<Option<O::An
     })
 }
 
-async fn here<O: Operation>(scene: &Scene, request: &O) -> Result<O::Answer, Error> {
+/// Carries out an operation by `run`: checked before, and kept behind it.
+async fn here<O: Operation>(
+    scene: &Scene,
+    request: &O,
+    run: impl Future<Output = Result<O::Answer, Error>>,
+) -> Result<O::Answer, Error> {
     if let Err(error) = request.check(scene.config()) {
         let queue = request.queue().filter(|_| request.change().is_none());
         return Err(of_topic(scene.config(), queue, error).await);
@@ -91,7 +116,7 @@ async fn here<O: Operation>(scene: &Scene, request: &O) -> Result<O::Answer, Err
     if let Some(answer) = beside(scene, request).await? {
         return Ok(answer);
     }
-    let answer = request.run(scene).await;
+    let answer = run.await;
     let refused = answer.as_ref().is_err_and(|error| matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unknown));
     if let Some(subject) = request.change().filter(|_| !refused) {
         let result = answer.as_ref().map(|answer| (O::result(answer), O::failed(answer)));

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod audit;
+mod dead_count;
 mod element;
 mod find;
 mod fleet;
@@ -14,6 +15,7 @@ mod why;
 
 pub use self::ahead::{CountAhead, DueSchedule, DueStep, QueueDue};
 pub use self::audit::Audit;
+pub use self::dead_count::{CountDead, Counted, Total};
 pub use self::element::{Cancel, Kill, Reschedule, RunNow};
 pub use self::find::Find;
 pub use self::fleet::ListFleet;
@@ -22,12 +24,14 @@ pub use self::pause::{Pause, Resume};
 pub use self::show::ShowElement;
 pub use self::why::Why;
 
-/// Hands all operations to a macro: those that are commands under their names, then those that are parts of another command.
+/// Hands all operations to a macro: those that are commands under their names, the commands on dead letters, then those that are parts
+/// of another command.
 #[macro_export]
 macro_rules! operations {
     ($with:ident) => {
         $with! {
             commands: [Find, Why, RunNow, Reschedule, Cancel, Kill, Audit, ListFleet, Pause, Resume]
+            dead: [CountDead]
             parts: [CountAhead, ShowElement, MakeForecast]
         }
     };

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 
 use super::*;
+use crate::dead::Filter;
 use crate::operation::{Operation, RequestFields, Route};
 use crate::time::{Length, Moment};
 
@@ -86,4 +87,18 @@ fn a_daemon_reads_what_a_client_sends() {
     check(Audit { queue: Some(queue()), limit: 5 }, "GET /v1/audit?queue=a%2F%2E%2E%2Fb%3Fx&limit=5", "");
     check(CountAhead { hours: 12, like: Some("a b".to_owned()) }, "GET /v1/ahead?hours=12&like=a%20b", "");
     check(ListFleet {}, "GET /v1/fleet", "");
+    let filter = Filter {
+        reason: vec!["expired".to_owned(), "a b".to_owned()],
+        newer_than: Some(hour),
+        field: vec!["customer.name=A,n&n".parse().unwrap()],
+        ..Filter::default()
+    };
+    check(
+        CountDead { queue: queue(), limit: Some(7), filter, ..CountDead::default() },
+        &format!(
+            "GET {path}/dead/count?limit=7&reason=expired%2Ca%20b&newer_than=1h&field=customer%2Ename%3DA%2Cn%26n"
+        ),
+        "",
+    );
+    check(CountDead { queue: queue(), ..CountDead::default() }, &format!("GET {path}/dead/count"), "");
 }

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::client::{Daemon, part};
 use crate::content::Content;
 use crate::dead::{
-    Counted, ExportPage, Exported, Filter, Letter, LetterList, Letters, LettersBody, LineBatch, LineReport, Pace,
-    Purged, Redriven, ShownLetters, Swept,
+    ExportPage, Exported, Filter, Letter, LetterList, Letters, LettersBody, LineBatch, LineReport, Pace, Purged,
+    Redriven, ShownLetters, Swept,
 };
 use crate::error::Error;
 use crate::operation::RequestFields;
@@ -58,12 +58,6 @@ async fn page(
 ) -> Result<LetterList, Error> {
     let after = after.map(|after| format!("&after={}", part(after))).unwrap_or_default();
     let path = format!("/v1/queues/{}/dead?limit={limit}{after}{}", part(queue), query(filter)?);
-    daemon.get(&path).await
-}
-
-/// Counts the letters that fit, by what they died of.
-pub async fn count(daemon: &Daemon, queue: &str, filter: &Filter) -> Result<Counted, Error> {
-    let path = format!("/v1/queues/{}/dead/count?{}", part(queue), query(filter)?.trim_start_matches('&'));
     daemon.get(&path).await
 }
 
@@ -305,51 +299,15 @@ impl Sweep<'_> {
 
 /// The filter as the end of a query.
 fn query(filter: &Filter) -> Result<String, Error> {
-    for (name, values) in
-        [("reason", &filter.reason), ("class", &filter.class), ("code", &filter.code), ("sink", &filter.sink)]
-    {
-        if values.iter().any(|value| value.contains(',')) {
-            return Err(unasked(&format!("a value of --{name} with a comma")));
-        }
-    }
-    if filter.field.len() > 1 {
-        return Err(unasked("more than one --field"));
-    }
-    RequestFields::query(filter)
-}
-
-/// The error for a filter that the query of a daemon cannot express.
-fn unasked(what: &str) -> Error {
-    Error::invalid(format!(
-        "ask a daemon for dead letters: it takes no filter with {what}; run the command without --daemon"
-    ))
+    let filter = filter.in_query(serde_json::value::Serializer).map_err(|error| Error::invalid(error.to_string()))?;
+    Ok(filter.as_object().map(RequestFields::query).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::json;
 
     use super::*;
-    use crate::time::Length;
-
-    #[test]
-    fn a_filter_is_a_query() {
-        let filter = Filter {
-            reason: vec!["expired".to_owned(), "a b".to_owned()],
-            newer_than: Some(Length(Duration::from_secs(5_400))),
-            field: vec!["customer.name=A,n&n".parse().unwrap()],
-            ..Filter::default()
-        };
-        let expected = "&reason=expired%2Ca%20b&newer_than=1h%2030m&field=customer%2Ename%3DA%2Cn%26n";
-        assert_eq!(query(&filter).unwrap(), expected);
-        assert_eq!(query(&Filter::default()).unwrap(), "");
-        let two = Filter { field: vec!["a=1".parse().unwrap(), "b=2".parse().unwrap()], ..Filter::default() };
-        assert!(query(&two).unwrap_err().message.contains("without --daemon"));
-        let comma = Filter { code: vec!["a,b".to_owned()], ..Filter::default() };
-        assert!(query(&comma).unwrap_err().message.contains("--code"));
-    }
 
     #[test]
     fn a_letter_of_an_answer_is_the_letter() {

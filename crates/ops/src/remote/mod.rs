@@ -9,9 +9,7 @@ use serde_json::Value;
 
 pub use self::client::Daemon;
 use self::client::part;
-use super::dead::{
-    Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
-};
+use super::dead::{Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters};
 use super::error::Error;
 use super::operator::{Asked, Operator, Peeked, Watcher};
 use super::overview::{Hold, MOST, Overview, QueuePage, QueueRow, SinkList};
@@ -115,10 +113,6 @@ impl Operator for Daemon {
         watch: Watcher<'a>,
     ) -> Asked<'a, LetterList> {
         Box::pin(dead::letters(self, queue, filter, limit, watch))
-    }
-
-    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, _watch: Watcher<'a>) -> Asked<'a, Counted> {
-        Box::pin(dead::count(self, queue, filter))
     }
 
     fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Letters, _limit: usize) -> Asked<'a, ShownLetters> {
