@@ -3,6 +3,8 @@
 
 #[cfg(feature = "amqp1")]
 mod amqp1;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(feature = "amqp")]
