@@ -21,7 +21,6 @@ use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
 use delaybridge_ops::operation as ops;
 use delaybridge_ops::operations;
 use delaybridge_ops::overview::{Overview, SinkList};
-use delaybridge_ops::peek::Elements;
 use delaybridge_ops::reload::ReloadReport;
 
 /// The answer of a handler.
@@ -154,11 +153,6 @@ fn rest() -> impl Iterator<Item = AdminRoute> {
         about_one("Look at the last hour and day of a queue, as this daemon saw them")
             .about("By minutes and by quarters of an hour. Kept in memory: it begins with the start of the daemon.")
             .returns::<HistoryShape>(200, "The history");
-    GET "/v1/queues/{queue}/elements" elements ToSee => v1::elements::list,
-        about_one("Look at elements in a state")
-            .about("The first 4096 bytes of each payload.")
-            .query(&["state", "limit", "after"])
-            .returns::<Elements>(200, "The elements");
     GET "/v1/queues/{queue}/dead" dead ToLook => v1::dead::list,
         about_one("List dead letters, the latest first")
             .about("`next` is there if there are more: ask for those after it. A filter on `field` needs a token.")

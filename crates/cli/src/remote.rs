@@ -13,6 +13,7 @@ use super::load::load_queues;
 use super::person::{actor, person};
 use super::progress::ProgressLine;
 use delaybridge_ops::operation::{Operation, Place, Scene};
+use delaybridge_ops::progress::Unwatched;
 use delaybridge_ops::remote::Daemon;
 use delaybridge_ops::{NamedDaemon, Operator, OverRedis};
 
@@ -89,9 +90,9 @@ pub(super) async fn carry_out_at<O: Operation>(
     let found = if O::LONG {
         place.call_whole(request, &mut ProgressLine::start(O::NAME)).await?
     } else {
-        place.call(request).await?
+        place.call_whole(request, &mut Unwatched).await?
     };
-    answer_of(global, out, place.without_daemon(), &found, |found| O::text(found, explain))?;
+    answer_of(global, out, place.without_daemon(), &found, |found| request.text(found, explain))?;
     O::missed(&found).map_or(Ok(0), |problem| Err(Failed::runtime(problem)))
 }
 

@@ -9,9 +9,7 @@ use futures_util::future::BoxFuture;
 
 use super::dead::{Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters};
 use super::error::Error;
-use super::jobs::FoundJobs;
 use super::overview::{Overview, QueuePage, SinkList};
-use super::peek::{Elements, Peek};
 use super::progress::ProgressWatch;
 use super::queues::Queues;
 
@@ -20,14 +18,6 @@ pub type Asked<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 /// The person who waits for a call.
 pub type Watcher<'a> = &'a mut dyn ProgressWatch;
-
-/// The contents of a queue, or of a topic of the job queue.
-pub enum Peeked {
-    /// Elements of a queue.
-    Elements(Elements),
-    /// Jobs of a topic.
-    Jobs(FoundJobs),
-}
 
 /// Redis, or a daemon.
 ///
@@ -49,9 +39,6 @@ pub trait Operator: Send + Sync {
 
     /// Reads what `top` shows: a page of the queues, and the sinks of a daemon. Redis knows no order and no filter: it answers all queues.
     fn overview<'a>(&'a self, which: &'a QueuePage) -> Asked<'a, (Overview, Option<SinkList>)>;
-
-    /// Reads the first elements in a state. A daemon answers the first 4 KiB of each payload.
-    fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked>;
 
     /// Lists at most `limit` dead letters that fit the filter, the latest first.
     fn letters<'a>(

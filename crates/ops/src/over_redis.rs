@@ -8,14 +8,11 @@ use super::dead::{
     self, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters, is_place,
 };
 use super::error::Error;
-use super::jobs::{FoundJobs, Jobs};
 use super::named_daemon::NamedDaemon;
-use super::operator::{Asked, Operator, Peeked, Watcher};
+use super::operator::{Asked, Operator, Watcher};
 use super::overview::{Overview, QueuePage, SinkList, all_queues};
-use super::peek::{Peek, PeekState, peek};
 use super::queues::{Queues, queues};
 use super::session::{Queue, Session, check_id, find};
-use delaybridge_jobs::{JobState, Topic};
 use delaybridge_model::Config;
 
 /// A configuration, and the connections to its Redis once they are needed: a mistake in an argument is reported without Redis.
@@ -43,44 +40,6 @@ impl OverRedis {
         self.session().await?.queue(spec).await
     }
 
-    /// The job queue and the topic, if the name is that of a topic and of no queue.
-    async fn topic(&self, name: &str) -> Result<Option<(Jobs, Topic)>, Error> {
-        let (Some(settings), Ok(topic)) = (&self.config.jobs, name.parse::<Topic>()) else { return Ok(None) };
-        if self.config.queues.iter().any(|spec| *spec.id == *name) {
-            return Ok(None);
-        }
-        let jobs = Jobs::open(&self.config).await?;
-        let known = settings.topics.contains_key(&topic) || jobs.has(&topic).await?;
-        Ok(known.then_some((jobs, topic)))
-    }
-}
-
-/// Reads jobs of a topic in the state that a queue's elements would have.
-async fn peek_topic(jobs: &Jobs, topic: &Topic, ask: &Peek) -> Result<FoundJobs, Error> {
-    let state = match ask.state {
-        _ if ask.routes => {
-            return Err(refused(topic, "a topic has no destinations; name the queue that delivers it"));
-        }
-        // As in a queue: all that waits, whether it is due or not.
-        PeekState::Scheduled | PeekState::Ready => JobState::Ready,
-        PeekState::InFlight => JobState::Reserved,
-        PeekState::Retry => {
-            return Err(refused(topic, "a topic has no jobs in `retry`; those that failed wait as `scheduled`"));
-        }
-        PeekState::Dead => return Err(refused(topic, "dead jobs are listed by `delaybridge jobs dead`")),
-    };
-    let mut found = jobs.peek(topic, state, ask.limit).await?;
-    let rest = ask.limit.saturating_sub(found.jobs.len());
-    if ask.state == PeekState::Scheduled && rest > 0 {
-        let later = jobs.peek(topic, JobState::Delay, rest).await?;
-        found.jobs.extend(later.jobs);
-        found.more |= later.more;
-    }
-    Ok(found)
-}
-
-fn refused(topic: &Topic, why: &str) -> Error {
-    Error::invalid(format!("look at topic {topic}: {why}"))
 }
 
 impl Operator for OverRedis {
@@ -111,15 +70,6 @@ impl Operator for OverRedis {
             let mut page = all_queues(self.session().await?).await?;
             let sinks = self.daemon.add(&mut page).await;
             Ok((page, sinks))
-        })
-    }
-
-    fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked> {
-        Box::pin(async move {
-            match self.topic(queue).await? {
-                Some((jobs, topic)) => Ok(Peeked::Jobs(peek_topic(&jobs, &topic, ask).await?)),
-                None => Ok(Peeked::Elements(peek(&self.queue(queue).await?, ask).await?)),
-            }
         })
     }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,7 @@ pub struct Peek {
 }
 
 /// The state of an element.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeekState {
     /// Not claimed yet.
@@ -41,9 +42,10 @@ pub enum PeekState {
     Retry,
     /// Claimed.
     InFlight,
-    /// On the ready list.
+    /// Transferred by a Redisson client.
     Ready,
     /// A dead letter.
+    #[value(skip)]
     Dead,
 }
 

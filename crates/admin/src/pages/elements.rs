@@ -6,37 +6,35 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::layout::{View, encoded, page};
-use super::list_place::{LIST, ListPlace};
+use super::list_place::ListPlace;
 use super::show::{number, payload, when};
 use crate::Admin;
 use crate::access::AdminCaller;
-use crate::v1::elements::{PAGE, SHOWN, first, state};
-use crate::v1::errors::problem;
+use crate::changes::Asker;
+use crate::v1::operation::read_query;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::peek::{Peek, PeekState, PeekedElement, peek};
+use delaybridge_ops::operations::{ListElements, SHOWN};
+use delaybridge_ops::peek::{PeekState, PeekedElement};
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["state", "still", "reload", "after", LIST])?;
-    let (state, first) = (state(&call)?, first(&call)?);
-    let (queue, place) = (admin.queue(&call).await?, ListPlace::carried(&call.query));
-    let ask = Peek { state, first, limit: PAGE, payload_bytes: Some(SHOWN), routes: false };
-    let found = peek(&queue, &ask).await.map_err(|error| problem(&error))?;
-    let id = queue.id();
+    let request: ListElements = read_query(&call)?;
+    let found = admin.operate(request.clone(), Asker::of(&call)).await?;
+    let (id, place) = (&found.queue, ListPlace::carried(&call.query));
     let mut view = View::of(&format!("/queues/{}/elements", encoded(id)), &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
-    let word = word(state);
+    let word = word(request.state);
     let body = html! {
         nav.crumbs aria-label="Where you are" {
             a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../" (encoded(id)) (place.behind('?')) } { (id) } " / " span aria-current="page" { (word) }
         }
         h1 { (id) ": " (word) }
-        p.muted { (range(first, found.elements.len())) " of " (number(found.total)) "." }
+        p.muted { (range(request.first().unwrap_or_default(), found.elements.len())) " of " (number(found.total)) "." }
         @if found.elements.is_empty() { p.empty { "There are none." } }
         @for element in &found.elements { (one(element, found.now_ms, &place)) }
-        @if let Some(next) = &found.next { p { a href={ "elements?state=" (call.query.text("state").unwrap_or("scheduled")) "&after=" (next) (place.behind('&')) } { "Next page" } } }
+        @if let Some(next) = &found.next { p { a href={ "elements?state=" (request.state.as_str()) "&after=" (next) (place.behind('&')) } { "Next page" } } }
     };
     Ok(page(StatusCode::OK, &view, &format!("{id}: {word}"), &body))
 }

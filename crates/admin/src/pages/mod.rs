@@ -15,7 +15,7 @@ pub mod events;
 pub mod fleet;
 mod inputs;
 mod layout;
-mod list_place;
+pub mod list_place;
 pub mod login;
 pub mod overview;
 mod past;

@@ -8,6 +8,7 @@ use super::errors::problem;
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
+use crate::pages::list_place::LIST;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
@@ -15,7 +16,7 @@ use delaybridge_ops::operation::{Operation, RequestFields};
 
 /// Carries out an operation.
 pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    let mut fields = fields(&call);
+    let mut fields = fields(&call, &[]);
     // What is searched for does not belong into a URL, and what is only read has no body.
     if O::ROUTES.iter().any(|route| route.method != Method::GET) {
         call.query.only(&[])?;
@@ -29,17 +30,21 @@ pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCall
     Reply::json(StatusCode::OK, &admin.operate(request, Asker::of(&call)).await?)
 }
 
+/// The parameters of a page that say how it is shown.
+const SHOWN_BY: [&str; 3] = ["still", "reload", LIST];
+
 /// Reads an operation from the path and the query of a page.
 ///
 /// # Errors
 /// The mistake in a field.
 pub fn read_query<O: Operation>(call: &Call<AdminCaller>) -> Result<O, Problem> {
-    fields(call).read().map_err(|error| problem(&error))
+    fields(call, &SHOWN_BY).read().map_err(|error| problem(&error))
 }
 
-fn fields(call: &Call<AdminCaller>) -> RequestFields {
+/// The texts of the path and of the query, without these parameters.
+fn fields(call: &Call<AdminCaller>, without: &[&str]) -> RequestFields {
     let mut fields = RequestFields::default();
     call.path.iter().for_each(|(name, text)| fields.add_text(name, text));
-    call.query.pairs().for_each(|(name, text)| fields.add_text(name, text));
+    call.query.pairs().filter(|(name, _)| !without.contains(name)).for_each(|(name, text)| fields.add_text(name, text));
     fields
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{FoundJobs, Jobs, RecurringDetail, TopicLimits, TopicState, failed};
 use crate::Error;
 use delaybridge_jobs::{JobError, JobState, Topic};
+use delaybridge_model::Config;
 
 /// Most topics of a page.
 pub const TOPICS_MOST: usize = 100;
@@ -42,6 +43,21 @@ pub struct TopicDetail {
 /// Every state that a job of a topic can be looked at in.
 pub fn states() -> impl Iterator<Item = &'static str> {
     JobState::ALL.into_iter().map(JobState::as_str)
+}
+
+/// The job queue and the topic with this name, if it is that of a topic and of no queue.
+///
+/// # Errors
+///
+/// When the job queue cannot be asked.
+pub async fn topic_named(config: &Config, name: &str) -> Result<Option<(Jobs, Topic)>, Error> {
+    let (Some(settings), Ok(topic)) = (&config.jobs, name.parse::<Topic>()) else { return Ok(None) };
+    if config.queues.iter().any(|spec| *spec.id == *name) {
+        return Ok(None);
+    }
+    let jobs = Jobs::open(config).await?;
+    let known = settings.topics.contains_key(&topic) || jobs.has(&topic).await?;
+    Ok(known.then_some((jobs, topic)))
 }
 
 fn topic(name: &str) -> Result<Topic, Error> {

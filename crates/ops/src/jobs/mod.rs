@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-pub use self::by_name::{TOPICS_MOST, TopicDetail, TopicPage, states};
+pub use self::by_name::{TOPICS_MOST, TopicDetail, TopicPage, states, topic_named};
 pub use self::copies::ImportedElements;
 pub use self::export::{ExportTarget, ExportedJobs, export};
 pub use self::moving::import;

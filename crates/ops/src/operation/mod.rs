@@ -125,7 +125,7 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
     fn run(&self, scene: &Scene) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 
     /// The answer for a person; `explain` has cause and cure of a code.
-    fn text(answer: &Self::Answer, explain: Explain) -> String;
+    fn text(&self, answer: &Self::Answer, explain: Explain) -> String;
 
     /// The part that failed, of an answer that has such parts.
     fn failed(_answer: &Self::Answer) -> Option<String> {

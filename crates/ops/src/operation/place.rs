@@ -3,11 +3,10 @@
 use super::fields::RequestFields;
 use super::{AskDaemon, Operation, Scene};
 use crate::error::{Error, ErrorKind};
-use crate::jobs::Jobs;
+use crate::jobs::topic_named;
 use crate::progress::ProgressWatch;
 use crate::queue_state::place;
 use crate::remote::Daemon;
-use delaybridge_jobs::Topic;
 use delaybridge_model::Config;
 
 /// The place where an operation runs.
@@ -132,13 +131,8 @@ async fn here<O: Operation>(
 
 /// The error for a queue that the configuration does not have, where it is the name of a topic.
 async fn of_topic(config: &Config, queue: Option<&str>, error: Error) -> Error {
-    let (ErrorKind::Unknown, Some(name), Some(settings)) = (error.kind, queue, &config.jobs) else { return error };
-    let Ok(topic) = name.parse::<Topic>() else { return error };
-    let is_queue = config.queues.iter().any(|spec| *spec.id == *name);
-    let exists = async || matches!(Jobs::open(config).await, Ok(jobs) if jobs.has(&topic).await.unwrap_or(false));
-    if is_queue || !(settings.topics.contains_key(&topic) || exists().await) {
-        return error;
-    }
+    let (ErrorKind::Unknown, Some(name)) = (error.kind, queue) else { return error };
+    let Ok(Some(_)) = topic_named(config, name).await else { return error };
     Error::unknown(format!(
         "{}; `{name}` is a topic of the job queue: name the queue that delivers it, or see `delaybridge jobs`",
         error.message

@@ -164,7 +164,7 @@ impl Operation for CountAhead {
         Ok(found)
     }
 
-    fn text(found: &DueSchedule, _: Explain) -> String {
+    fn text(&self, found: &DueSchedule, _: Explain) -> String {
         let mut table = TextTable::new("UNTIL|>DUE|MOST");
         for step in found.steps.iter().filter(|step| step.due > 0) {
             let most: Vec<_> = step.most.iter().map(|queue| format!("{} {}", queue.queue, queue.due)).collect();

@@ -77,7 +77,7 @@ impl Operation for Audit {
         Ok(audit_of(scene.session().await?, &wanted, self.limit.into()).await)
     }
 
-    fn text(found: &AuditTrail, _: Explain) -> String {
+    fn text(&self, found: &AuditTrail, _: Explain) -> String {
         words(found)
     }
 

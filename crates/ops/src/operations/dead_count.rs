@@ -131,7 +131,7 @@ impl Operation for CountDead {
         Ok(counted)
     }
 
-    fn text(counted: &Counted, _: Explain) -> String {
+    fn text(&self, counted: &Counted, _: Explain) -> String {
         words(counted)
     }
 

@@ -146,7 +146,7 @@ macro_rules! changes_an_element {
             Some(&self.queue)
         }
 
-        fn text(acted: &ActOutcome, _: Explain) -> String {
+        fn text(&self, acted: &ActOutcome, _: Explain) -> String {
             done(acted)
         }
 

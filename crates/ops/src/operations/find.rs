@@ -4,6 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::SHOWN;
 use crate::dead::FieldIs;
 use crate::element::Whereabouts;
 use crate::error::Error;
@@ -19,8 +20,6 @@ use delaybridge_model::Config;
 const LOOKED_AT: u64 = 10_000;
 /// Elements that one request answers, at most.
 const MATCHES: usize = 100;
-/// Bytes of each payload that a daemon answers.
-const SHOWN: usize = 4096;
 /// Fields of a request, at most.
 const FIELDS: usize = 16;
 /// Characters of a payload in a row.
@@ -112,7 +111,7 @@ impl Operation for Find {
         Ok(hits)
     }
 
-    fn text(hits: &Hits, _: Explain) -> String {
+    fn text(&self, hits: &Hits, _: Explain) -> String {
         words(hits)
     }
 

@@ -47,7 +47,7 @@ impl Operation for ListFleet {
         fleet(scene.session().await?).await
     }
 
-    fn text(found: &Fleet, _: Explain) -> String {
+    fn text(&self, found: &Fleet, _: Explain) -> String {
         words(found)
     }
 

@@ -82,7 +82,7 @@ impl Operation for MakeForecast {
         forecast(&queue, &self.ask()?, rate).await
     }
 
-    fn text(found: &Forecast, _: Explain) -> String {
+    fn text(&self, found: &Forecast, _: Explain) -> String {
         words(found)
     }
 }

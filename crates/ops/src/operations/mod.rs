@@ -4,6 +4,7 @@ mod ahead;
 mod audit;
 mod dead_count;
 mod element;
+mod elements;
 mod find;
 mod fleet;
 mod forecast;
@@ -17,6 +18,7 @@ pub use self::ahead::{CountAhead, DueSchedule, DueStep, QueueDue};
 pub use self::audit::Audit;
 pub use self::dead_count::{CountDead, Counted, Total};
 pub use self::element::{Cancel, Kill, Reschedule, RunNow};
+pub use self::elements::ListElements;
 pub use self::find::Find;
 pub use self::fleet::ListFleet;
 pub use self::forecast::{DAY, MakeForecast, late_by};
@@ -32,7 +34,7 @@ macro_rules! operations {
         $with! {
             commands: [Find, Why, RunNow, Reschedule, Cancel, Kill, Audit, ListFleet, Pause, Resume]
             dead: [CountDead]
-            parts: [CountAhead, ShowElement, MakeForecast]
+            parts: [CountAhead, ListElements, ShowElement, MakeForecast]
         }
     };
 }
@@ -42,6 +44,8 @@ use crate::error::{Error, QueueError};
 use crate::session::{check_id, find};
 use delaybridge_model::Config;
 
+/// Bytes of each payload in the list of a daemon.
+pub const SHOWN: usize = 4096;
 /// Characters of a name, and of a reason.
 const LONGEST: usize = 500;
 /// The reason of a change without one.

@@ -117,7 +117,7 @@ impl Operation for Pause {
         change(scene.session().await?, &target(&self.queue, &self.sink)?, PauseStep::Pause(new)).await
     }
 
-    fn text(changes: &PauseChanges, _: Explain) -> String {
+    fn text(&self, changes: &PauseChanges, _: Explain) -> String {
         lines(changes, |change| {
             let until = change.pause.as_ref().and_then(|pause| pause.until_ms);
             let until =
@@ -167,7 +167,7 @@ impl Operation for Resume {
         change(scene.session().await?, &target(&self.queue, &self.sink)?, PauseStep::Resume).await
     }
 
-    fn text(changes: &PauseChanges, _: Explain) -> String {
+    fn text(&self, changes: &PauseChanges, _: Explain) -> String {
         lines(changes, |change| match &change.before {
             Some(pause) => format!("resumed; it was paused by {}: {}", pause.by, pause.why),
             None => "was not paused".to_owned(),

@@ -48,7 +48,7 @@ impl Operation for ShowElement {
         Ok(FoundElement { held: scene.held(&queue).await, ..found })
     }
 
-    fn text(found: &FoundElement, explain: Explain) -> String {
+    fn text(&self, found: &FoundElement, explain: Explain) -> String {
         words(found, explain)
     }
 }

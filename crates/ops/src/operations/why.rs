@@ -65,7 +65,7 @@ impl Operation for Why {
         why(scene, &self.queue, &self.id).await.map(|(found, _)| found)
     }
 
-    fn text(found: &ElementWhy, explain: Explain) -> String {
+    fn text(&self, found: &ElementWhy, explain: Explain) -> String {
         words(found, explain)
     }
 }

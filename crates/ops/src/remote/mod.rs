@@ -11,9 +11,8 @@ pub use self::client::Daemon;
 use self::client::part;
 use super::dead::{Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters};
 use super::error::Error;
-use super::operator::{Asked, Operator, Peeked, Watcher};
+use super::operator::{Asked, Operator, Watcher};
 use super::overview::{Hold, MOST, Overview, QueuePage, QueueRow, SinkList};
-use super::peek::Peek;
 use super::queues::Queues;
 
 /// Most queues that are read in a row.
@@ -94,14 +93,6 @@ impl Operator for Daemon {
             let page = async { self.get::<Value>(&format!("/v1/queues?{}", query_of(which))).await };
             let (page, sinks) = tokio::join!(page, self.get("/v1/sinks"));
             Ok((Overview::read(&page?).ok_or_else(|| self.strange())?, Some(sinks?)))
-        })
-    }
-
-    fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked> {
-        Box::pin(async move {
-            let state = ask.state.as_str();
-            let path = format!("/v1/queues/{}/elements?state={state}&limit={}", part(queue), ask.limit);
-            Ok(Peeked::Elements(self.get(&path).await?))
         })
     }
 
