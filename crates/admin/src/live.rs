@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
 use super::Admin;
+use delaybridge_config::describe_queue;
 use delaybridge_core::message::Identity;
-use delaybridge_ops::Queue;
 use delaybridge_ops::element::{AtDaemon, SeenAttempt, SeenEvent};
 use delaybridge_ops::forecast::Rate;
 use delaybridge_ops::operation::LiveState;
-use delaybridge_ops::overview::Hold;
+use delaybridge_ops::operations::ListQueues;
+use delaybridge_ops::overview::{Here, Hold, Overview, SinkList};
+use delaybridge_ops::{Error, Queue};
 use delaybridge_telemetry::attempts::FailedAttempt;
 use delaybridge_telemetry::tail::ElementEvent;
 
@@ -16,6 +21,22 @@ impl LiveState for Admin {
     fn held(&self, queue: &str) -> Option<Hold> {
         let (reason, seconds) = self.status.look().held.get(queue).cloned()?;
         Some(Hold { reason, seconds })
+    }
+
+    fn queues<'a>(&'a self, which: &'a ListQueues) -> BoxFuture<'a, Result<Overview, Error>> {
+        Box::pin(async { Ok(Arc::unwrap_or_clone(self.overview(which).await)) })
+    }
+
+    fn here(&self, queue: &str) -> Here {
+        self.here_of(queue, &self.status.look(), self.recent.lately().get(queue).copied())
+    }
+
+    fn settings(&self, queue: &Queue) -> Value {
+        describe_queue(&self.session().config, &queue.spec)
+    }
+
+    fn sink_list(&self) -> SinkList {
+        self.sinks()
     }
 
     fn of_element(&self, queue: &Queue, id: &Identity) -> AtDaemon {

@@ -10,10 +10,9 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use delaybridge_core::clock::Instant;
-use delaybridge_jobs_http::problem::Problem;
 use delaybridge_ops::jobs::TopicPage;
-use delaybridge_ops::operations::Counted;
-use delaybridge_ops::overview::{Overview, QueuePage};
+use delaybridge_ops::operations::{Counted, ListQueues};
+use delaybridge_ops::overview::Overview;
 use delaybridge_ops::pause::SinkPauses;
 
 /// Time for which a page is shown.
@@ -25,7 +24,7 @@ const PAGES: usize = 32;
 
 /// The pages of the last moment.
 pub struct OverviewCache {
-    pub(super) queues: Pages<QueuePage, Overview>,
+    pub(super) queues: Pages<ListQueues, Overview>,
     pub(super) topics: Pages<(Option<String>, usize), TopicPage>,
     /// The pauses of a sink.
     pub(super) sinks: Pages<String, SinkPauses>,
@@ -57,12 +56,12 @@ impl OverviewCache {
     ///
     /// # Errors
     /// Those of `read`.
-    pub async fn page<K: Hash + Eq, V>(
+    pub async fn page<K: Hash + Eq, V, E>(
         &self,
         of: impl Fn(&Self) -> &Pages<K, V>,
         which: K,
-        read: impl AsyncFnOnce(&K) -> Result<V, Problem>,
-    ) -> Result<Arc<V>, Problem> {
+        read: impl AsyncFnOnce(&K) -> Result<V, E>,
+    ) -> Result<Arc<V>, E> {
         let pages = of(self);
         if let Some(page) = pages.fresh(&which) {
             return Ok(page);
@@ -138,7 +137,7 @@ mod tests {
                 Ok(SinkPauses { asked: paused, ..SinkPauses::default() })
             };
             let page = cache.page(|cache| &cache.sinks, "out".to_owned(), read).await;
-            page.unwrap_or_else(|_| panic!("a page")).asked
+            page.unwrap_or_else(|()| panic!("a page")).asked
         };
         assert_eq!(read(1, true).await, 1);
         assert_eq!(read(2, false).await, 2, "the page of before the change");

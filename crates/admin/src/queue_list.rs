@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use delaybridge_model::{Config, QueueSpec};
-use delaybridge_ops::overview::{QueuePage, SinkList};
+use delaybridge_ops::operations::ListQueues;
+use delaybridge_ops::overview::SinkList;
 use delaybridge_ops::queue_order::QueueFilter;
 use delaybridge_ops::trouble::{Standing, arrange};
 use delaybridge_telemetry::recent::Lately;
@@ -17,7 +18,7 @@ pub type Fit = [usize; QueueFilter::ALL.len()];
 /// The queues of a list, and how many there would be by each filter.
 pub fn queue_list(
     config: &Config,
-    which: &QueuePage,
+    which: &ListQueues,
     sinks: &SinkList,
     look: &Look,
     lately: &HashMap<Arc<str>, Lately>,
@@ -27,8 +28,8 @@ pub fn queue_list(
         .map(|spec| (spec.clone(), standing(spec, sinks, look, lately.get(&spec.id))))
         .collect();
     let fit = QueueFilter::ALL.map(|filter| all.iter().filter(|(_, standing)| filter.takes(standing)).count());
-    all.retain(|(_, standing)| which.only.takes(standing));
-    arrange(&mut all, which.order, |(spec, standing)| (&spec.id, *standing));
+    all.retain(|(_, standing)| which.show.takes(standing));
+    arrange(&mut all, which.sort, |(spec, standing)| (&spec.id, *standing));
     (all.into_iter().map(|(spec, _)| spec).collect(), fit)
 }
 
@@ -48,13 +49,4 @@ fn standing(spec: &QueueSpec, sinks: &SinkList, look: &Look, lately: Option<&Lat
         delivered_per_second: lately.delivered_per_second,
         failed_per_second: lately.failed_per_second,
     }
-}
-
-/// The value with this word.
-///
-/// # Errors
-/// There is none; the words that there are.
-pub fn chosen<T: Copy>(word: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, String> {
-    let found = all.iter().copied().find(|value| name(*value) == word);
-    found.ok_or_else(|| format!("it is one of {}", all.iter().map(|value| name(*value)).collect::<Vec<_>>().join(", ")))
 }

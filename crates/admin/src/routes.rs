@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use super::access::{AdminCaller, Need};
 use super::v1::history::HistoryShape;
-use super::v1::queues::QueueShape;
 use super::v1::topics::TopicPause;
 use super::{Admin, pages, v1};
 use delaybridge_jobs_http::call::Call;
@@ -20,7 +19,6 @@ use delaybridge_ops::dead::{ExportPage, LetterList, LettersBody, LineReport, Pur
 use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
 use delaybridge_ops::operation as ops;
 use delaybridge_ops::operations;
-use delaybridge_ops::overview::{Overview, SinkList};
 use delaybridge_ops::reload::ReloadReport;
 
 /// The answer of a handler.
@@ -140,15 +138,6 @@ fn rest() -> impl Iterator<Item = AdminRoute> {
             .query(&["dry_run"])
             .returns::<ReloadReport>(200, "The changes, or those that would be made")
             .problems(&[ProblemKind::Conflict]);
-    GET "/v1/queues" queues ToLook => v1::queues::list,
-        Operation::new("List queues with their numbers, in the order of the configuration")
-            .about("`next` is there if there are more: ask for those after it. What is answered may be a second old. `sort` is trouble, \
-                name, due, overdue, dead or rate; `show` is trouble, paused, overdue or dead. Both go by what this daemon last saw of each \
-                queue.")
-            .query(&["after", "limit", "like", "sort", "show"])
-            .returns::<Overview>(200, "A page of queues");
-    GET "/v1/queues/{queue}" queue ToLook => v1::queues::one,
-        about_one("Look at a queue: numbers, schedule, settings").returns::<QueueShape>(200, "The queue");
     GET "/v1/queues/{queue}/history" history ToLook => v1::history::queue,
         about_one("Look at the last hour and day of a queue, as this daemon saw them")
             .about("By minutes and by quarters of an hour. Kept in memory: it begins with the start of the daemon.")
@@ -206,8 +195,6 @@ fn rest() -> impl Iterator<Item = AdminRoute> {
             .returns::<TopicPause>(200, "It is paused");
     POST "/v1/topics/{topic}/resume" resume_topic ToOperate => v1::topics::resume,
         about_one("Hand out jobs of the topic again").returns::<TopicPause>(200, "It is not paused");
-    GET "/v1/sinks" sinks ToLook => v1::sinks::list,
-        Operation::new("List the sinks with their state, as this daemon sees them").returns::<SinkList>(200, "The sinks");
     GET "/v1/sinks/{sink}/history" sink_history ToLook => v1::history::sink,
         about_one("Look at the last hour and day of a sink, as this daemon saw them").returns::<HistoryShape>(200, "The history");
 

@@ -1,5 +1,6 @@
 //! The views of the daemon: queues with what this daemon knows of them, topics, sinks.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::Admin;
@@ -7,9 +8,9 @@ use super::queue_list::queue_list;
 use super::v1::errors::problem;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_ops::jobs::TopicPage;
+use delaybridge_ops::operations::ListQueues;
 use delaybridge_ops::overview::{
-    ClockSkew, DestinationTrouble, Here, Hold, InputRow, Overview, QueuePage, QueueRow, SinkList, SinkRow, TopicInput,
-    overview_of,
+    ClockSkew, DestinationTrouble, Here, Hold, InputRow, Overview, SinkList, SinkRow, TopicInput, overview_of,
 };
 use delaybridge_telemetry::events::inputs::InputCounts;
 use delaybridge_telemetry::recent::Lately;
@@ -17,26 +18,24 @@ use delaybridge_telemetry::status::{self, InputLook, Look};
 
 impl Admin {
     /// A page of queues, at most a second old.
-    ///
-    /// # Errors
-    /// The page would begin after a queue that is not there.
-    pub async fn overview(&self, which: QueuePage) -> Result<Arc<Overview>, Problem> {
-        let read = async |which: &QueuePage| {
+    pub(super) async fn overview(&self, which: &ListQueues) -> Arc<Overview> {
+        let read = async |which: &ListQueues| {
             let session = self.session();
             let (look, lately) = (self.status.look(), self.recent.lately());
             let (wanted, fit) = queue_list(&session.config, which, &self.sinks(), &look, &lately);
-            let mut page = overview_of(&session, wanted, which).await.map_err(|error| problem(&error))?;
+            let mut page = overview_of(&session, wanted, which.after.as_deref(), which.limit).await;
             let clock =
                 |(redis, ahead): &(Arc<str>, f64)| ClockSkew { redis: redis.to_string(), ahead_seconds: ahead.round() };
             page.clocks = look.clocks.iter().map(clock).collect();
             page.fit = fit;
             page.inputs = self.inputs(&look);
             for row in &mut page.queues {
-                row.add(self.here(&row.state.queue, &look, lately.get(row.state.queue.as_str()).copied()));
+                row.add(self.here_of(&row.state.queue, &look, lately.get(row.state.queue.as_str()).copied()));
             }
             Ok(page)
         };
-        self.cache.page(|cache| &cache.queues, which, read).await
+        let page: Result<_, Infallible> = self.cache.page(|cache| &cache.queues, which.clone(), read).await;
+        page.unwrap_or_else(|never| match never {})
     }
 
     /// A page of topics, at most a second old.
@@ -47,17 +46,6 @@ impl Admin {
         let jobs = self.jobs()?;
         let read = async |_: &_| jobs.page(after, limit).await.map_err(|error| problem(&error));
         self.cache.page(|cache| &cache.topics, (after.map(str::to_owned), limit), read).await
-    }
-
-    /// One queue.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub async fn row(&self, queue: &delaybridge_ops::Queue) -> Result<QueueRow, Problem> {
-        let mut row = delaybridge_ops::overview::row_of(queue).await.map_err(|error| problem(&error))?;
-        let lately = self.recent.lately().get(queue.id()).copied();
-        row.add(self.here(queue.id(), &self.status.look(), lately));
-        Ok(row)
     }
 
     /// The sinks, as the board has them.
@@ -111,7 +99,7 @@ impl Admin {
     }
 
     /// The state and the recent work of this daemon at a queue.
-    fn here(&self, queue: &str, look: &Look, lately: Option<Lately>) -> Here {
+    pub(super) fn here_of(&self, queue: &str, look: &Look, lately: Option<Lately>) -> Here {
         let input = look.inputs.get(queue).map(|seen| input(seen, &self.metrics.input(queue)));
         Here { input, ..here(queue, look, lately) }
     }

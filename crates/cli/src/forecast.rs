@@ -61,9 +61,9 @@ pub(super) async fn run(global: &Global, args: &ForecastArgs, out: &mut dyn Writ
     let global = &Global { output, ..global.clone() };
     let ask = ForecastAsk::new(args.until, args.step, args.rate)?;
     let Some(queue) = &args.queue else {
-        let (operator, place) = args.daemon.operator_and_place(global)?;
-        let found = forecasts(&*operator, &place, &ask).await?;
-        answer_of(global, out, place.without_daemon().or(operator.without_daemon()), &found, all)?;
+        let place = args.daemon.place(global)?;
+        let found = forecasts(&place, &ask).await?;
+        answer_of(global, out, place.without_daemon(), &found, all)?;
         let failed: Vec<_> =
             found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();
         return if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) };

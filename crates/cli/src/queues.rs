@@ -15,9 +15,10 @@ use super::show;
 use super::table::TextTable;
 use super::top::every;
 use delaybridge_ops::content::escaped;
+use delaybridge_ops::operation::Place;
 use delaybridge_ops::overview::{QueueRow, SinkRow};
-use delaybridge_ops::queues::Queues;
-use delaybridge_ops::{Operator, plural};
+use delaybridge_ops::plural;
+use delaybridge_ops::queues::{Queues, queues};
 
 /// Show every queue with its pending, late and dead elements.
 ///
@@ -52,16 +53,16 @@ Examples:
 Exit codes: 0 done, 1 a queue could not be read, 2 wrong configuration";
 
 pub(super) async fn run(global: &Global, args: &QueuesArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let operator = args.daemon.operator(global)?;
-    operator.connect().await?;
-    let Some(every) = args.watch else { return once(global, &*operator, out).await };
+    let place = args.daemon.place(global)?;
+    place.connect().await?;
+    let Some(every) = args.watch else { return once(global, &place, out).await };
     let clear = std::io::stdout().is_terminal() && global.output == Output::Text;
     loop {
         if clear {
             // From the first line on: one screen, and not a roll of paper.
             out.write_all(b"\x1b[H\x1b[2J")?;
         }
-        if let Err(failed) = once(global, &*operator, out).await {
+        if let Err(failed) = once(global, &place, out).await {
             writeln!(out, "{failed}")?;
         }
         if !clear && global.output == Output::Text {
@@ -72,9 +73,9 @@ pub(super) async fn run(global: &Global, args: &QueuesArgs, out: &mut dyn Write)
     }
 }
 
-async fn once(global: &Global, operator: &dyn Operator, out: &mut dyn Write) -> Result<u8, Failed> {
-    let found = operator.queues().await?;
-    answer_of(global, out, operator.without_daemon(), &found, text)?;
+async fn once(global: &Global, place: &Place, out: &mut dyn Write) -> Result<u8, Failed> {
+    let found = queues(place).await?;
+    answer_of(global, out, place.without_daemon(), &found, text)?;
     let failed: Vec<_> =
         found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();
     if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) }

@@ -109,19 +109,6 @@ impl DaemonArgs {
         })
     }
 
-    /// Both ways to the same daemon or Redis, with one look at the configuration: it may be a pipe.
-    pub(super) fn operator_and_place(&self, global: &Global) -> Result<(Box<dyn Operator>, Place), Failed> {
-        if let Some(url) = &self.url {
-            let daemon = Daemon::at(url, self.token_file.as_deref())?;
-            return Ok((Box::new(daemon.clone()), Place::Daemon(daemon)));
-        }
-        let config = load_queues(global)?;
-        let named = || NamedDaemon::of(&config, self.token_file.as_deref());
-        let operator = OverRedis::new(config.clone(), actor(), named()?);
-        let scene = Scene::of_command(config.clone(), actor(), named()?);
-        Ok((Box::new(operator), Place::Here(scene)))
-    }
-
     /// The daemon, if one was named, else the Redis of the configuration; what only reads asks the daemon that it names as well.
     pub(super) fn operator(&self, global: &Global) -> Result<Box<dyn Operator>, Failed> {
         Ok(match &self.url {

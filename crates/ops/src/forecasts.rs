@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::error::{Error, QueueError};
 use super::forecast::{Forecast, ForecastAsk};
 use super::operation::Place;
-use super::operator::Operator;
 use super::overview::QueueRow;
+use super::queues::queues;
 
 /// Queues that are read at the same time.
 const SIDE_BY_SIDE: usize = 16;
@@ -26,8 +26,8 @@ pub struct Forecasts {
 /// # Errors
 ///
 /// When Redis, or the daemon, cannot be asked.
-pub async fn forecasts(operator: &dyn Operator, place: &Place, ask: &ForecastAsk) -> Result<Forecasts, Error> {
-    let queues = operator.queues().await?;
+pub async fn forecasts(place: &Place, ask: &ForecastAsk) -> Result<Forecasts, Error> {
+    let queues = queues(place).await?;
     let request = |queue: &str| ask.whole().of(queue);
     let mut all = Forecasts { queues: Vec::new(), errors: queues.errors };
     let holds = |row: &&QueueRow| {

@@ -1,7 +1,7 @@
 //! What falls due when: counts of a queue's schedule between points in time.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::{Attempted, Error};
 use super::session::Queue;
@@ -32,7 +32,7 @@ const AHEAD: [i64; 15] = [
 ];
 
 /// The schedule of a queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Schedule")]
 pub struct Horizon {
     /// The queue.
@@ -46,7 +46,7 @@ pub struct Horizon {
 }
 
 /// Elements that fall due between two points in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bar {
     /// The first point in time; none for all times before.
     pub from_ms: Option<i64>,

@@ -90,10 +90,14 @@ impl NamedDaemon {
     }
 
     /// Adds to the rows what the daemon knows of these very queues.
-    pub(super) async fn add(&self, found: &mut Overview) -> Option<SinkList> {
+    pub(super) async fn add(
+        &self,
+        found: &mut Overview,
+        ask: impl AsyncFnOnce(Daemon) -> Result<(Overview, SinkList), Error>,
+    ) -> Option<SinkList> {
         let daemon = self.daemon.as_ref()?;
         let added = async {
-            let (theirs, sinks) = in_time(daemon, daemon.queues_and_sinks()).await?;
+            let (theirs, sinks) = in_time(daemon, ask(daemon.clone())).await?;
             add_rows(daemon, found, theirs)?;
             Ok(sinks)
         };

@@ -9,9 +9,7 @@ use futures_util::future::BoxFuture;
 
 use super::dead::{Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters};
 use super::error::Error;
-use super::overview::{Overview, QueuePage, SinkList};
 use super::progress::ProgressWatch;
-use super::queues::Queues;
 
 /// A call of an operator.
 pub type Asked<'a, T> = BoxFuture<'a, Result<T, Error>>;
@@ -33,12 +31,6 @@ pub trait Operator: Send + Sync {
 
     /// Connects, where one connection serves many calls, so that a failure is reported first.
     fn connect(&self) -> Asked<'_, ()>;
-
-    /// Reads the numbers of every queue, the topics and the sinks, as far as they are known.
-    fn queues(&self) -> Asked<'_, Queues>;
-
-    /// Reads what `top` shows: a page of the queues, and the sinks of a daemon. Redis knows no order and no filter: it answers all queues.
-    fn overview<'a>(&'a self, which: &'a QueuePage) -> Asked<'a, (Overview, Option<SinkList>)>;
 
     /// Lists at most `limit` dead letters that fit the filter, the latest first.
     fn letters<'a>(

@@ -10,8 +10,6 @@ use super::dead::{
 use super::error::Error;
 use super::named_daemon::NamedDaemon;
 use super::operator::{Asked, Operator, Watcher};
-use super::overview::{Overview, QueuePage, SinkList, all_queues};
-use super::queues::{Queues, queues};
 use super::session::{Queue, Session, check_id, find};
 use delaybridge_model::Config;
 
@@ -39,7 +37,6 @@ impl OverRedis {
         let spec = find(&self.config, id)?;
         self.session().await?.queue(spec).await
     }
-
 }
 
 impl Operator for OverRedis {
@@ -53,24 +50,6 @@ impl Operator for OverRedis {
 
     fn connect(&self) -> Asked<'_, ()> {
         Box::pin(async { self.session().await.map(drop) })
-    }
-
-    fn queues(&self) -> Asked<'_, Queues> {
-        Box::pin(async {
-            let Queues { queues, topics, errors, clocks, .. } = queues(self.session().await?).await;
-            let mut page = Overview { queues, clocks, ..Overview::default() };
-            let sinks = self.daemon.add(&mut page).await.map(|list| list.sinks);
-            let Overview { queues, clocks, inputs, .. } = page;
-            Ok(Queues { queues, topics, sinks, errors, clocks, inputs })
-        })
-    }
-
-    fn overview<'a>(&'a self, _: &'a QueuePage) -> Asked<'a, (Overview, Option<SinkList>)> {
-        Box::pin(async move {
-            let mut page = all_queues(self.session().await?).await?;
-            let sinks = self.daemon.add(&mut page).await;
-            Ok((page, sinks))
-        })
     }
 
     fn letters<'a>(

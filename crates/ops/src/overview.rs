@@ -2,18 +2,21 @@
 //!
 //! A page of queues is read side by side, so over one connection in a few round trips, however many there are on it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::{Attempted, Error, QueueError, explained};
 use super::plural::duration;
-use super::queue_order::{QueueFilter, QueueOrder};
+use super::queue_order::QueueFilter;
 use super::queue_state::{QueueState, state};
-use super::session::{Queue, Session, find};
+use super::session::{Queue, Session};
+use delaybridge_core::clock::{Asked, Skew, is_great_skew};
 use delaybridge_model::QueueSpec;
 
 /// Queues that are read at the same time.
@@ -22,7 +25,7 @@ const SIDE_BY_SIDE: usize = 64;
 pub const MOST: usize = 200;
 
 /// A page of queues, in the order of the configuration.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Queues")]
 pub struct Overview {
     /// Queues that could be read.
@@ -30,13 +33,13 @@ pub struct Overview {
     /// Queues that could not be read.
     pub errors: Vec<QueueError>,
     /// Clocks that are far from that of Redis.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<ClockSkew>,
     /// Inputs whose jobs no queue delivers: clients of the job queue take them. Those of the daemon that answered.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<TopicInput>,
     /// The queue after which the next page begins, if there are more.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// The number of queues on all pages together; none where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,74 +254,17 @@ pub struct DestinationTrouble {
     pub seconds: u64,
 }
 
-/// A page of the queues of a configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct QueuePage {
-    /// Only those behind this one, in the order of the configuration.
-    pub after: Option<String>,
-    /// Only those with this in their name, in small or capital letters.
-    pub like: String,
-    /// At most so many, and at most [`MOST`].
-    pub limit: usize,
-    /// The order of the list.
-    pub order: QueueOrder,
-    /// Only those that fit.
-    pub only: QueueFilter,
-}
-
-impl QueuePage {
-    /// The queues with such a name, in the order of the configuration.
-    pub fn named<'a>(&self, queues: &'a [Arc<QueueSpec>]) -> impl Iterator<Item = &'a Arc<QueueSpec>> + use<'a> {
-        let like = self.like.to_lowercase();
-        queues.iter().filter(move |spec| like.is_empty() || spec.id.to_lowercase().contains(&like))
-    }
-}
-
-/// Reads a page of queues in the order of the configuration; one that cannot be read does not keep the others from being read.
-///
-/// # Errors
-///
-/// When there is no queue that the page could begin after.
-pub async fn overview(session: &Session, which: &QueuePage) -> Result<Overview, Error> {
-    overview_of(session, which.named(&session.config.queues).cloned().collect(), which).await
-}
-
-/// Reads all queues, page by page.
-///
-/// # Errors
-///
-/// Those of [`overview`].
-pub async fn all_queues(session: &Session) -> Result<Overview, Error> {
-    let mut all = Overview::default();
-    let mut which = QueuePage { limit: MOST, ..QueuePage::default() };
-    loop {
-        let page = overview(session, &which).await?;
-        all.queues.extend(page.queues);
-        all.errors.extend(page.errors);
-        match page.next {
-            Some(next) => which.after = Some(next),
-            None => return Ok(all),
-        }
-    }
-}
-
-/// Reads the page of these queues, in this order.
-///
-/// # Errors
-///
-/// When there is no queue that the page could begin after.
+/// Reads the page of these queues, in this order. One that is in the list no more begins it anew.
 pub async fn overview_of(
     session: &Session,
     mut wanted: Vec<Arc<QueueSpec>>,
-    which: &QueuePage,
-) -> Result<Overview, Error> {
+    after: Option<&str>,
+    limit: usize,
+) -> Overview {
     let all = wanted.len();
-    if let Some(after) = &which.after {
-        find(&session.config, after).map_err(|error| Error::invalid(error.message))?;
-        // One that is in the list no more: it begins anew.
-        wanted.drain(..wanted.iter().position(|spec| *spec.id == **after).map_or(0, |at| at + 1));
+    if let Some(after) = after {
+        wanted.drain(..wanted.iter().position(|spec| *spec.id == *after).map_or(0, |at| at + 1));
     }
-    let limit = which.limit.clamp(1, MOST);
     let more = wanted.len() > limit;
     wanted.truncate(limit);
     let mut page = Overview {
@@ -326,19 +272,31 @@ pub async fn overview_of(
         total: Some(all),
         ..Overview::default()
     };
+    let skews: Mutex<BTreeMap<Arc<str>, Skew>> = Mutex::default();
+    let read = async |spec: &Arc<QueueSpec>| {
+        let asked = Asked::now();
+        let row = row(session, spec).await?;
+        skews.lock().entry(spec.redis.clone()).or_default().observe(&asked, row.state.now_ms);
+        Ok(row)
+    };
     for some in wanted.chunks(SIDE_BY_SIDE) {
-        for look in join_all(some.iter().map(|spec| row(session, spec))).await {
+        for look in join_all(some.iter().map(&read)).await {
             match look {
                 Ok(row) => page.queues.push(row),
                 Err(error) => page.errors.push(error),
             }
         }
     }
-    Ok(page)
+    let great = |(redis, skew): (Arc<str>, Skew)| {
+        let ahead = skew.seconds().filter(|ahead| is_great_skew(*ahead, false))?;
+        Some(ClockSkew { redis: redis.to_string(), ahead_seconds: ahead.round() })
+    };
+    page.clocks = skews.into_inner().into_iter().filter_map(great).collect();
+    page
 }
 
 /// Reads one queue.
-pub(super) async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<QueueRow, QueueError> {
+async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<QueueRow, QueueError> {
     let found = match session.queue(spec.clone()).await {
         Ok(queue) => state(&queue).await.map_err(|error| explained(&error)),
         Err(error) => Err(error.to_string()),
@@ -379,21 +337,6 @@ impl Overview {
         }
         Some(sums)
     }
-
-    /// Reads a daemon's answer; `None` if that is something else.
-    pub fn read(answer: &Value) -> Option<Overview> {
-        let list = |name: &str| answer.get(name)?.as_array();
-        // Field by field and not flattened: numbers of any precision do not survive serde's buffer.
-        let queues = list("queues")?.iter().map(QueueRow::read).collect::<Option<_>>()?;
-        let errors = list("errors")?.iter().map(|error| QueueError::deserialize(error).ok()).collect::<Option<_>>()?;
-        let clocks =
-            list("clocks").into_iter().flatten().filter_map(|clock| ClockSkew::deserialize(clock).ok()).collect();
-        let inputs =
-            list("inputs").into_iter().flatten().filter_map(|input| TopicInput::deserialize(input).ok()).collect();
-        let next = answer.get("next").and_then(Value::as_str).map(str::to_owned);
-        let total = answer.get("total").and_then(Value::as_u64).and_then(|total| total.try_into().ok());
-        Some(Overview { queues, errors, clocks, inputs, next, total, ..Overview::default() })
-    }
 }
 
 impl QueueRow {
@@ -402,13 +345,15 @@ impl QueueRow {
         self.state.oldest_overdue_ms = with_in_flight(self.state.oldest_overdue_ms, here.in_flight_oldest_due_age_ms);
         self.here = Some(here);
     }
+}
 
-    /// Reads a daemon's answer; `None` if that is something else.
-    pub fn read(answer: &Value) -> Option<QueueRow> {
-        Some(QueueRow {
-            state: QueueState::deserialize(answer).ok()?,
-            here: answer.get("here").and_then(|here| Here::deserialize(here).ok()),
-        })
+impl<'de> Deserialize<'de> for QueueRow {
+    /// Reads field by field: numbers of any precision do not survive the buffer of a flattened field.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<QueueRow, D::Error> {
+        let answer = Value::deserialize(deserializer)?;
+        let state = QueueState::deserialize(&answer).map_err(serde::de::Error::custom)?;
+        let here = answer.get("here").and_then(|here| Here::deserialize(here).ok());
+        Ok(QueueRow { state, here })
     }
 }
 
@@ -446,10 +391,10 @@ mod tests {
         let inputs = vec![TopicInput { name: "late".to_owned(), topic: "mails".to_owned(), input }];
         let page = Overview { queues: vec![row], errors: vec![error], clocks, inputs, next, ..Overview::default() };
         let text = serde_json::to_string(&page).unwrap();
-        let read = Overview::read(&serde_json::from_str(&text).unwrap()).unwrap();
+        let read: Overview = serde_json::from_value(serde_json::from_str(&text).unwrap()).unwrap();
         assert_eq!((read.queues, read.errors, read.clocks), (page.queues, page.errors, page.clocks));
         assert_eq!((read.next, read.inputs), (page.next, page.inputs));
-        assert!(Overview::read(&serde_json::json!({ "queues": [7], "errors": [] })).is_none());
+        assert!(serde_json::from_str::<Overview>(r#"{"queues":[7],"errors":[]}"#).is_err());
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The orders and the filters of a list of queues, as words.
 
+use serde::{Deserialize, Serialize};
+
 /// The order of a list of queues.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum QueueOrder {
-    /// That of the configuration.
-    #[default]
-    File,
     /// Queues in trouble first, the worst of them before the others.
     Trouble,
+    /// That of the configuration.
+    #[default]
+    #[serde(rename = "configuration")]
+    File,
     /// By name.
     Name,
     /// The most due first.
@@ -47,7 +51,8 @@ impl QueueOrder {
 }
 
 /// The queues of a list.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum QueueFilter {
     /// All of them.
     #[default]

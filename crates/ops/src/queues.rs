@@ -1,15 +1,13 @@
 //! The numbers of every queue.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use serde::Serialize;
 
-use super::error::QueueError;
+use super::error::{Error, QueueError};
 use super::jobs::TopicStates;
-use super::overview::{ClockSkew, QueueRow, SinkRow, TopicInput, row};
-use super::session::Session;
-use delaybridge_core::clock::{Asked, Skew, is_great_skew};
+use super::operation::Place;
+use super::operations::{ListQueues, ListSinks};
+use super::overview::{ClockSkew, Overview, QueueRow, SinkList, SinkRow, TopicInput};
+use super::progress::Unwatched;
 
 /// Every queue of a configuration, in its order.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -32,30 +30,45 @@ pub struct Queues {
     pub inputs: Vec<TopicInput>,
 }
 
-/// Reads every queue; one that cannot be read does not keep the others from being read.
-pub async fn queues(session: &Session) -> Queues {
-    let mut answer = Queues::default();
-    let mut skews: BTreeMap<Arc<str>, Skew> = BTreeMap::new();
-    for spec in &session.config.queues {
-        let asked = Asked::now();
-        match row(session, spec).await {
-            Ok(row) => {
-                skews.entry(spec.redis.clone()).or_default().observe(&asked, row.state.now_ms);
-                answer.queues.push(row);
-            }
-            Err(error) => answer.errors.push(error),
-        }
-    }
-    let great = |(redis, skew): (Arc<str>, Skew)| {
-        let ahead = skew.seconds().filter(|ahead| is_great_skew(*ahead, false))?;
-        Some(ClockSkew { redis: redis.to_string(), ahead_seconds: ahead.round() })
+/// Reads queues and sinks as far as they are known: of a daemon the page that is asked for; of Redis all queues, and what the daemon of
+/// the configuration knows of them.
+///
+/// # Errors
+///
+/// When Redis, or the daemon, cannot be asked.
+pub async fn overview(place: &Place, which: &ListQueues) -> Result<(Overview, Option<SinkList>), Error> {
+    let Place::Here(scene) = place else {
+        return of_daemon(place, which).await.map(|(found, sinks)| (found, Some(sinks)));
     };
-    answer.clocks = skews.into_iter().filter_map(great).collect();
-    if let Some(jobs) = session.jobs() {
+    let all = ListQueues::all();
+    let mut found = place.call_whole(&all, &mut Unwatched).await?;
+    let sinks = match scene.named_daemon() {
+        Some(named) => named.add(&mut found, async |daemon| of_daemon(&Place::Daemon(daemon), &all).await).await,
+        None => None,
+    };
+    Ok((found, sinks))
+}
+
+async fn of_daemon(place: &Place, which: &ListQueues) -> Result<(Overview, SinkList), Error> {
+    let mut unwatched = Unwatched;
+    let (found, sinks) = tokio::join!(place.call_whole(which, &mut unwatched), place.call(&ListSinks {}));
+    Ok((found?, sinks?))
+}
+
+/// Reads every queue; one that cannot be read does not keep the others from being read.
+///
+/// # Errors
+///
+/// When Redis, or the daemon, cannot be asked.
+pub async fn queues(place: &Place) -> Result<Queues, Error> {
+    let (Overview { queues, errors, clocks, inputs, .. }, sinks) = overview(place, &ListQueues::all()).await?;
+    let mut found = Queues { queues, topics: None, sinks: sinks.map(|list| list.sinks), errors, clocks, inputs };
+    let Place::Here(scene) = place else { return Ok(found) };
+    if let Some(jobs) = scene.session().await?.jobs() {
         match jobs.topics(&[]).await {
-            Ok(found) => answer.topics = Some(found),
-            Err(error) => answer.errors.push(QueueError { queue: "jobs".to_owned(), message: error.to_string() }),
+            Ok(topics) => found.topics = Some(topics),
+            Err(error) => found.errors.push(QueueError { queue: "jobs".to_owned(), message: error.to_string() }),
         }
     }
-    answer
+    Ok(found)
 }

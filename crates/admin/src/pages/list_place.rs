@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::layout::encoded;
 use delaybridge_jobs_http::call::Query;
-use delaybridge_ops::overview::QueuePage;
+use delaybridge_ops::operations::ListQueues;
 use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 
 /// The parameter of a page below the list.
@@ -20,11 +20,11 @@ pub struct ListPlace(String);
 
 impl ListPlace {
     /// The place of a page of the list; empty for the one that everybody sees first.
-    pub fn of(which: &QueuePage, limit: Option<&str>) -> ListPlace {
+    pub fn of(which: &ListQueues, limit: Option<&str>) -> ListPlace {
         let known = [
             ("like", Some(which.like.as_str()).filter(|like| !like.is_empty())),
-            ("sort", (which.order != QueueOrder::Trouble).then(|| which.order.as_str())),
-            ("show", (which.only != QueueFilter::default()).then(|| which.only.as_str())),
+            ("sort", (which.sort != QueueOrder::Trouble).then(|| which.sort.as_str())),
+            ("show", (which.show != QueueFilter::default()).then(|| which.show.as_str())),
             ("after", which.after.as_deref()),
             ("limit", limit),
         ];

@@ -12,11 +12,13 @@ use super::show::{at_least, count, late, number, obstacles, rate, when};
 use super::topics;
 use crate::Admin;
 use crate::access::AdminCaller;
-use crate::v1::queues::which;
+use crate::changes::Asker;
+use crate::v1::operation::read_query;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::overview::{Overview, QueuePage, QueueRow, SinkList, SinkRow, Sums};
+use delaybridge_ops::operations::ListQueues;
+use delaybridge_ops::overview::{Overview, QueueRow, SinkList, SinkRow, Sums};
 use delaybridge_ops::plural::{count as count_of, duration};
 use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 use delaybridge_telemetry::status::Look;
@@ -26,9 +28,11 @@ const TROUBLES: usize = 3;
 
 /// The first page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["after", "limit", "like", "still", "reload", "sort", "show"])?;
-    let which = which(&call, QueueOrder::Trouble)?;
-    let found = admin.overview(which.clone()).await?;
+    let mut which: ListQueues = read_query(&call)?;
+    if call.query.text("sort").is_none_or(str::is_empty) {
+        which.sort = QueueOrder::Trouble;
+    }
+    let found = admin.operate(which.clone(), Asker::of(&call)).await?;
     let (mut sinks, look) = (admin.sinks(), admin.status.look());
     let mut view = View::of("/", &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
@@ -40,12 +44,12 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         (sums(&found, &which))
         section aria-labelledby="queues" {
             div.head {
-                h2 #queues { "Queues " span.muted { (found.queues.len() + found.errors.len()) " of " (listed(&found, which.only)) } }
+                h2 #queues { "Queues " span.muted { (found.queues.len() + found.errors.len()) " of " (listed(&found, which.show)) } }
                 form.find role="search" method="get" action="./" {
                     label for="like" { "Name" }
                     input #like type="search" name="like" value=(which.like) autocomplete="off" spellcheck="false";
-                    input type="hidden" name="sort" value=(which.order.as_str());
-                    input type="hidden" name="show" value=(which.only.as_str());
+                    input type="hidden" name="sort" value=(which.sort.as_str());
+                    input type="hidden" name="show" value=(which.show.as_str());
                     button type="submit" { "Filter" }
                 }
             }
@@ -70,17 +74,17 @@ fn listed(found: &Overview, only: QueueFilter) -> String {
 }
 
 /// The address of the first page of a list.
-fn address(which: &QueuePage) -> String {
-    format!("?like={}&sort={}&show={}", encoded(&which.like), which.order.as_str(), which.only.as_str())
+fn address(which: &ListQueues) -> String {
+    format!("?like={}&sort={}&show={}", encoded(&which.like), which.sort.as_str(), which.show.as_str())
 }
 
 /// The filters, each with the number of its queues.
-fn filters(found: &Overview, which: &QueuePage) -> Markup {
+fn filters(found: &Overview, which: &ListQueues) -> Markup {
     html! {
         ul.links aria-label="Filters" {
             @for (filter, fit) in QueueFilter::ALL.into_iter().zip(found.fit) {
                 li {
-                    a href=(address(&QueuePage { only: filter, ..which.clone() })) aria-current=[(filter == which.only).then_some("true")] { (filter.as_str()) }
+                    a href=(address(&ListQueues { show: filter, ..which.clone() })) aria-current=[(filter == which.show).then_some("true")] { (filter.as_str()) }
                     " " span class=(if fit > 0 && filter == QueueFilter::Trouble { "bad" } else { "muted" }) { (number(fit as u64)) }
                 }
             }
@@ -89,11 +93,11 @@ fn filters(found: &Overview, which: &QueuePage) -> Markup {
 }
 
 /// The head of a column by which the list can be sorted.
-fn head(label: &str, order: QueueOrder, class: &str, which: &QueuePage) -> Markup {
-    let sorted = (order == which.order).then_some(if order == QueueOrder::Name { "ascending" } else { "descending" });
+fn head(label: &str, order: QueueOrder, class: &str, which: &ListQueues) -> Markup {
+    let sorted = (order == which.sort).then_some(if order == QueueOrder::Name { "ascending" } else { "descending" });
     html! {
         th class=(class) scope="col" aria-sort=[sorted] {
-            a href=(address(&QueuePage { order, ..which.clone() })) title={ "Sort by " (order.as_str()) } { (label) }
+            a href=(address(&ListQueues { sort: order, ..which.clone() })) title={ "Sort by " (order.as_str()) } { (label) }
         }
     }
 }
@@ -129,7 +133,7 @@ fn state(look: &Look, found: &Overview) -> Markup {
 }
 
 /// The sums of the queues that are shown: to add up ten thousand would read all of them.
-fn sums(found: &Overview, which: &QueuePage) -> Markup {
+fn sums(found: &Overview, which: &ListQueues) -> Markup {
     let sums = found.sums();
     let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
     let known = |text: fn(&Sums) -> String| sums.as_ref().map_or_else(|| "–".to_owned(), text);
@@ -149,7 +153,7 @@ fn sums(found: &Overview, which: &QueuePage) -> Markup {
     }
 }
 
-fn queues(found: &Overview, sinks: &SinkList, which: &QueuePage, place: &ListPlace) -> Markup {
+fn queues(found: &Overview, sinks: &SinkList, which: &ListQueues, place: &ListPlace) -> Markup {
     let title = "over the last minute, by this daemon";
     html! {
         div.scroll {
@@ -182,18 +186,18 @@ fn queues(found: &Overview, sinks: &SinkList, which: &QueuePage, place: &ListPla
             }
         }
         p.muted {
-            "Sorted by " (which.order.as_str()) ", as this daemon last saw each queue. Rates and lateness are those of this daemon alone; "
+            "Sorted by " (which.sort.as_str()) ", as this daemon last saw each queue. Rates and lateness are those of this daemon alone; "
             a href="fleet" { "Daemons" } " has those of all. "
             @for (order, label) in [(QueueOrder::Trouble, "Trouble first"), (QueueOrder::File, "As in the configuration")] {
-                @if order != which.order { a href=(address(&QueuePage { order, ..which.clone() })) { (label) } " " }
+                @if order != which.sort { a href=(address(&ListQueues { sort: order, ..which.clone() })) { (label) } " " }
             }
         }
     }
 }
 
 /// Why a list is empty.
-fn nothing(which: &QueuePage) -> &'static str {
-    match (which.only, which.like.is_empty()) {
+fn nothing(which: &ListQueues) -> &'static str {
+    match (which.show, which.like.is_empty()) {
         (QueueFilter::All, _) => "There is no queue of this name.",
         (QueueFilter::Trouble, true) => "No queue is in trouble.",
         (_, true) => "There is none.",

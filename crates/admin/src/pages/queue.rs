@@ -20,13 +20,12 @@ use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
 use crate::v1::errors::problem;
-use crate::v1::queues::{QueueShape, whole};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::forecast::charts;
-use delaybridge_ops::operations::{DAY, MakeForecast};
+use delaybridge_ops::operations::{DAY, MakeForecast, QueueDetail, ShowQueue};
 use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::peek::PeekState;
 use delaybridge_ops::plural::{self, duration};
@@ -36,8 +35,10 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     call.query.only(&["still", "reload", LIST])?;
     let place = ListPlace::carried(&call.query);
     let queue = admin.queue(&call).await?;
+    let request = ShowQueue { queue: queue.id().to_owned() };
     let day = MakeForecast { queue: queue.id().to_owned(), until: DAY, step: DAY, rate: None };
-    let (found, forecast) = tokio::join!(whole(&admin, &queue), admin.operate(day, Asker::of(&call)));
+    let (found, forecast) =
+        tokio::join!(admin.operate(request, Asker::of(&call)), admin.operate(day, Asker::of(&call)));
     let (found, forecast) = (found?, forecast?);
     let charts = charts(&queue, forecast.now_ms).await.map_err(|error| problem(&error))?;
     let id = queue.id();
@@ -170,11 +171,11 @@ fn elements(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
 }
 
 /// The daemons and the sinks.
-fn served(found: &QueueShape, sinks: &SinkList) -> Markup {
+fn served(found: &QueueDetail, sinks: &SinkList) -> Markup {
     html! {
         section aria-labelledby="served" {
             h2 #served { "Who serves it" }
-            @match found.daemons {
+            @match found.row.state.daemons {
                 Some(0) => p.bad { "No daemon delivers from it now." },
                 Some(n) => p { (plural::count(n, "daemon")) " now." },
                 None => p.muted { "How many daemons serve it cannot be asked: a right to PUBSUB is missing." },

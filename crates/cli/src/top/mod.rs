@@ -15,9 +15,9 @@ use super::failed::Failed;
 use super::global::Global;
 use super::person::person;
 use super::remote::DaemonArgs;
-use delaybridge_ops::Operator;
 use delaybridge_ops::operation::Place;
 use delaybridge_ops::operations::{Pause, Resume};
+use delaybridge_ops::queues::overview;
 
 /// Watch every queue live in the terminal.
 ///
@@ -80,26 +80,26 @@ pub(super) async fn run(global: &Global, args: &TopArgs) -> Result<u8, Failed> {
             "top: standard output is no terminal; `delaybridge queues --watch` writes plain text",
         ));
     }
-    let (operator, place) = args.daemon.operator_and_place(global)?;
+    let place = args.daemon.place(global)?;
     // Before the screen is taken over, so that an error stays readable.
-    let mut screen = Screen::new(operator.address());
-    let first = operator.overview(&screen.wanted()).await?;
-    screen.saw(Ok(first), operator.without_daemon());
+    let mut screen = Screen::new(place.address());
+    let first = overview(&place, &screen.wanted()).await?;
+    screen.saw(Ok(first), place.without_daemon());
     let mut terminal =
         ratatui::try_init().map_err(|error| Failed::runtime(format!("take over the terminal: {error}")))?;
-    let result = watch((&*operator, &place), &mut screen, &mut terminal, args.every).await;
+    let result = watch(&place, &mut screen, &mut terminal, args.every).await;
     ratatui::restore();
     result.map(|()| 0).map_err(|error| Failed::runtime(format!("draw on the terminal: {error}")))
 }
 
 /// Looks once more.
-async fn look(operator: &dyn Operator, screen: &mut Screen) {
-    let found = operator.overview(&screen.wanted()).await.map_err(|error| error.message);
-    screen.saw(found, operator.without_daemon());
+async fn look(place: &Place, screen: &mut Screen) {
+    let found = overview(place, &screen.wanted()).await.map_err(|error| error.message);
+    screen.saw(found, place.without_daemon());
 }
 
 async fn watch(
-    (operator, place): (&dyn Operator, &Place),
+    place: &Place,
     screen: &mut Screen,
     terminal: &mut ratatui::DefaultTerminal,
     every: Duration,
@@ -125,7 +125,7 @@ async fn watch(
             biased;
             event = keys.recv() => event,
             _ = looks.tick() => {
-                look(operator, screen).await;
+                look(place, screen).await;
                 continue;
             }
         };
@@ -140,7 +140,7 @@ async fn watch(
             Some(action) => screen.tell(act(place, &action).await),
             None => continue,
         }
-        look(operator, screen).await;
+        look(place, screen).await;
         looks.reset();
     }
 }

@@ -2,7 +2,8 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use delaybridge_ops::overview::{MOST, Overview, QueuePage, QueueRow, SinkList};
+use delaybridge_ops::operations::ListQueues;
+use delaybridge_ops::overview::{MOST, Overview, QueueRow, SinkList};
 use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 use delaybridge_ops::trouble::{Standing, arrange};
 
@@ -81,9 +82,9 @@ impl Screen {
     }
 
     /// The page of queues to ask for.
-    pub(super) fn wanted(&self) -> QueuePage {
+    pub(super) fn wanted(&self) -> ListQueues {
         let (after, like) = (self.after.clone(), self.filter.clone());
-        QueuePage { after, like, limit: MOST, order: self.sort, only: self.only }
+        ListQueues { after, like, limit: MOST, sort: self.sort, show: self.only }
     }
 
     /// Goes to another page, which has to be read.

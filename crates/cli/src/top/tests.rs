@@ -143,7 +143,7 @@ fn trouble_is_first_and_can_be_all_that_is_shown() {
 #[test]
 fn of_many_queues_the_page_that_is_shown_is_asked_for() {
     let mut screen = screen();
-    assert_eq!((screen.wanted().limit, screen.wanted().order), (200, QueueOrder::Trouble));
+    assert_eq!((screen.wanted().limit, screen.wanted().sort), (200, QueueOrder::Trouble));
     assert_eq!(press(&mut screen, "n"), None, "these are all");
     let page = |queue: &str, next: Option<&str>| {
         let next = next.map(str::to_owned);
@@ -168,11 +168,7 @@ fn of_many_queues_the_page_that_is_shown_is_asked_for() {
         screen.after = Some("q200".to_owned());
         assert_eq!(press(&mut screen, keys), Some(KeyAction::Refresh), "{keys}");
         let wanted = screen.wanted();
-        assert_eq!(
-            (wanted.after, wanted.order, wanted.only, wanted.like.as_str()),
-            (None, order, only, like),
-            "{keys}"
-        );
+        assert_eq!((wanted.after, wanted.sort, wanted.show, wanted.like.as_str()), (None, order, only, like), "{keys}");
     }
 }
 

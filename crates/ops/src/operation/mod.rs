@@ -124,8 +124,10 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
     /// The reason why it failed. Where that says so, a part of it may have been done.
     fn run(&self, scene: &Scene) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 
-    /// The answer for a person; `explain` has cause and cure of a code.
-    fn text(&self, answer: &Self::Answer, explain: Explain) -> String;
+    /// The answer of a command for a person; `explain` has cause and cure of a code.
+    fn text(&self, _answer: &Self::Answer, _explain: Explain) -> String {
+        String::new()
+    }
 
     /// The part that failed, of an answer that has such parts.
     fn failed(_answer: &Self::Answer) -> Option<String> {

@@ -49,6 +49,26 @@ impl Place {
         }
     }
 
+    /// Connects, where one connection serves many calls, so that a failure is reported first.
+    ///
+    /// # Errors
+    ///
+    /// When no connection can be made.
+    pub async fn connect(&self) -> Result<(), Error> {
+        match self {
+            Place::Here(scene) => scene.session().await.map(drop),
+            Place::Daemon(_) => Ok(()),
+        }
+    }
+
+    /// The name of the server that is asked, for a person.
+    pub fn address(&self) -> String {
+        match self {
+            Place::Here(_) => "Redis".to_owned(),
+            Place::Daemon(daemon) => daemon.address(),
+        }
+    }
+
     /// Why the daemon that the configuration names added nothing to the last answer; none where it did, and where none is named.
     pub fn without_daemon(&self) -> Option<String> {
         match self {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::element::AtDaemon;
@@ -9,7 +11,8 @@ use crate::error::Error;
 use crate::forecast::Rate;
 use crate::named_daemon::NamedDaemon;
 use crate::note::on_behalf_of;
-use crate::overview::Hold;
+use crate::operations::ListQueues;
+use crate::overview::{Here, Hold, Overview, SinkList};
 use crate::queue_state::place;
 use crate::session::{Queue, Session, find};
 use delaybridge_core::message::Identity;
@@ -19,6 +22,18 @@ use delaybridge_model::Config;
 pub trait LiveState: Send + Sync {
     /// The reason why it claims nothing from a queue, if it does not.
     fn held(&self, queue: &str) -> Option<Hold>;
+
+    /// A page of queues, with what it knows of them.
+    fn queues<'a>(&'a self, which: &'a ListQueues) -> BoxFuture<'a, Result<Overview, Error>>;
+
+    /// Its state and its recent work at a queue.
+    fn here(&self, queue: &str) -> Here;
+
+    /// The settings of a queue that are in effect.
+    fn settings(&self, queue: &Queue) -> Value;
+
+    /// The sinks.
+    fn sink_list(&self) -> SinkList;
 
     /// The knowledge about an element and its queue.
     fn of_element(&self, queue: &Queue, id: &Identity) -> AtDaemon;
@@ -75,7 +90,7 @@ impl Scene {
     }
 
     /// The daemon that the configuration names, outside of a daemon.
-    pub(super) fn named_daemon(&self) -> Option<&NamedDaemon> {
+    pub(crate) fn named_daemon(&self) -> Option<&NamedDaemon> {
         match &self.beside {
             Beside::Named(daemon) => Some(daemon),
             Beside::Inside(_) => None,

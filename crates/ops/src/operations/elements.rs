@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SHOWN;
+use super::{SHOWN, within};
 use crate::error::Error;
 use crate::jobs::{FoundJobs, Jobs, topic_named};
 use crate::operation::{Explain, Operation, Place, Route, Scene, route};
@@ -90,14 +90,12 @@ impl Operation for ListElements {
     }
 
     fn check(&self, config: &Config) -> Result<(), Error> {
-        if !(1..=MOST).contains(&self.limit) {
-            return Err(Error::invalid(format!("read `limit`: it is 1 to {MOST}")));
-        }
         self.first()?;
         find(config, &self.queue).map(drop)
     }
 
     async fn run(&self, scene: &Scene) -> Result<Elements, Error> {
+        within(self.limit, MOST)?;
         let bytes = if scene.live().is_some() { SHOWN } else { START };
         let ListElements { state, limit, routes, .. } = *self;
         let ask = Peek { state, first: self.first()?, limit, payload_bytes: (!self.full).then_some(bytes), routes };

@@ -9,6 +9,7 @@ mod find;
 mod fleet;
 mod forecast;
 mod pause;
+mod queues;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub use self::find::Find;
 pub use self::fleet::ListFleet;
 pub use self::forecast::{DAY, MakeForecast, late_by};
 pub use self::pause::{Pause, Resume};
+pub use self::queues::{ListQueues, ListSinks, QueueDetail, ShowQueue};
 pub use self::show::ShowElement;
 pub use self::why::Why;
 
@@ -34,7 +36,7 @@ macro_rules! operations {
         $with! {
             commands: [Find, Why, RunNow, Reschedule, Cancel, Kill, Audit, ListFleet, Pause, Resume]
             dead: [CountDead]
-            parts: [CountAhead, ListElements, ShowElement, MakeForecast]
+            parts: [ListQueues, ShowQueue, ListSinks, CountAhead, ListElements, ShowElement, MakeForecast]
         }
     };
 }
@@ -61,6 +63,12 @@ fn one_line(what: &str, text: &str) -> Result<(), Error> {
         return Err(Error::invalid(format!("{what} takes one line of 1 to {LONGEST} characters")));
     }
     Ok(())
+}
+
+/// Refuses a portion that is empty, or larger than a request may ask for.
+fn within(limit: usize, most: usize) -> Result<(), Error> {
+    let fits = (1..=most).contains(&limit);
+    fits.then_some(()).ok_or_else(|| Error::invalid(format!("read `limit`: it is 1 to {most}")))
 }
 
 /// Refuses a queue that the configuration does not have, and a text that can be no id of its elements or letters.
