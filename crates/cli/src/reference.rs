@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Args as _, Command, CommandFactory};
 
 use super::command::Cli;
 use super::groups::GROUPS;
+use super::remote::DaemonArgs;
 
-const NOTE: &str = "<!-- Written by a test from crates/cli; change it there. -->";
+const NOTE: &str = "<!-- Generated from crates/cli. -->";
 
 /// Every page with its path below `docs`: the index, and one page for each command.
 fn pages() -> BTreeMap<String, String> {
@@ -28,8 +29,7 @@ fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
 fn index(root: &Command, commands: &[Command]) -> String {
     let mut index = format!(
         "# Command line\n\n{NOTE}\n\n\
-         Every command has a page with what its `--help` prints. The options at the end of this page belong to every \
-         command.\n\n\
+         Every command has a page with what its `--help` prints.\n\n\
          | | command | |\n|---|---|---|\n"
     );
     for (group, names) in GROUPS {
@@ -43,27 +43,83 @@ fn index(root: &Command, commands: &[Command]) -> String {
     }
     // The table above replaces the list of commands.
     let root = root.clone().override_usage("delaybridge [OPTIONS] <COMMAND>").mut_subcommands(|sub| sub.hide(true));
-    let _ = write!(index, "\n## `delaybridge`\n\n{}", help(root));
+    let _ = write!(index, "\n## `delaybridge`\n\nThe options belong to every command.\n\n{}", help(root));
+    let daemon = help(of_a_daemon().help_template("{options}"));
+    let _ = write!(index, "\n## A daemon in place of Redis\n\nOptions of many commands.\n\n{daemon}");
     index
 }
 
-fn page(command: &Command) -> String {
-    let mut page = format!(
-        "# `delaybridge {}`\n\n{NOTE}\n\n\
-         The [options of every command](../cli.md#delaybridge) are `--config`, `--output`, `--redis-url`, `--username` and \
-         `--password-file`.\n\n",
-        command.get_name()
-    );
-    page.push_str(&help(without_common_options(command)));
-    let path = format!("delaybridge {}", command.get_name());
-    subcommands(command).for_each(|sub| section(&mut page, sub, &path));
-    page
+/// A command with the options of those that may ask a daemon.
+fn of_a_daemon() -> Command {
+    DaemonArgs::augment_args(Command::new("delaybridge").disable_help_flag(true).term_width(100))
 }
 
-fn section(page: &mut String, command: &Command, path: &str) {
-    let path = format!("{path} {}", command.get_name());
-    let _ = write!(page, "\n## `{path}`\n\n{}", help(without_common_options(command)));
-    subcommands(command).for_each(|sub| section(page, sub, &path));
+fn page(command: &Command) -> String {
+    let daemon = of_a_daemon();
+    let explained = daemon.get_arguments().map(|arg| (words(arg), "../cli.md#a-daemon-in-place-of-redis".to_owned()));
+    let mut page = Page { text: String::new(), explained: explained.collect() };
+    let name = command.get_name();
+    let _ = write!(page.text, "# `delaybridge {name}`\n\n{NOTE}\n\n");
+    page.explain(command, name, vec!["[of every command](../cli.md#delaybridge)".to_owned()]);
+    page.sections(command, name);
+    page.text
+}
+
+/// A page while it is written.
+struct Page {
+    text: String,
+    /// The arguments that were explained, each with the link to that place.
+    explained: BTreeMap<String, String>,
+}
+
+impl Page {
+    fn sections(&mut self, command: &Command, path: &str) {
+        for sub in subcommands(command) {
+            let path = format!("{path} {}", sub.get_name());
+            let _ = write!(self.text, "\n## `delaybridge {path}`\n\n");
+            self.explain(sub, &path, Vec::new());
+            self.sections(sub, &path);
+        }
+    }
+
+    /// Writes what the command's `--help` prints, with links in place of options that were explained before.
+    fn explain(&mut self, command: &Command, path: &str, mut further: Vec<String>) {
+        let mut command = without_common_options(command);
+        let usage = command.render_usage().to_string();
+        let here = format!("#delaybridge-{}", path.replace(' ', "-"));
+        let mut hidden = Vec::new();
+        let mut before: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let place = self.explained.entry(words(arg)).or_insert_with(|| here.clone()).clone();
+            match arg.get_long() {
+                _ if place == here => {}
+                Some(long) => before.entry(place).or_default().push((arg.get_id().clone(), format!("`--{long}`"))),
+                // The usage names it.
+                None => hidden.push(arg.get_id().clone()),
+            }
+        }
+        // A link to one option would be longer than the option.
+        for (place, options) in before.into_iter().filter(|(_, options)| options.len() > 1) {
+            let names: Vec<_> = options.iter().map(|(_, name)| &**name).collect();
+            further.push(format!("[{}]({place})", names.join(", ")));
+            hidden.extend(options.into_iter().map(|(id, _)| id));
+        }
+        if !further.is_empty() {
+            let _ = write!(self.text, "Further options: {}.\n\n", further.join(", "));
+        }
+        let command = command.mut_args(|arg| {
+            let hide = arg.is_hide_set() || hidden.contains(arg.get_id());
+            arg.hide(hide)
+        });
+        self.text.push_str(&help(command.override_usage(usage.trim_start_matches("Usage: ").to_owned())));
+    }
+}
+
+/// The words that explain an argument.
+fn words(arg: &Arg) -> String {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let values: Vec<_> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    format!("{arg} {help} {values:?} {:?}", arg.get_default_values())
 }
 
 /// The command without the options that the index lists.

@@ -1,5 +1,6 @@
 //! The configuration reference as Markdown, from the table of keys. A test keeps `docs/configuration.md` current.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::tables;
@@ -29,23 +30,76 @@ pub fn reference() -> String {
     text
 }
 
-fn section(text: &mut String, table: &Table) {
+fn section(text: &mut String, table: &'static Table) {
     let path = if table.path.is_empty() { "Top level".to_owned() } else { format!("`{}`", table.path) };
     line(text, format_args!("\n### {path}\n\n{}\n", table.help));
-    line(text, format_args!("| key | value | default | |\n|---|---|---|---|"));
-    let own = table.own.iter().map(|key| (None, key));
-    let offered = table.offered.iter().flat_map(|group| group.keys.iter().map(|key| (group.of, key)));
-    for (of, key) in own.chain(offered) {
-        let default = match (of, key.default, key.required) {
+    let mut own = Vec::new();
+    let mut elsewhere: BTreeMap<&str, (&Table, Vec<String>)> = BTreeMap::new();
+    for row in rows(table) {
+        match explained_elsewhere(row, table) {
+            Some(at) => elsewhere.entry(at.path).or_insert((at, Vec::new())).1.push(format!("`{}`", row.key.name)),
+            None => own.push(row),
+        }
+    }
+    let defaults = own.iter().any(|row| !row.default().is_empty());
+    let head =
+        if defaults { "| key | value | default | |\n|---|---|---|---|" } else { "| key | value | |\n|---|---|---|" };
+    line(text, format_args!("{head}"));
+    for row in own {
+        let of = row.of.map(|of| format!("{of}: ")).unwrap_or_default();
+        let default = if defaults { format!(" {} |", row.default()) } else { String::new() };
+        line(text, format_args!("| `{}` | {} |{default} {of}{} |", row.key.name, value(row.key), row.key.help));
+    }
+    if !elsewhere.is_empty() {
+        line(text, format_args!("\nFurther keys:\n"));
+    }
+    for (table, keys) in elsewhere.into_values() {
+        line(text, format_args!("- [`{}`](#{}): {}", table.path, anchor(table), keys.join(", ")));
+    }
+}
+
+/// A key in a table, with its owner if the reference shows it.
+#[derive(Clone, Copy)]
+struct Row {
+    of: Option<&'static str>,
+    key: &'static Key,
+}
+
+impl Row {
+    fn default(self) -> String {
+        match (self.of, self.key.default, self.key.required) {
             // Left out on a route, it is what the sink says.
             (Some(_), _, _) => String::new(),
             (None, Some(default), _) => format!("`{default}`"),
             (None, None, true) => "required".to_owned(),
             (None, None, false) => String::new(),
-        };
-        let of = of.map(|of| format!("{of}: ")).unwrap_or_default();
-        line(text, format_args!("| `{}` | {} | {default} | {of}{} |", key.name, value(key), key.help));
+        }
     }
+
+    /// Tells whether `other` explains the same key: on a route, or in another section.
+    fn is_same(self, other: Row) -> bool {
+        let same_default = self.of.is_some() || self.default() == other.default();
+        let (key, other) = (self.key, other.key);
+        same_default && key.name == other.name && key.help == other.help && value(key) == value(other)
+    }
+}
+
+fn rows(table: &'static Table) -> impl Iterator<Item = Row> {
+    let own = table.own.iter().map(|key| Row { of: None, key });
+    own.chain(table.offered.iter().flat_map(|group| group.keys.iter().map(|key| Row { of: group.of, key })))
+}
+
+/// Finds the section that explains the key of this table: a key that several have in the same words is explained in the
+/// uppermost one.
+fn explained_elsewhere(row: Row, table: &'static Table) -> Option<&'static Table> {
+    // A link would be longer.
+    if row.of.is_none() && row.key.help.len() < 20 {
+        return None;
+    }
+    let all = tables::all().into_iter().flat_map(|table| rows(table).map(move |row| (table, row)));
+    let same = all.filter(|(_, other)| row.is_same(*other));
+    let uppermost = same.min_by_key(|(table, other)| (other.of.is_some(), table.path.matches('.').count()));
+    uppermost.map(|(at, _)| at).filter(|at| !std::ptr::eq(*at, table))
 }
 
 fn value(key: &Key) -> String {
@@ -66,7 +120,7 @@ fn value(key: &Key) -> String {
             word.map(|word| format!("`{word}` or {range}")).unwrap_or(range)
         }
         Kind::Factor { min, max } => format!("{min} to {max}"),
-        Kind::Flag => "`true` or `false`".to_owned(),
+        Kind::Flag => "`true`, `false`".to_owned(),
         Kind::Text | Kind::TextOrEmpty => "text".to_owned(),
         Kind::Texts => "list of texts".to_owned(),
         Kind::TextsOrCount { max } => format!("list of texts, or 1 to {max}"),
@@ -96,10 +150,14 @@ fn words(kind: Kind, available: bool) -> String {
     words.iter().filter(fits).map(|word| format!("`{}`", word.text)).collect::<Vec<_>>().join(", ")
 }
 
-/// A link to the heading of the table, in the form that GitHub gives its headings.
 fn link(table: &Table) -> String {
+    format!("[keys](#{})", anchor(table))
+}
+
+/// The anchor of the table's heading, in the form that GitHub gives its headings.
+fn anchor(table: &Table) -> String {
     let anchor: String = table.path.chars().filter(|c| c.is_alphanumeric() || *c == '_').collect();
-    format!("[keys](#{})", anchor.to_lowercase())
+    anchor.to_lowercase()
 }
 
 fn join(path: &str, name: &str) -> String {

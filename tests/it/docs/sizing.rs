@@ -61,6 +61,11 @@ impl Figure {
         self.text().parse().expect("a number")
     }
 
+    /// A figure of megabytes, in mebibytes.
+    fn mebibytes(&self) -> String {
+        format!("{:.0}", self.number() * 1e6 / f64::from(1 << 20))
+    }
+
     /// A rate, to two digits: runs differ by more than what is left out.
     fn rate(&self) -> String {
         let digits = 10_f64.powf(self.number().log10().floor() - 1.0);
@@ -82,12 +87,12 @@ fn page() -> String {
     row("ten queues at rest", format!("{} MiB, {} % of a core", IDLE.text(), IDLE_CPU.text()), &IDLE);
     let many = figure(DEEP, "== 10,000 queues of which", "at rest ", 1, 5);
     let cpu = figure(DEEP, "== 10,000 queues of which", "at rest ", 1, 0);
-    row("10,000 queues at rest", format!("{} MB, {} % of a core", many.text(), cpu.text()), &many);
+    row("10,000 queues at rest", format!("{} MiB, {} % of a core", many.mebibytes(), cpu.text()), &many);
     let many = figure(DEEP, "== 10,000 queues of which", "busy ", 1, 5);
     let cpu = figure(DEEP, "== 10,000 queues of which", "busy ", 1, 0);
     row(
         "10,000 queues, 1,000 elements a second in all",
-        format!("{} MB, {} % of a core", many.text(), cpu.text()),
+        format!("{} MiB, {} % of a core", many.mebibytes(), cpu.text()),
         &many,
     );
     let small = figure(BESIDE, KAFKA, IN_ORDER, 8, 0);
@@ -95,7 +100,7 @@ fn page() -> String {
     let large = figure(BACKLOG, "", "1,000 of 1 MB", 1, 0);
     row(
         "1,000 elements of 1 MB in ten queues, all due: `limits.in_flight_bytes` (64 MiB) is full",
-        format!("{} MB", large.text()),
+        format!("{} MiB", large.mebibytes()),
         &large,
     );
     row(

@@ -5,6 +5,7 @@
 
 mod table;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use delaybridge_config::sink_kinds;
@@ -35,13 +36,26 @@ fn sections() -> Vec<Codes> {
 pub fn reference() -> String {
     let mut page = String::from(table::HEAD);
     for Codes { title, text, list } in sections() {
+        let (common, own): (Vec<_>, Vec<_>) = list.iter().partition(|code| has_common_cure(code, &list));
         // Writing to a String cannot fail.
         let _ = write!(page, "\n## {title}\n\n{text}\n\n| code | cause | cure |\n|---|---|---|\n");
-        for Code { code, cause, cure } in list.iter() {
+        for Code { code, cause, cure } in own {
             let _ = writeln!(page, "| `{code}` | {cause} | {cure} |");
+        }
+        let cures: BTreeSet<_> = common.iter().map(|code| &code.cure).collect();
+        for cure in cures {
+            let _ = write!(page, "\n{cure}\n\n");
+            for Code { code, cause, .. } in common.iter().filter(|code| &code.cure == cure) {
+                let _ = writeln!(page, "- `{code}`: {cause}");
+            }
         }
     }
     page
+}
+
+/// Tells whether several codes of the section have the cure of this one, which then stands once above them.
+fn has_common_cure(code: &Code, section: &[Code]) -> bool {
+    section.iter().filter(|other| other.cure == code.cure).count() > 2
 }
 
 #[cfg(test)]
