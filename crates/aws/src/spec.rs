@@ -11,13 +11,12 @@ use delaybridge_settings::reader::Section;
 /// The region.
 pub const REGION: Key = key("region", Kind::Text, "Region, as `eu-west-1`.");
 /// The role.
-pub const ROLE_ARN: Key = key("role_arn", Kind::Text, "Role that is assumed with the credentials that are found.");
+pub const ROLE_ARN: Key = key("role_arn", Kind::Text, "Role to assume with the credentials.");
 /// The profile.
 pub const PROFILE: Key = key(
     "profile",
     Kind::Text,
-    "Profile of the shared files to take the credentials from. Default: they are looked for as AWS's own tools do, in variables, the \
-     token of a pod, the shared files, and the metadata of the container or the instance.",
+    "Profile of the shared files with the credentials. Default: they are looked for as AWS's tools do, in variables, the token of a pod, the shared files, and the metadata of container or instance.",
 );
 /// The shared file.
 pub const CREDENTIALS_FILE: Key =

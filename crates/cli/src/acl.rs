@@ -13,24 +13,21 @@ use delaybridge_ops::acl::{AclPurpose, AclVersion, Users, least};
 
 /// Print the minimum rights in Redis for this configuration, as `ACL SETUSER`.
 ///
-/// Exactly the keys, channels and commands in use, for each server of the configuration. The line sets no
-/// password and removes none: a new user has none, and cannot log in until it has one
-/// (`ACL SETUSER delaybridge >PASSWORD`). After a change of the configuration, send it again: it replaces the old
-/// rights. The command does not connect.
+/// The keys, channels and commands in use, for each server of the configuration, to which it does not connect. It
+/// leaves passwords alone: a new user cannot log in before `ACL SETUSER delaybridge >PASSWORD`. Send it again after a
+/// change of the configuration: it replaces the old rights.
 ///
 /// configuration -> commands, keys, channels -> ACL SETUSER
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct AclArgs {
-    /// The purpose of the user: `run` and `check --live`, or an operator's commands (queues, peek, find, offer, run-now,
-    /// reschedule, cancel, kill, pause, dead, migrate, recover, restore)
+    /// The purpose of the user
     #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = Choice(AclPurpose::Run))]
     pub purpose: Choice<AclPurpose>,
-    /// The major version of the server. 6 has no selectors, so there every command is allowed on every key of the
-    /// configuration
+    /// The major version of the server. Without selectors, 6 allows every command on every key of the configuration
     #[arg(long, value_enum, value_name = "VERSION", default_value_t = Choice(AclVersion::Seven))]
     pub redis: Choice<AclVersion>,
-    /// The user's name; default: the configuration's (else delaybridge), and delaybridge-operator for an operator
+    /// The user's name; default: the configuration's (else delaybridge), or delaybridge-operator
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 }
@@ -42,8 +39,8 @@ Examples:
   delaybridge acl --for operator
   delaybridge acl --output json
 
-Key patterns with a * match the keys of claims (`delaybridge:claim:*`), and keys that the elements choose (a template
-in `list` or `stream`); a comment names the latter.";
+Patterns with a * match the keys of claims (`delaybridge:claim:*`), and keys that elements choose (a
+template in `list` or `stream`), with a comment.";
 
 /// The warning in front of a rule that has no bound.
 const ALL_KEYS: &str = "\
@@ -58,8 +55,11 @@ impl Choices for AclPurpose {
 
     fn name(&self) -> (&'static str, &'static str) {
         match self {
-            AclPurpose::Run => ("run", "The daemon, and `check --live` with its configuration"),
-            AclPurpose::Operator => ("operator", "A person's commands at the queues"),
+            AclPurpose::Run => ("run", "`run` and `check --live`"),
+            AclPurpose::Operator => (
+                "operator",
+                "Queues, peek, find, offer, run-now, reschedule, cancel, kill, pause, dead, migrate, recover, restore",
+            ),
         }
     }
 }

@@ -17,8 +17,8 @@ use delaybridge_settings::problem::ConfigErrors;
 
 /// Report all mistakes of the configuration, or show the settings in effect.
 ///
-/// Reports all problems at once, each with its place and what to do. Without --live it does not connect. With --live it
-/// checks server, rights, queues and sinks, and changes nothing.
+/// Each problem has its place and a correction. Without --live it does not connect; with --live it checks server,
+/// rights, queues and sinks, and changes nothing.
 ///
 /// file -> problems | settings -> (--live) Redis -> rights -> queues -> sinks -> inputs
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub struct CheckArgs {
     /// Connect, and check that the daemon would work
     #[arg(long)]
     pub live: bool,
-    /// Check a file where its secrets are not: variables and files with secrets and certificates may be missing
+    /// Variables and files with secrets and certificates may be missing, as in CI
     #[arg(long, conflicts_with = "live")]
     pub without_secrets: bool,
 }

@@ -15,8 +15,7 @@ use delaybridge_ops::operations;
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///
-/// Claims elements in Redis at their due time and delivers them to their sinks. No element leaves Redis before every sink
-/// has confirmed it. Producers keep their Java code. No JVM has to run.
+/// No element leaves Redis before every sink has confirmed it. Producers keep their Java code.
 ///
 /// Redis: claim -> decode -> route -> deliver -> confirmed: gone | retry | dead letter
 #[derive(Debug, Parser)]
@@ -37,9 +36,8 @@ Examples:
   delaybridge offer order_timeout --delay 5s --payload '{\"orderId\":1}'
   delaybridge queues                                     pending, late and dead elements
 
-With --output json a result is one object. Its lists have names (queues, elements, dead_letters,
-users, errors), a thing has the same field name everywhere, and times are milliseconds in fields
-that end in _ms.
+With --output json a result is one object; lists have names (queues, elements, dead_letters, users,
+errors), and times are milliseconds in fields that end in _ms.
 
 Exit codes:
   0  done

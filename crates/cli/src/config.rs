@@ -31,11 +31,10 @@ Examples:
 
 /// Show what the file means, with all defaults and without secrets.
 ///
-/// Where the daemon's HTTP server (`http.listen`) answers on this machine, it also says whether the daemon runs with these
-/// settings. If not, `reload` or a restart applies them. The contents of password files are not compared.
+/// If the daemon (`http.listen`) answers on this machine, it also says whether it runs with these settings; the
+/// contents of password files are not compared.
 ///
-/// With --daemon the settings that run are read from its admin API, and each key that differs is listed. Without it, that of the file
-/// (`http.admin.listen`) is asked if it answers without a token.
+/// The admin API of --daemon, or of `http.admin.listen` if it needs no token, lists each key that differs.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_SHOW)]
 pub struct ConfigShowArgs {

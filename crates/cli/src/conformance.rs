@@ -13,12 +13,12 @@ use delaybridge_conformance::{Error, LISTING, Listing, Options, Report, run as r
 
 /// Check a producer against the specification of delayed queues.
 ///
-/// Starts COMMAND, which has the producer under test in it and reads one JSON object a line. Tells it to offer, to cancel and
-/// to move elements of queues with made-up names, and compares what is in Redis then with the numbered statements of the
-/// specification. Each statement passes, fails with what was seen, or is not offered by this producer.
+/// Starts COMMAND with the producer under test, which reads one JSON object a line: to offer, cancel and move elements
+/// of queues with made-up names. Compares Redis with the numbered statements of the specification: each passes, fails
+/// with what was seen, or is not offered by this producer.
 ///
-/// It touches only keys that it made, and removes them. Use a Redis for tests all the same: payloads of 10 MB are
-/// written, MONITOR runs for a moment, and in the end SCAN looks at every key.
+/// It removes its keys and touches no others. Use a Redis for tests all the same: it writes payloads of 10 MB, and runs
+/// MONITOR and SCAN.
 ///
 /// operations -> COMMAND -> Redis -> read again -> pass or FAIL, by statement
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub struct ConformanceArgs {
     /// Print the statements, and run nothing
     #[arg(long)]
     pub list: bool,
-    /// Check a failover too, on a master, a replica and a Sentinel that the kit starts itself (needs `redis-server`)
+    /// Check a failover too, on servers that the kit starts itself (needs `redis-server`)
     #[arg(long)]
     pub failover: bool,
     /// Look at this statement alone; may be repeated

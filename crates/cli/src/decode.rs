@@ -18,10 +18,9 @@ use delaybridge_ops::decode::{DecodeOptions, DecodeOutcome, DecodedPayload, deco
 
 /// Decode an element or a payload.
 ///
-/// Reads an element of Redisson in either layout, an entry of delaybridge, or a bare payload, and recognises which it
-/// is. Without --codec it guesses the codec and prints its confidence: `certain` if no other
-/// codec writes such bytes, `likely`, or `guess` if several codecs fit. It needs no Redis unless --queue is given, and
-/// no configuration but for the `classes` of objects in Kryo 5.
+/// Recognises an element of Redisson in either layout, an entry of delaybridge, or a bare payload. Without --codec it
+/// guesses the codec: `certain` if no other writes such bytes, `likely`, or `guess` if several fit. It needs Redis only
+/// for --queue, and a configuration only for the `classes` of objects in Kryo 5.
 ///
 /// bytes -> layout and id -> payload -> codec -> value as JSON
 #[derive(Debug, Args)]
@@ -58,8 +57,8 @@ Examples:
   redis-cli --raw lindex order:timeout 0 | head -c -1 | delaybridge decode --codec kryo5 -
   delaybridge decode --queue order_timeout --id 52414e444f4d3842
 
-In JSON the element is in `elements`. Its value is `value`, or `value_base64` if it is
-bytes and nothing else; `error` says why there is none. docs/codecs.md describes each codec.
+In JSON the element is in `elements`, with `value`, `value_base64` (only bytes) or `error`.
+docs/codecs.md describes the codecs.
 
 Exit codes: 0 decoded, 1 the codec refuses it or Redis does not answer, 2 wrong arguments";
 

@@ -18,11 +18,10 @@ use delaybridge_ops::time::{Length, length};
 
 /// Tell what will fall due in a queue, and how late it will be.
 ///
-/// Counts what is scheduled, and simulates its delivery at a rate, exact to about a second also for a burst within a step. The rate
-/// is --rate, or the highest that the daemon has delivered the queue with in the last day while it could not keep up: the daemon that
-/// the configuration names (http.admin), or that of --daemon.
-/// Without a rate only numbers of elements are shown. What will be added meanwhile is not known, and a pause is taken to end now.
-/// Without QUEUE every queue that holds anything is shown in a line.
+/// Counts what is scheduled, and simulates its delivery at a rate, exact to about a second. The rate is --rate, or the
+/// highest of the last day while the daemon (that of --daemon or http.admin) could not keep up; without one only
+/// numbers are shown. New elements are not foreseen, and a pause is taken to end now. Without QUEUE every queue that
+/// holds anything is a line.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct ForecastArgs {
@@ -32,7 +31,7 @@ pub struct ForecastArgs {
     /// The time to look ahead
     #[arg(long, value_name = "DURATION", value_parser = length, default_value = "24h")]
     pub until: Duration,
-    /// The length of a step; at most 1,000 of them
+    /// Length of a step; at most 1,000 steps
     #[arg(long, value_name = "DURATION", value_parser = length, default_value = "15m")]
     pub step: Duration,
     /// Elements per second that will be delivered
@@ -53,8 +52,8 @@ Examples:
   delaybridge forecast order_timeout --until 2h --step 1m --json
   delaybridge forecast
 
-In JSON `rate_from` says where the rate is from: given, measured, max_rate (of the configuration, below what was measured),
-or none. Steps in which nothing falls due or waits are in JSON only.";
+In JSON `rate_from` is given, measured, max_rate (below what was measured) or none. Steps in which
+nothing falls due or waits are in JSON only.";
 
 pub(super) async fn run(global: &Global, args: &ForecastArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let output = if args.json { Output::Json } else { global.output };

@@ -18,10 +18,10 @@ use delaybridge_ops::plural;
 
 /// Find and repair what a crash, an operator or another program left in Redis.
 ///
-/// Looks at everything that a queue has in Redis: claims and leases, entries that wait, dead letters, what is scheduled, Redisson's
-/// list, jobs and their ids. Nothing is changed without --repair. Daemons may run: what is in flight is no fault, and only
-/// what is still wrong at a second look is reported. A repair checks each thing again in the script that changes it, and
-/// removes only a copy of what is there elsewhere. What is in doubt is kept, with the reason.
+/// Checks claims and leases, entries that wait, dead letters, what is scheduled, Redisson's list, jobs and their ids.
+/// Nothing is changed without --repair. Daemons may run: only what is still wrong at a second look is reported. A
+/// repair checks again in the script that changes Redis, and removes only copies of what is elsewhere. What is in doubt
+/// is kept, with the reason.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct FsckArgs {
@@ -31,7 +31,7 @@ pub struct FsckArgs {
     /// Repair what was found
     #[arg(long)]
     pub repair: bool,
-    /// Action of --repair on entries of Redisson's list that are scheduled nowhere: deliver, or keep
+    /// With --repair, entries of Redisson's list that are scheduled nowhere: deliver, or keep
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Choice(Orphans::Deliver), hide_possible_values = true)]
     pub orphans: Choice<Orphans>,
 }

@@ -16,10 +16,9 @@ use delaybridge_ops::redisson::migrate::{Migration, apply, survey};
 
 /// Convert every scheduled element to the layout that the Redisson clients read.
 ///
-/// Redisson 3.21.1 changed the layout of elements, and a client stops at the first one that it cannot read. Each
-/// element keeps its id, its payload, its due time and its place in Redisson's list; of those due in the same millisecond
-/// the order may change. Without --apply nothing is changed. Daemons and clients can continue. Stop clients of the other
-/// layout first, because they write more of it.
+/// Redisson 3.21.1 changed the layout, and a client stops at the first element that it cannot read. Elements keep id,
+/// payload, due time and place in Redisson's list; the order within a millisecond may change. Without --apply nothing
+/// is changed. Daemons and clients can continue; stop clients of the other layout first.
 ///
 /// scheduled (old or new) -> scheduled (one layout)
 #[derive(Debug, Args)]
@@ -38,15 +37,15 @@ pub struct MigrateArgs {
 
 const AFTER: &str = "\
 Examples:
-  delaybridge migrate order_timeout --to new              shows elements to convert, and repeated transfers
+  delaybridge migrate order_timeout --to new              shows what it would convert
   delaybridge migrate order_timeout --to new --apply
 
-A client that stops in the middle of a transfer has pushed to the ready list what is before it, again at every attempt.
-Such elements are due and missing in Redisson's list; they are listed with the number of copies, and stay scheduled, so
-that they are transferred again: `delaybridge cancel QUEUE ID` removes one. No copies prove nothing: consumers may have
-taken them, and while clients and daemons work, an element can look missing that is not.
+A client that stops in a transfer has pushed the elements before it to the ready list, again at every
+attempt. Such elements are due and missing in Redisson's list; they are listed with the number of
+copies, and stay scheduled: `delaybridge cancel QUEUE ID` removes one. Consumers may have taken copies,
+and while clients and daemons work, an element can look missing that is not.
 
-Run it again after a failure or Ctrl-C: it continues where it stopped.
+After a failure or Ctrl-C run it again.
 
 Exit codes: 0 done, 1 some elements stay, or it failed, 2 wrong arguments or configuration";
 

@@ -18,9 +18,8 @@ use delaybridge_ops::redisson::offer::offer;
 
 /// Offer an element, as Redisson does.
 ///
-/// The payload is stored as given, without encoding. If the queue's codec is `json` or `string`, it must be valid for it,
-/// because it could not be delivered otherwise. A lost reply is reported with the element's id. The offer is never
-/// sent a second time.
+/// The payload is stored as given. With codec `json` or `string` it must be valid. A lost reply is reported with the
+/// element's id; the offer is never sent twice.
 ///
 /// payload -> Redisson's layout -> sorted set and list -> announced to the subscribers
 #[derive(Debug, Args)]
@@ -42,7 +41,7 @@ pub struct OfferArgs {
     /// Read the payload from standard input
     #[arg(value_name = "-", value_parser = ["-"], allow_hyphen_values = true)]
     pub stdin: Option<String>,
-    /// The layout of the element; auto is the layout of the queue's first elements, and new for an empty queue
+    /// The layout; auto is that of the queue's first elements, and new for an empty queue
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t = LayoutArg::Auto)]
     pub layout: LayoutArg,
 }

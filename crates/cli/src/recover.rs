@@ -13,12 +13,12 @@ use delaybridge_ops::recover::recover;
 
 /// Bring back elements in flight whose leases were deleted.
 ///
-/// Daemons find what is in flight by its lease, in the key delaybridge:leases:QUEUE. If that key was deleted or evicted, the
-/// elements are in Redis, and no daemon finds them: `check --live` reports them. This command gives each of their claims an
-/// expired lease, so that a daemon takes it over and delivers. Daemons may run. What was delivered shortly before may
-/// arrive twice, as after a crash.
+/// Daemons find elements in flight by their leases, in a key of the queue (delaybridge:leases:{NAME}, with the queue's
+/// name in Redis). If it was deleted or evicted, no daemon finds the elements, and `check --live` reports them. This
+/// command gives each of their claims (the elements that a daemon took together) an expired lease, so that a daemon
+/// takes them over and delivers. Daemons may run. What was delivered shortly before may arrive twice.
 ///
-/// The command looks at the name of every key of the database, and needs the right to SCAN.
+/// It looks at the name of every key of the database, and needs the right to SCAN.
 ///
 /// in flight (no lease) -> in flight (lease expired)
 #[derive(Debug, Args)]

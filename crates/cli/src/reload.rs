@@ -13,9 +13,8 @@ use delaybridge_ops::daemon::{self, Reloaded};
 
 /// Tell the daemon on this machine to read its configuration again.
 ///
-/// The file is checked here first, with the checks of a start. Then the daemon that runs with it gets SIGHUP. It applies what
-/// differs and answers when that is done; after a mistake, and for a key that needs a restart, it changes nothing. Unchanged
-/// queues and sinks are not interrupted.
+/// The file is checked first; then its daemon gets SIGHUP, applies what differs, and answers. After a mistake, or for a
+/// key that needs a restart, nothing changes. Unchanged queues and sinks are not interrupted.
 ///
 /// check -> SIGHUP -> drain what differs -> the new settings
 #[derive(Debug, Args)]

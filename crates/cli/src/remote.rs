@@ -20,10 +20,10 @@ use delaybridge_ops::{NamedDaemon, Operator, OverRedis};
 // No doc comment: it would take the place of that of the command.
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
-    /// Ask this daemon's admin API instead of Redis: http://HOST:PORT, or unix:PATH; no configuration is read
+    /// Admin API of the daemon to ask instead of Redis: http://HOST:PORT, or unix:PATH. No configuration is read
     #[arg(long = "daemon", value_name = "URL", env = "DELAYBRIDGE_DAEMON")]
     pub url: Option<String>,
-    /// File with the token for it, or for the daemon that the configuration names (http.admin)
+    /// File with the token for it, or for that of the configuration (http.admin)
     #[arg(long, value_name = "FILE", env = "DELAYBRIDGE_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
 }

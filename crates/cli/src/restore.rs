@@ -18,12 +18,11 @@ use delaybridge_ops::{Queue, Session, fsck, plural};
 
 /// Return everything delaybridge holds to the source's keys.
 ///
-/// For leaving delaybridge. Stop the daemons first. Elements in flight, waiting for a retry or released are scheduled in Redisson
-/// again with their due times. Payloads from the ready list return to its head in their order. Without --apply
-/// nothing is changed, and the command shows what it would do. Junk, and entries of a newer delaybridge, stay. Of a queue that is
-/// a sorted set, all elements return to the set, with the scores that they had; one stays if the same member is there already.
-/// Of a job pool they return to the first bucket, and the jobs of dead letters to their places; a letter stays if there is another job
-/// with its id.
+/// For leaving delaybridge. Stop the daemons first. Without --apply it only shows what it would do. Elements in flight,
+/// waiting for a retry or released are scheduled in Redisson again with their due times; payloads from the ready list
+/// return to its head in order. To a sorted set, elements return with their scores, unless the member exists; to a job
+/// pool, into the first bucket, and jobs of dead letters to their places, unless their id exists. Junk, and entries of
+/// a newer delaybridge, stay.
 ///
 /// in flight (lease expired) | retry | dead (--dead) -> scheduled | ready
 #[derive(Debug, Args)]
@@ -38,8 +37,8 @@ pub struct RestoreArgs {
     /// Dead letters too
     #[arg(long)]
     pub dead: bool,
-    /// The layout that this queue's Redisson clients read; elements of the other one are converted and keep their ids. auto is
-    /// the layout of scheduled elements, else of held ones, and is refused if both exist
+    /// The layout that the Redisson clients read; others are converted and keep their ids. auto is the layout of
+    /// scheduled elements, else of held ones, and is refused if both exist
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t = LayoutArg::Auto)]
     pub layout: LayoutArg,
 }
@@ -50,9 +49,9 @@ Examples:
   delaybridge restore order_timeout --apply --layout new
   delaybridge restore order_timeout --apply --dead
 
-It refuses while a daemon works: while one subscribes to the queue's presence channel, a lease is unexpired,
-or a sweep runs. A daemon that is cut off from Redis shows only by its leases; its outstanding deliveries
-may still arrive. Run it again after a failure or Ctrl-C: nothing is returned twice.
+It refuses while a daemon is connected to the queue, a lease is unexpired, or a sweep runs. Deliveries of
+a daemon that is cut off from Redis may still arrive. After a failure or Ctrl-C run it again: nothing is
+returned twice.
 
 Exit codes: 0 done, 1 a daemon works, or some elements stay, or it failed, 2 wrong arguments or configuration";
 

@@ -7,9 +7,8 @@ use delaybridge_telemetry::logging::Format;
 
 /// Run the daemon: deliver due elements until SIGTERM.
 ///
-/// Claims due elements, delivers them, and settles every claim. SIGTERM or Ctrl-C stops it cleanly within
-/// `shutdown_timeout`. Within two seconds of the first, another one is the same request. A later one stops it at once, and
-/// elements in flight come back by their leases. SIGHUP reloads the configuration. SIGUSR1 and SIGUSR2 are ignored.
+/// SIGTERM or Ctrl-C stops it cleanly within `shutdown_timeout`; a second one, more than two seconds later, at once,
+/// and elements in flight come back by their leases. SIGHUP reloads the configuration. SIGUSR1 and SIGUSR2 are ignored.
 ///
 /// claim (lease) -> decode -> route -> deliver -> settle: gone | retry | dead letter
 #[derive(Debug, Args)]
@@ -28,8 +27,8 @@ Examples:
   delaybridge run --config delaybridge.yaml
   delaybridge run --log info,delaybridge::link=debug --log-format json
 
-Exit codes: 0 drained, 1 failed, 2 wrong configuration, 3 drained with leftovers (their leases bring them back), 75 a file that \
-the configuration names, such as a secret, was not there within 30 s";
+Exit codes: 0 drained, 1 failed, 2 wrong configuration, 3 drained with leftovers (their leases bring
+them back), 75 a file that the configuration names was not there within 30 s";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -6,8 +6,7 @@ use clap::Args;
 
 /// Print the JSON Schema of the configuration.
 ///
-/// Editors complete and check YAML with it. It has the keys of this version only. `check` finds more mistakes
-/// than the schema.
+/// For editors. `check` finds more mistakes.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct SchemaArgs {}

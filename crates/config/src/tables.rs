@@ -26,19 +26,19 @@ use delaybridge_spans::config as spans;
 tables! {
     mod top at "", "The whole file." {
         HTTP = key("http", Kind::SectionOrNone(&http::TABLE), "The HTTP server for metrics and probes; `none` starts no server.");
-        SHUTDOWN_TIMEOUT = key("shutdown_timeout", duration(1), "Longest duration of the drain after SIGTERM. Unsettled elements are released then. Keep it below the grace period of the service manager (Kubernetes: 30s).").default("25s");
-        RELOAD = key("reload", Kind::Section(&reload::TABLE), "Reload of a changed configuration. SIGHUP always triggers one.");
-        LIMITS = key("limits", Kind::Section(&limits::TABLE), "Limits of all queues together in memory.");
+        SHUTDOWN_TIMEOUT = key("shutdown_timeout", duration(1), "Longest drain after SIGTERM; then unsettled elements are released. Keep it below the grace period of the service manager (Kubernetes: 30s).").default("25s");
+        RELOAD = key("reload", Kind::Section(&reload::TABLE), "Reload of the configuration. SIGHUP always triggers one.");
+        LIMITS = key("limits", Kind::Section(&limits::TABLE), "Limits of all queues together.");
         TRACING = key("tracing", Kind::Section(&spans::tracing::TABLE), "Traces of elements. Disabled if omitted.");
-        REDIS = key("redis", Kind::SectionOrNamed(&redis::TABLE), "The Redis that holds the queues, or several by name, as in `redis: { orders: { url: ... }, mails: { url: ... } }`. With several, each source names its Redis. A Redis that does not answer delays its own queues only.").required();
+        REDIS = key("redis", Kind::SectionOrNamed(&redis::TABLE), "The Redis of the queues, or several by name (`redis: { orders: { url: ... }, mails: { url: ... } }`); then each source names its Redis. One that does not answer delays its own queues only.").required();
         RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
         SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
-        CLASSES = key("classes", Kind::Classes(&class::TABLE), "The Java classes of payloads in `kryo5`, which does not write their fields' names and types. `tools/KryoClasses.java` prints this section; see [codecs.md](codecs.md#objects-in-kryo-5).");
+        CLASSES = key("classes", Kind::Classes(&class::TABLE), "The Java classes of payloads in `kryo5`. `tools/KryoClasses.java` prints this section; see [codecs.md](codecs.md#objects-in-kryo-5).");
         JOBS = key("jobs", Kind::Section(&jobs::TABLE), "The job queue, for clients without a library. It needs neither `queues` nor `sinks`.");
-        INPUTS = key("inputs", Kind::Named(&inputs::TABLE), "Messages of brokers that wait in the job queue until they are due, by name. The queue that delivers them has the name of its input.");
-        QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, and the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64. Required, unless there are `jobs`.");
+        INPUTS = key("inputs", Kind::Named(&inputs::TABLE), "Messages of brokers that wait in the job queue until they are due, by name, which is also that of the queue that delivers them.");
+        QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues by id: the label in metrics and the argument of commands, at most 64 letters, digits, `_`, `.`, `-`. Required, unless there are `jobs`.");
     }
-    mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line. Adding a job creates its topic; a topic with settings of its own is listed under `topics`." {
+    mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line." {
         LISTEN = api::LISTEN;
         LMSTFY = api::LMSTFY;
         COMPAT = api::COMPAT;
@@ -52,48 +52,48 @@ tables! {
         SHUTDOWN_DELAY = api::SHUTDOWN_DELAY;
         REDIS = key("redis", Kind::Text, "Name of the Redis that holds the jobs. Required if there are several.");
     } + job_queue::KEYS
-    mod inputs at "inputs.NAME", "Messages of a broker that wait in the job queue until they are due: exactly one kind, and what is common to all kinds. See [delayed-messages.md](delayed-messages.md)." {
+    mod inputs at "inputs.NAME", "[Messages of a broker](delayed-messages.md) that wait in the job queue until they are due: one kind, and the common keys." {
         TOPIC = key("topic", Kind::Text, "Topic of the job queue for the messages.").required();
-        TO = key("to", Kind::Section(&to::TABLE), "Destination of due messages. Without an address here, and without the header `x-delay-to`, a message of AMQP goes to the queue that its routing key names. If omitted, consumers or a queue of the configuration take the jobs of the topic.");
+        TO = key("to", Kind::Section(&to::TABLE), "Destination of due messages. Without an address here or a header `x-delay-to`, an AMQP message goes to the queue that its routing key names. If omitted, consumers or a queue of the configuration take the topic's jobs.");
         ON_BAD_DELAY = input_rules::ON_BAD_DELAY;
         MAX_DELAY = input_rules::MAX_DELAY;
     } + INPUT_KEYS
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
-        LISTEN = key("listen", Kind::Address, "Address and port. `[::]` answers on IPv6 and IPv4, and on IPv4 alone where the kernel has no IPv6.").default("[::]:9464");
-        ADMIN = key("admin", Kind::Section(&admin::TABLE), "A second listener for operators: the admin API and the web page. Disabled if omitted. See [admin.md](admin.md).");
+        LISTEN = key("listen", Kind::Address, "Address and port. `[::]` answers on IPv6 and IPv4.").default("[::]:9464");
+        ADMIN = key("admin", Kind::Section(&admin::TABLE), "The listener for operators: [admin API and web page](admin.md). Disabled if omitted.");
     }
-    mod sinks at "sinks.NAME", "Exactly one key: the kind." {
+    mod sinks at "sinks.NAME", "One key: the kind. The keys of a destination (`topic`, `list` and so on) may be set at the sink for all queues, or under [`to`](#queuesnameto), which takes precedence. Except for Redis and standard output, messages have the headers `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
     } + sink_kinds::KIND_KEYS
     mod source at "queues.NAME.source", "Exactly one kind." {
         REDIS = key("redis", Kind::Text, "Name of the Redis that holds the queue. Required if there are several.");
     } + source_kinds::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
-        WHEN = key("when", Kind::Text, "The elements that the destination is meant for: a [condition](conditions.md) on their fields, as in `payload.amount > 100`. Default: all.");
-        DUPLICATES = key("duplicates", word::<Duplicates>(), "Handling of an element that the destination may have already, because an attempt had no answer or its daemon died. `allow`: it is sent again. `look`: it is sent again only if the destination does not have it, as far as that [can be seen](guarantees.md#a-look-before-sending-again). Kafka: the topic is read from the first attempt on. Redis: each push leaves a key for five minutes. NATS, FIFO queues and topics of AWS: the server always does so. Refused for all others.").default("allow");
-        HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
-        HEADERS_FROM_MESSAGE = key("headers_from_message", Kind::Section(&headers_from_message::TABLE), "The headers of a message of an [input](delayed-messages.md) that the destination gets. Default: all that steer nothing and that the destination [can carry](headers.md). A header of the same name under `headers` replaces them.");
-        ENVELOPE = key("envelope", word::<Envelopes>(), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: an event of CloudEvents 1.0.").default("raw");
-        CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "Settings of the event, with `envelope: cloudevents`.");
+        WHEN = key("when", Kind::Text, "[Condition](conditions.md) for the destination, as `payload.amount > 100`. Default: all elements.");
+        DUPLICATES = key("duplicates", word::<Duplicates>(), "Treatment of an element that the destination may have already, because an attempt had no answer or its daemon died. `allow`: it is sent again. `look`: only if the destination does not have it, as far as that [can be seen](guarantees.md#a-look-before-sending-again). Kafka reads the topic from the first attempt on; Redis keeps a key of each push for five minutes; NATS and FIFO of AWS always do so; others refuse it.").default("allow");
+        HEADERS = key("headers", Kind::Headers, "Further headers: fields of the entry in a Redis stream, `headers` of the line on standard output; none in a Redis list.");
+        HEADERS_FROM_MESSAGE = key("headers_from_message", Kind::Section(&headers_from_message::TABLE), "The headers of an [input](delayed-messages.md)'s message that the destination gets. Default: all that steer nothing and that it [can carry](headers.md). `headers` of the same name replace them.");
+        ENVELOPE = key("envelope", word::<Envelopes>(), "The payload's bytes; the decoded value, as JSON or plain text; a JSON object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`); or a [CloudEvent](#cloudevents).").default("raw");
+        CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "Settings of the event.");
     } + sink_kinds::DESTINATION_KEYS
-    mod headers_from_message at "queues.NAME.to[].headers_from_message", "The headers of a message of an input that the destination gets, by name: `*` matches any text, and upper and lower case are the same. Headers that steer the destination never pass." {
+    mod headers_from_message at "queues.NAME.to[].headers_from_message", "Headers by name: `*` matches any text, case is ignored. Headers that steer the destination never pass." {
         KEEP = key("keep", Kind::Texts, "The headers that pass. Default: all.");
-        DROP = key("drop", Kind::Texts, "The headers that do not pass, also of those under `keep`. Default: none.");
+        DROP = key("drop", Kind::Texts, "The headers that do not pass, even if kept. Default: none.");
     }
-    mod cloud_events at "queues.NAME.to[].cloudevents", "An event of CloudEvents 1.0. Its `id` is the element's, its `time` the due time." {
-        MODE = key("mode", word::<EventModes>(), "`binary`: the attributes are headers `ce_*` and `content-type`, the body is the data; not for a list. `structured`: the body is one JSON object with the attributes and the data.").default("binary");
-        DATA = key("data", word::<EventBodies>(), "`raw`: the payload's bytes, only with `mode: binary`. `decoded`: the decoded value, as JSON or plain text. Default: `raw`, but `decoded` with `mode: structured`, with `java_types: strip` and with `json_in_text: true`.");
+    mod cloud_events at "queues.NAME.to[].cloudevents", "With `envelope: cloudevents`: see [CloudEvents](#cloudevents)." {
+        MODE = key("mode", word::<EventModes>(), "Attributes as headers, not for a list; or one JSON object with attributes and data.").default("binary");
+        DATA = key("data", word::<EventBodies>(), "The payload's bytes, only with `mode: binary`, or the decoded value. Default: `raw`, but `decoded` with `mode: structured`, `java_types: strip` or `json_in_text: true`.");
         TYPE = key("type", Kind::Template, "The attribute `type`.").default("delaybridge.element.due");
         SOURCE = key("source", Kind::Template, "The attribute `source`: a URI or a path.").default("/delaybridge/${queue}");
         SUBJECT = key("subject", Kind::Template, "The attribute `subject`. Omitted if empty.");
     }
-    mod audit at "queues.NAME.audit", "The audit trail: a [record](audit.md) of the fate of each element, without its payload. An element leaves Redis when the sink has confirmed its record. Templates may use `id`, `queue`, `due_ms` and `attempt`." {
-        SINK = key("sink", Kind::Text, "Name of the sink that takes the records. For a Redis stream, set the stream on the sink.").required();
-        ON = key("on", words::<Fates>(), "The fates that are recorded. `delivered`: every sink that is meant for the element has confirmed it. `skipped`: no destination is meant for it. `expired`: it is later than `max_lateness`. `dead`: it is a dead letter for another reason. `cancelled` is refused: elements are cancelled in Redis, where no daemon sees it.").default("[delivered, skipped, dead, expired]");
+    mod audit at "queues.NAME.audit", "A [record](audit.md) of the fate of each element, without its payload. The element leaves Redis when the sink has confirmed it. Templates may use `id`, `queue`, `due_ms` and `attempt`." {
+        SINK = key("sink", Kind::Text, "Sink of the records. Set a Redis stream on the sink.").required();
+        ON = key("on", words::<Fates>(), "The recorded fates. `delivered`: every destination has confirmed. `skipped`: no `when` holds. `expired`: later than `max_lateness`. `dead`: another dead letter. `cancelled` is refused, because no daemon sees it.").default("[delivered, skipped, dead, expired]");
     } + sink_kinds::DEAD_LETTER_KEYS
-    mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` they are forwarded: each stays in the stream until that sink has confirmed it. The message is the original payload, with cause and attempts in headers. Templates may use `id`, `queue`, `due_ms` and `attempt`, but not the payload, which may be undecodable." {
+    mod dead_letter at "queues.NAME.dead_letter", "Dead letters are in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` each is forwarded, and stays until that sink has confirmed it: the original payload, with cause and attempts in headers. Templates may use `id`, `queue`, `due_ms` and `attempt`, not the payload." {
         STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");
-        SINK = key("sink", Kind::Text, "Name of a sink that dead letters are forwarded to. It may be a sink of the queue, with another destination. For a Redis stream, set the stream on the sink. A list carries no cause.");
+        SINK = key("sink", Kind::Text, "Sink that dead letters are forwarded to, also one of the queue with another destination. Set a Redis stream on the sink; a list carries no cause.");
     } + sink_kinds::DEAD_LETTER_KEYS
 }
 
@@ -102,18 +102,18 @@ tables! {
 #[derive(Settings)]
 #[settings(class, at = "classes.NAME")]
 pub(super) struct ClassKeys {
-    /// Names and types of the fields in the order of Kryo, which sorts them by name. Types are written as in Java, with
-    /// full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.
+    /// Names and types of the fields, sorted by name as Kryo does. Types as in Java, with full names: `long`,
+    /// `java.util.List<com.example.Line>`, `byte[]`.
     #[key(Kind::Scalars, read = Section::scalars, hidden)]
     pub(super) fields: Vec<(String, Scalar)>,
     /// The class is a record.
     #[key(Kind::Flag, default = "false")]
     pub(super) record: bool,
-    /// The constants of an enum, in the order of their declaration.
+    /// The constants of an enum, in their order.
     #[key(Kind::Texts)]
     pub(super) constants: Vec<String>,
-    /// For a subclass of a list, set or map: the JDK class with the same serialized form, such as
-    /// `java.util.ArrayList`. For `AtomicInteger` and its like itself: as Redisson writes it from 3.46.0 on.
+    /// For a subclass of a list, set or map: the JDK class with the same serialized form, as `java.util.ArrayList`. For
+    /// `AtomicInteger` and its like: itself, as Redisson writes it from 3.46.0 on.
     #[key(Kind::Text)]
     pub(super) like: Option<String>,
     /// An interface or an abstract class.
@@ -122,11 +122,11 @@ pub(super) struct ClassKeys {
     /// The class is final. Kryo writes no class for a field of a final class.
     #[key(Kind::Flag, default = "false", name = "final")]
     pub(super) is_final: bool,
-    /// For each type variable of the class and its superclasses: the variables that stand for the same type, separated
-    /// by spaces, as in `com.example.Box#T com.example.Base#E`.
+    /// For each type variable of the class and its superclasses: the variables of the same type, as `com.example.Box#T
+    /// com.example.Base#E`.
     #[key(Kind::Texts)]
     pub(super) variables: Vec<String>,
-    /// The id with which the application registers the class in Kryo.
+    /// The id of the class in the application's Kryo.
     #[key(count(9, 2_147_483_647))]
     pub(super) id: Option<u32>,
 }
@@ -138,97 +138,86 @@ pub(super) struct QueueKeys {
     /// The source of the elements.
     #[key(Kind::Section(&source::TABLE), required, read = source, hidden)]
     pub(super) source: (SourceSettings, Option<Scalar>),
-    /// Codec of the payloads, for templates and envelopes. [codecs.md](codecs.md) has the names of Redisson's codecs.
-    /// It never changes the body with envelope `raw`.
+    /// [Codec](codecs.md) of the payloads, for templates and envelopes. It never changes the body with envelope `raw`.
     #[settings(keys(TO))]
     #[key(CODECS, default = "raw", read = codec, hidden)]
     pub(super) codec: Coding,
-    /// With all object codecs except `json`: whether Java class names stay in the decoded value (`"@class"` in objects,
-    /// `["java.lang.Long",7]`) or are removed.
+    /// Whether Java class names stay in the decoded value (`"@class"`, `["java.lang.Long",7]`), with all object codecs
+    /// but `json`.
     #[key(words = JavaTypeNames, default = "keep")]
     pub(super) java_types: JavaTypes,
-    /// Looks into a payload that is a text with JSON in it, as `offer(objectMapper.writeValueAsString(x))` writes it with any
-    /// codec: templates, conditions, `order_key` and envelopes have the object or list. Any other text stays a text.
+    /// Decodes the JSON in a payload that is a text, as `offer(objectMapper.writeValueAsString(x))` writes it, for
+    /// templates, conditions, `order_key` and envelopes. Other texts stay.
     #[key(Kind::Flag, default = "false")]
     pub(super) json_in_text: bool,
-    /// Largest size of a decompressed payload, and of a decoded value in memory: its text, and 128 bytes for each value
-    /// and name in it. The codec refuses a larger payload. Decoding an element needs this memory in addition to
-    /// `max_in_flight_bytes`.
+    /// Largest decompressed payload, and largest decoded value in memory (its text, and 128 bytes for each value and
+    /// name); a larger one is refused. Decoding needs this in addition to `max_in_flight_bytes`.
     #[key(Kind::Size, default = "16MiB")]
     pub(super) max_decoded_size: usize,
-    /// Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have
-    /// no value then), or a hold of the queue. `hold_repeated`: a dead letter, and a hold from the third in a row on, because then
-    /// the codec is the wrong one.
+    /// A payload that the codec refuses is a dead letter, is delivered unchanged (templates on the payload have no
+    /// value), or holds the queue. `hold_repeated`: a dead letter, and a hold from the third in a row on.
     #[key(word::<OnDecodeError>(), default = "hold_repeated")]
     pub(super) on_decode_error: OnDecodeError,
-    /// Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the
-    /// payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope:
-    /// decoded`, else `forward_raw`.
+    /// An object that only its Java class can read is a dead letter, is delivered as bytes (templates on the payload
+    /// have no value), or holds the queue. Default: `dead_letter` with `envelope: decoded`, else `forward_raw`.
     #[key(word::<OnOpaque>())]
     pub(super) on_opaque: Option<OnOpaque>,
-    /// Handling of an element whose due time is the result of an overflow, as that of `Long.MAX_VALUE` ms from now: more than
-    /// 2^53 ms before 1970, but not `-inf`, which means "at once". `hold`: it waits among the retries until a person changes
-    /// its time, delivers or removes it. Default: `hold`, and `dead_letter` with an `order`. Times that far ahead stay where
-    /// they are.
+    /// An element whose due time is an overflow (`Long.MAX_VALUE` ms from now): more than 2^53 ms before 1970, but not
+    /// `-inf`, which means "at once". `hold`: it waits among the retries for a person. Default: `hold`; with an
+    /// `order`, `dead_letter`. Times that far ahead stay.
     #[key(word::<OnAbsurdDue>())]
     pub(super) on_absurd_due: Option<OnAbsurdDue>,
-    /// Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease`
-    /// must exceed every sink's timeout.
+    /// Duration of a claim: a killed daemon's elements come back after it. 80 % of it must exceed every sink's timeout.
     #[key(duration(1_000), default = "30s")]
     pub(super) lease: Duration,
     /// Elements in flight; `auto` adapts to the sinks, up to 10,000.
     #[key(count_or("auto", 1, 1_000_000), default = "auto")]
     pub(super) max_in_flight: Option<u32>,
-    /// Bytes of elements in flight, counted as under `limits.in_flight_bytes`. A larger element is delivered alone.
+    /// Bytes in flight, counted as in `limits.in_flight_bytes`. A larger element is delivered alone.
     #[key(Kind::Size, default = "16MiB")]
     pub(super) max_in_flight_bytes: u64,
-    /// Elements that are delivered one after the other in the order of their due times: none, those with the same key,
-    /// or all elements of the queue. With an order, one daemon at a time delivers, and a retry delays its key or its
-    /// queue. See [guarantees.md](guarantees.md) for the limits.
+    /// Elements that are delivered one after the other by due time: none, those of one key, or all. With an
+    /// [order](guarantees.md), one daemon at a time delivers, and a retry delays its key or queue.
     #[key(word::<Order>(), default = "none")]
     pub(super) order: Order,
-    /// With `order: key`: the key, such as `${payload.orderId}`. Default: the `key` of the Kafka record.
+    /// The key of `order: key`, as `${payload.orderId}`. Default: the `key` of the Kafka record.
     #[key(Kind::Template, read = Section::template, hidden)]
     pub(super) order_key: Option<Template>,
-    /// Rate of deliveries of this queue. Waiting is not an attempt.
+    /// Deliveries of this queue. Waiting is no attempt.
     #[key(Kind::Rate, default = "none")]
     pub(super) max_rate: Option<f64>,
     /// Lateness after which an element is expired.
     #[key(Kind::DurationOrNone, default = "none")]
     pub(super) max_lateness: Option<Duration>,
-    /// Handling of an expired element.
+    /// An expired element is a dead letter or delivered.
     #[key(word::<OnExpired>(), default = "dead_letter")]
     pub(super) on_expired: OnExpired,
-    /// Handling of an element that no destination is meant for, because no `when` holds: a dead letter, or removal. Both
-    /// are counted.
+    /// An element for which no `when` holds is a dead letter or removed, and counted.
     #[key(word::<OnSkipped>(), default = "dead_letter")]
     pub(super) on_skipped: OnSkipped,
-    /// Time for which a destination that comes from the payload may refuse elements (a missing topic, exchange, queue
-    /// or right) before they become dead letters. Until then, they wait. For a destination that has worked before, they
-    /// wait without a limit. `0s`: dead letters at once.
+    /// Time for which elements wait for a destination from the payload that refuses them (a missing topic, exchange,
+    /// queue or right), before they are dead letters. For one that has worked before they wait without a limit.
     #[key(Kind::DurationOrNever, default = "10m")]
     pub(super) unroutable_after: Option<Duration>,
-    /// Handling of these elements after `unroutable_after`. `hold`: they wait without a limit.
+    /// After `unroutable_after`: dead letters, or they wait without a limit.
     #[key(word::<OnUnroutable>(), default = "dead_letter")]
     pub(super) on_unroutable: OnUnroutable,
     /// Name of a retry policy.
     #[key(Kind::Text, default = "default", read = Section::text, hidden)]
     pub(super) retry: Option<Scalar>,
-    /// Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at
-    /// its due time and counts as in flight until then. Useful if Redisson clients are connected and other consumers
-    /// read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java
-    /// programs can neither see nor cancel it.
+    /// Time before the due time at which an element is claimed, at most half of the lease; it is delivered at its due
+    /// time. It keeps connected Redisson clients from moving the element to a ready list that others read. Java
+    /// programs neither see nor cancel a claimed element.
     #[settings(keys(DEAD_LETTER, AUDIT))]
     #[key(duration(0), default = "0s")]
     pub(super) claim_ahead: Duration,
-    /// Replicas or disks that must have a claim before its elements are delivered, and the job of a message before its input
-    /// acknowledges it. Default: none.
+    /// Replicas or disks that must have a claim before delivery, or a message's job before its acknowledgement.
+    /// Default: none.
     #[key(Kind::Section(&durability::keys::TABLE), read = durability_of, hidden)]
     pub(super) durability: Option<Durability>,
-    /// Use of due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed, and nothing is
-    /// written to Redis or a sink; the messages that would have been sent are logged and counted. `rescue`: elements
-    /// that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client
-    /// would, for remaining Java consumers; no sink is needed.
+    /// `deliver`: due elements are claimed and delivered. `shadow`: nothing is claimed or written; the messages that
+    /// would be sent are logged and counted. `rescue`: elements overdue by more than `rescue_after` of the source are
+    /// moved to the ready list for Java consumers; no sink is needed.
     #[key(words = Modes, default = "deliver")]
     pub(super) mode: Mode,
 }
@@ -256,7 +245,7 @@ static INPUT_KEYS: &[Group] =
 pub(super) const TO: Key = key(
     "to",
     Kind::List(&to::TABLE),
-    "Destinations. An element leaves Redis when all of them have confirmed it. Of several destinations in one sink, the first whose `when` holds gets the element. Required, unless `mode: rescue`.",
+    "Destinations; an element leaves Redis when all have confirmed it. Of several in one sink, the first whose `when` holds gets it. Required, unless `mode: rescue`.",
 );
 pub(super) const DEAD_LETTER: Key =
     key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
@@ -266,7 +255,7 @@ pub(super) const AUDIT: Key = key("audit", Kind::Section(&audit::TABLE), "The au
 #[derive(Settings)]
 #[settings(dead_stream, at = "queues.NAME.dead_letter.stream")]
 pub(super) struct DeadStream {
-    /// Largest number of dead letters. Trimmed dead letters are lost, so it needs `allow_loss: true`.
+    /// Dead letters, at most; the oldest are lost, so it needs `allow_loss: true`.
     #[key(count_or("none", 1, u64::MAX), default = "none")]
     pub(super) max_len: Option<u64>,
     /// Confirms that the oldest dead letters may be lost.

@@ -39,4 +39,4 @@ pub const fn code(code: &'static str, cause: &'static str, cure: &'static str) -
 /// The cure of a temporary problem.
 pub const AGAIN: &str = "Nothing: the element is retried.";
 /// The cure of a defect.
-pub const DEFECT: &str = "A defect of delaybridge or of the destination: please report it with the log line.";
+pub const DEFECT: &str = "A defect of delaybridge or of the destination: report it with the log line.";

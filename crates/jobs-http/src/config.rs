@@ -16,7 +16,7 @@ use delaybridge_settings::words::{Words as _, words};
 pub const LISTEN: Key = key(
     "listen",
     Kind::Address,
-    "Address and port of the HTTP API. See [http-api.md](http-api.md). If omitted, only the command line has access.",
+    "Address and port of the [HTTP API](http-api.md). If omitted, only the command line has access.",
 );
 /// The key `tls`.
 pub const TLS: Key =
@@ -25,48 +25,45 @@ pub const TLS: Key =
 pub const TOKENS_FILE: Key = key(
     "tokens_file",
     Kind::File,
-    "File with tokens and their rights on topics. Changes apply within a second. If omitted, only clients on the same machine are served.",
+    "File with [tokens](http-api.md#tokens) and their rights on topics. Changes apply within a second. If omitted, only clients on the same machine are served.",
 );
 /// The key `tokens_max_age`.
 pub const TOKENS_MAX_AGE: Key = key(
     "tokens_max_age",
     duration(10_000),
-    "Longest time for which tokens are valid that the file cannot confirm, because it cannot be read or is wrong: a token that was removed must end. Then every request with a token is answered with 503.",
+    "Time for which tokens stay valid while the file cannot be read or is wrong; then requests with a token get 503.",
 )
 .default("1h");
 /// The key `max_body`.
-pub const MAX_BODY: Key = key(
-    "max_body",
-    Kind::Size,
-    "Largest body of a request after decompression. The limit for the body of one job is `max_body` of its topic.",
-)
-.default("4MiB");
+pub const MAX_BODY: Key =
+    key("max_body", Kind::Size, "Largest body of a request, decompressed. A job's body is limited by its topic.")
+        .default("4MiB");
 /// The key `max_connections`.
 pub const MAX_CONNECTIONS: Key = key(
     "max_connections",
     count(1, 100_000),
-    "Concurrent connections of each listener. Each waiting `pop` uses one; further clients wait.",
+    "Concurrent connections of each listener; further clients wait. A waiting `pop` uses one.",
 )
 .default("1024");
 /// The key `max_topics_per_token`.
 pub const MAX_TOPICS_PER_TOKEN: Key = key(
     "max_topics_per_token",
     count_or("none", 1, 10_000_000),
-    "Number of topics matching a token's patterns at which the token may create no more. Existing topics may still be used.",
+    "Number of topics that match a token's patterns, from which on it may create no more.",
 )
 .default("1000");
 /// The key `max_rate_per_token`.
 pub const MAX_RATE_PER_TOKEN: Key = key(
     "max_rate_per_token",
     Kind::Rate,
-    "Requests per token, or per address for clients without a token; `100/s` allows bursts of at most 100. Further requests are answered with 429. Each daemon counts separately.",
+    "Requests per token, or per address without one, at each daemon; `100/s` allows bursts of 100. Further requests get 429.",
 )
 .default("none");
 /// The key `shutdown_delay`.
 pub const SHUTDOWN_DELAY: Key = key(
     "shutdown_delay",
     Kind::Duration { min_ms: 0 },
-    "Time after SIGTERM in which clients are still served, until whatever sends them here knows that this daemon ends. Answers close their connection, and a `pop` waits for a second at most. At most half of `shutdown_timeout`. The variable `DELAYBRIDGE_JOBS_SHUTDOWN_DELAY` has another default: the Helm chart sets it to 5s.",
+    "Time after SIGTERM in which clients are still served, so that a load balancer can leave this daemon: answers close their connection, and a `pop` waits for a second at most. At most half of `shutdown_timeout`. The variable `DELAYBRIDGE_JOBS_SHUTDOWN_DELAY` sets another default (Helm chart: 5s).",
 )
 .default("0s");
 /// The variable with the default of [`SHUTDOWN_DELAY`].
@@ -75,23 +72,20 @@ const DELAY_VARIABLE: &str = "DELAYBRIDGE_JOBS_SHUTDOWN_DELAY";
 pub const COMPAT: Key = key(
     "compat",
     words::<Compatible>(),
-    "APIs of other job queues, served at the address of `listen` for the same jobs. `lmstfy`: `/api/NAMESPACE/QUEUE` and `/token/NAMESPACE`. `ouqiang`: `/push`, `/pop`, `/finish`, `/delete`, `/get`. Default: none of them.",
+    "APIs of other job queues for the same jobs, at the address of `listen`. `lmstfy`: `/api/NAMESPACE/QUEUE` and `/token/NAMESPACE`. `ouqiang`: `/push`, `/pop`, `/finish`, `/delete`, `/get`. Default: none of them.",
 );
 /// The key `lmstfy`.
-pub const LMSTFY: Key = key(
-    "lmstfy",
-    Kind::Section(&lmstfy::TABLE),
-    "The API of lmstfy on separate addresses, as in lmstfy. See [lmstfy.md](lmstfy.md).",
-);
+pub const LMSTFY: Key =
+    key("lmstfy", Kind::Section(&lmstfy::TABLE), "The API of [lmstfy](lmstfy.md) on addresses of its own.");
 
 tables! {
     mod tls at "jobs.tls", "Changed files are read again." {
-        CERT_FILE = key("cert_file", Kind::File, "Certificate in PEM, followed by those of its issuers.").required();
+        CERT_FILE = key("cert_file", Kind::File, "Certificate in PEM, with its issuers behind it.").required();
         KEY_FILE = key("key_file", Kind::File, "Key of the certificate in PEM.").required();
     }
-    mod lmstfy at "jobs.lmstfy", "Both addresses serve the same jobs as `jobs.listen`, with the same tokens, TLS and limits." {
+    mod lmstfy at "jobs.lmstfy", "The jobs, tokens, TLS and limits of `jobs.listen` at further addresses." {
         LISTEN = key("listen", Kind::Address, "Address and port for clients: `/api/NAMESPACE/QUEUE`.").required();
-        ADMIN = key("admin", Kind::Address, "Address and port for administrators: `/token/NAMESPACE` and `/info`. As in lmstfy, clients on the same machine need no token: do not expose it through a proxy. Other clients need a token of `tokens_file`.");
+        ADMIN = key("admin", Kind::Address, "Address and port for administrators: `/token/NAMESPACE` and `/info`. Clients on the same machine need no token: do not expose it through a proxy.");
     }
 }
 

@@ -20,22 +20,19 @@ const DEFAULTS: Key = key("defaults", Kind::Section(&topic::TABLE), "Default set
 const TOPICS: Key = key(
     "topics",
     Kind::Named(&topic::TABLE),
-    "Topics with settings of their own. Omitted settings are taken from `defaults`. The name `default` stands for `defaults`; it is not a topic. Names have 1 to 255 letters, digits, `_`, `.`, `:` or `-`.",
+    "Topics with settings of their own, else those of `defaults`. Names have 1 to 255 letters, digits, `_`, `.`, `:` or `-`; `default` stands for `defaults`.",
 );
 
 const MAX_TOPICS: Key = key(
     "max_topics",
     count_or("none", 1, 10_000_000),
-    "Maximum number of topics that are not listed under `topics`. A job for a further topic is refused. A topic without jobs is removed after ten minutes.",
+    "Topics that are not listed, at most; a job for a further one is refused. One without jobs is removed after ten minutes.",
 )
 .default("10000");
 
-const UNKNOWN_TOPICS: Key = key(
-    "unknown_topics",
-    word::<UnknownTopics>(),
-    "`create`: a job for a topic that is not listed under `topics` creates the topic. `refuse`: it is refused.",
-)
-.default("create");
+const UNKNOWN_TOPICS: Key =
+    key("unknown_topics", word::<UnknownTopics>(), "A job for a topic that is not listed creates it, or is refused.")
+        .default("create");
 
 /// Reads the section `jobs`.
 pub fn read(section: &Section<'_>) -> JobSettings {

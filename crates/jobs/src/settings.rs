@@ -15,40 +15,38 @@ pub const MAX_DELAY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Maximum number of tries.
 pub const MAX_TRIES: u32 = 1_000_000;
 
-/// One topic; `jobs.defaults` has the same keys. A job may have its own `ttr`, `tries` and `ttl`.
+/// One topic, or `jobs.defaults`. A job may have its own `ttr`, `tries` and `ttl`.
 #[derive(Debug, Clone, PartialEq, Eq, Settings)]
 #[settings(topic, at = "jobs.topics.NAME", based)]
 pub struct TopicSettings {
-    /// Time to run: time after which an unfinished job returns from its consumer, at most 7 days.
+    /// Time to run: after it an unfinished job returns from its consumer. At most 7 days.
     #[key(duration(1), default = "1m")]
     pub ttr: Duration,
-    /// Maximum number of deliveries of a job. A job whose last try fails is dead.
+    /// Deliveries of a job; if the last one fails, the job is dead.
     #[key(count(1, 1_000_000), default = "10")]
     pub tries: u32,
-    /// Time to live: time after which an unfinished job is dropped and counted.
+    /// Time to live: after it an unfinished job is dropped and counted.
     #[key(Kind::DurationOrNone, default = "none")]
     pub ttl: Option<Duration>,
-    /// Maximum number of jobs that wait, are reserved, or are being delivered by a queue. Further jobs are refused.
+    /// Jobs that wait, are reserved or are being delivered, at most. Further jobs are refused.
     #[key(count_or("none", 1, u64::MAX), default = "none")]
     pub max_jobs: Option<u64>,
-    /// Maximum size of a body. Larger bodies are refused.
+    /// Largest body; larger ones are refused.
     #[key(Kind::Size, default = "1MiB")]
     pub max_body: u64,
-    /// Maximum number of dead jobs. The oldest are removed and counted.
+    /// Dead jobs, at most; the oldest are removed and counted.
     #[key(count_or("none", 1, u64::MAX), default = "none")]
     pub dead_max_len: Option<u64>,
     /// Retention of a dead job.
     #[key(Kind::DurationOrNone, default = "none")]
     pub dead_ttl: Option<Duration>,
-    /// Wait before a job is handed out again after its first attempt ran out, or was released without a delay. It doubles
-    /// with each further attempt.
+    /// Wait after a first attempt that ran out or was released without a delay. It doubles with each further one.
     #[key(duration(0), default = "0s")]
     pub backoff: Duration,
     /// The longest such wait.
     #[key(duration(0), default = "1h")]
     pub backoff_max: Duration,
-    /// Time for which an id that the client chose is remembered after its job has finished. Adding a job with this id
-    /// has no effect.
+    /// Time for which an id chosen by the client is remembered after its job finished; adding it again has no effect.
     #[key(Kind::DurationOrNone, default = "10m")]
     pub remember: Option<Duration>,
 }

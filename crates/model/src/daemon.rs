@@ -49,27 +49,26 @@ pub struct Config {
     pub queues: Vec<Arc<QueueSpec>>,
 }
 
-/// Limits of the whole process. At a limit, no more elements are claimed; they stay in Redis.
+/// Limits of the process. At a limit nothing more is claimed.
 #[derive(Debug, Clone, Copy, Settings)]
 #[settings(limits, at = "limits")]
 pub struct ProcessLimits {
     /// Elements in flight.
     #[key(count(1, 1_000_000), default = "20000")]
     pub in_flight: u32,
-    /// Bytes of elements in flight of all queues: their bytes from Redis, their decoded values, and the copies in the
-    /// Kafka and AMQP clients. A larger element is delivered alone.
+    /// Bytes of elements in flight: as in Redis, decoded, and copied in the Kafka and AMQP clients. A larger element is
+    /// delivered alone.
     #[key(Kind::Size, default = "64MiB")]
     pub in_flight_bytes: u64,
 }
 
-/// The whole file is checked first. If it is invalid, the previous configuration
-/// stays in effect. A reload refuses changes of settings that need a restart, and names them. See
+/// An invalid file, or a change that needs a restart, is refused, and the previous configuration stays. See
 /// [operations.md](operations.md#reload).
 #[derive(Debug, Clone, Copy, Settings)]
 #[settings(reload, at = "reload")]
 pub struct Reload {
-    /// Also reload when the file changes, or a file that it names for a queue or a sink, such as a password or a
-    /// certificate. Contents are compared every 2 seconds, so symbolic links of a Kubernetes ConfigMap are followed.
+    /// Also reload when the file changes, or a file that it names for a queue or a sink, such as a password. Contents
+    /// are compared every 2 seconds, also behind symbolic links (Kubernetes ConfigMaps).
     #[key(Kind::Flag, default = "false")]
     pub watch: bool,
 }

@@ -119,13 +119,12 @@ words! {
     pub list Jitter of bool { "full" => true, "none" => false }
 }
 
-/// Number and times of an element's attempts. The wait after attempt n is at most `initial_interval` times `multiplier`
-/// to the power of n-1, and never above `max_interval`. Failures during a complete outage of a sink do not count, so an
-/// outage causes no dead letters.
+/// Attempts of an element. The wait after attempt n is at most `initial_interval` times `multiplier` to the power of
+/// n-1, and never above `max_interval`. Failures during a complete outage of a sink do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Settings)]
 #[settings(retry, at = "retry.NAME")]
 pub struct RetryPolicy {
-    /// Counted attempts after which the element is a dead letter.
+    /// Counted attempts until the element is a dead letter.
     #[key(count(1, 1_000_000), default = "10")]
     pub max_attempts: u32,
     /// Longest wait after the first attempt.
@@ -137,7 +136,7 @@ pub struct RetryPolicy {
     /// Factor from one wait to the next.
     #[key(Kind::Factor { min: 1.0, max: 100.0 }, default = "2")]
     pub multiplier: f64,
-    /// `full`: a random wait between 0 and the bound. `none`: the bound itself.
+    /// A random wait between 0 and the bound, or the bound itself.
     #[key(words = Jitter, default = "full", name = "jitter")]
     pub full_jitter: bool,
 }

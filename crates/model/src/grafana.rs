@@ -4,14 +4,14 @@ use delaybridge_settings::Settings;
 use delaybridge_settings::keys::Key;
 use delaybridge_settings::reader::Section;
 
-/// Links from the page of a queue and of a sink to Grafana, or to any other page.
+/// Links from the page of a queue or sink to Grafana, or any other page.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Settings)]
 #[settings(grafana, at = "http.admin.grafana")]
 pub struct GrafanaLinks {
-    /// URL for a queue, with `{queue}` in place of its name, as in `https://grafana.example/d/delaybridge?var-queue={queue}`.
+    /// URL for a queue, with `{queue}` for its name: `https://grafana.example/d/delaybridge?var-queue={queue}`.
     #[key(Kind::Text, read = link)]
     pub queue: Option<String>,
-    /// URL for a sink, with `{sink}` in place of its name.
+    /// URL for a sink, with `{sink}` for its name.
     #[key(Kind::Text, read = link)]
     pub sink: Option<String>,
 }

@@ -12,11 +12,11 @@ use delaybridge_settings::Settings;
 #[derive(Debug, Clone, Settings)]
 #[settings(input_rules, at = "inputs.NAME")]
 pub struct InputRules {
-    /// Handling of a message whose `x-delay` or `x-due` is no time, negative, or above `max_delay`: it goes to the broker's
-    /// dead letters, or on at once.
+    /// A message whose `x-delay` or `x-due` is no time, negative, or above `max_delay` goes to the broker's dead
+    /// letters, or on at once.
     #[key(word::<OnBadDelay>(), default = "reject")]
     pub on_bad_delay: OnBadDelay,
-    /// Longest delay, at most ten years.
+    /// Longest delay, up to ten years.
     #[key(duration(1_000), default = "3650d")]
     pub max_delay: Duration,
 }

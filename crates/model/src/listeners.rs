@@ -11,30 +11,27 @@ use delaybridge_settings::keys::Key;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::{Listen, Settings};
 
-/// The admin API under `/v1/`, and the web page `/`. With this section, `acl` also grants the rights that operators
-/// need.
+/// The admin API `/v1/` and the web page `/`. With this section, `acl` also grants the rights of operators.
 #[derive(Debug, Clone, PartialEq, Eq, Settings)]
 #[settings(admin, at = "http.admin")]
 pub struct AdminSpec {
-    /// Address and port, or a Unix socket, which only the daemon's user and root may open. It has no TLS: do not expose
-    /// an address to untrusted networks.
+    /// Address and port, without TLS: not for untrusted networks. Or a Unix socket, for the daemon's user and root
+    /// only.
     #[key(Kind::Listen, default = "127.0.0.1:9465")]
     pub listen: Listen,
-    /// Path of the page behind a proxy that passes it on, as in `/queues`. Requests without it are answered as well. Not needed where the
-    /// proxy removes it.
+    /// Path of the page behind a proxy that passes it on, as `/queues`. Requests without it are answered too.
     #[key(Kind::Text, read = base_path)]
     pub base_path: Option<String>,
-    /// File with one token per line: `NAME TOKEN ROLE PATTERN`. The role is `viewer` (no payloads), `reader` (payloads),
-    /// `operator` (pauses, moves, redrives) or `admin` (removes, reloads), for the queues and topics of the pattern (`*` stands
-    /// for any text, commas separate patterns). A token may be replaced by its hash, `sha256:` and
-    /// 64 hex digits. Changes apply within a second. If omitted, changes and payloads are limited to clients on the same machine.
+    /// File with lines `NAME TOKEN ROLE PATTERN`. The role is `viewer` (no payloads), `reader` (payloads), `operator`
+    /// (pauses, moves, redrives) or `admin` (removes, reloads), for the queues and topics of the pattern (`*`: any
+    /// text; commas separate patterns). `sha256:` and 64 hex digits may stand for a token. Changes apply within a
+    /// second. If omitted, changes and payloads are for clients on the same machine only.
     #[key(Kind::File)]
     pub tokens_file: Option<PathBuf>,
-    /// Longest time for which tokens are valid that the file cannot confirm, because it cannot be read or is wrong: a token that was
-    /// removed must end. Then every request with a token is answered with 503.
+    /// Time for which tokens stay valid while the file cannot be read or is wrong; then requests with a token get 503.
     #[key(duration(10_000), default = "1h")]
     pub tokens_max_age: Duration,
-    /// A proxy that logs people in, in place of tokens or beside them.
+    /// A proxy that logs people in, instead of tokens or beside them.
     #[key(Kind::Section(&crate::keys::admin_proxy::TABLE))]
     pub proxy: Option<ProxySpec>,
     /// Links to Grafana. None if omitted.

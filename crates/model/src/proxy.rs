@@ -10,34 +10,33 @@ use delaybridge_settings::reader::Section;
 use delaybridge_settings::words::{Serialize, Serializer};
 use delaybridge_settings::{Settings, shown};
 
-/// An authenticating proxy in front of the listener, such as oauth2-proxy. It names the person in headers, which are believed from
-/// its addresses alone; from every other address a request with such a header is refused. From its addresses nothing is changed
-/// and no payload is shown without the header or a token, so `127.0.0.1` here takes that right from other clients on the machine. See
-/// [admin.md](admin.md#people-by-a-proxy).
+/// An [authenticating proxy](admin.md#people-by-a-proxy) such as oauth2-proxy. Its headers name the person; requests
+/// with them from other addresses are refused. From its addresses changes and payloads need the header or a token:
+/// `127.0.0.1` here takes that right from other clients on the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Settings)]
 #[settings(admin_proxy, at = "http.admin.proxy")]
 pub struct ProxySpec {
-    /// Addresses of the proxy: `10.0.0.7`, or `10.0.0.0/24`. Every process that can connect from them can name any user. A Unix socket
-    /// counts as `127.0.0.1`.
+    /// Addresses of the proxy: `10.0.0.7`, or `10.0.0.0/24`. Any process there can name any user. A Unix socket counts
+    /// as `127.0.0.1`.
     #[key(Kind::Texts, required, read = addresses, show = shown::value)]
     pub addresses: Vec<AddressRange>,
-    /// Header with the name of the person. The proxy must replace the one of a client.
+    /// Header with the person's name. The proxy must replace a client's.
     #[key(Kind::Text, default = "X-Forwarded-User", read = header)]
     pub user_header: String,
-    /// Header with the groups of the person, separated by commas. The proxy must replace the one of a client, and remove it where
-    /// it knows no groups.
+    /// Header with the person's groups, separated by commas. The proxy must replace a client's, or remove it without
+    /// groups.
     #[key(Kind::Text, default = "X-Forwarded-Groups", read = header)]
     pub groups_header: String,
-    /// Roles of people. Each entry that fits adds its role; a person whom none fits may do nothing.
+    /// Roles of people: the sum of all entries that fit; without one, a person may do nothing.
     #[key(Kind::List(&proxy_role::TABLE), required, read = roles, show = shown::value)]
     pub roles: Vec<RoleRule>,
 }
 
-/// A role for a person, for a group, or without both for everybody whom the proxy names.
+/// A role for a person or a group, or without both for everybody whom the proxy names.
 #[derive(Debug, Clone, PartialEq, Eq, Settings)]
 #[settings(proxy_role, at = "http.admin.proxy.roles[]")]
 pub struct RoleRule {
-    /// The person, exactly as the proxy writes the name.
+    /// The person, exactly as the proxy writes it.
     #[key(Kind::Text)]
     pub user: Option<String>,
     /// The group, exactly as the proxy writes it.
@@ -46,7 +45,7 @@ pub struct RoleRule {
     /// The role, as in `tokens_file`.
     #[key(words = AccessRoles, required)]
     pub role: AccessRole,
-    /// Queues and topics: `*` stands for any text, commas separate patterns.
+    /// Patterns of queues and topics, separated by commas; `*` is any text.
     #[key(Kind::Text, default = "*", read = queues, show = shown::value)]
     pub queues: NamePattern,
 }

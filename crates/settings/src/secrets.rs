@@ -12,11 +12,8 @@ use super::reader::Section;
 /// The password itself.
 pub const PASSWORD: Key = key("password", Kind::Secret, "Password, preferably as `${VAR}`.");
 /// The file that it is in.
-pub const PASSWORD_FILE: Key = key(
-    "password_file",
-    Kind::File,
-    "File with the password in its first line. It is read at every connect, so the password can be rotated.",
-);
+pub const PASSWORD_FILE: Key =
+    key("password_file", Kind::File, "File with the password in its first line, read at every connect.");
 
 /// A password: never shown, and read again at every connect when it lives in a file (files are rotated).
 #[derive(Debug, Clone)]

@@ -90,9 +90,9 @@ tables! {
         CA_FILE = key("ca_file", Kind::File, "Certificate authorities in PEM. Default: those of the system.");
         CERT_FILE = key("cert_file", Kind::File, "Client certificate in PEM; needs `key_file`.");
         KEY_FILE = key("key_file", Kind::File, "Key of the client certificate in PEM; needs `cert_file`.");
-        SERVER_NAME = key("server_name", Kind::Text, "Name that the server's certificate must have. For servers that are reached by an address or a name that is not in their certificates. Default: the host that is connected to.");
-        VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether the server's certificate must be for the host, or for `server_name`. With `false`, any certificate of the authority can impersonate a server.").default("true");
-        FINGERPRINTS = key("fingerprints", Kind::Texts, "SHA-256 of the servers' certificates in hexadecimal, as `openssl x509 -noout -fingerprint -sha256` prints it. Only these certificates are accepted, whoever issued them, for any name and time. For servers whose names cannot be checked.");
+        SERVER_NAME = key("server_name", Kind::Text, "Name that the server's certificate must have. Default: the host of the connection.");
+        VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether the certificate must be for the host, or for `server_name`. With `false`, any certificate of the authority can impersonate a server.").default("true");
+        FINGERPRINTS = key("fingerprints", Kind::Texts, "SHA-256 of the servers' certificates in hexadecimal, as `openssl x509 -noout -fingerprint -sha256` prints it. Only these are accepted, from any issuer, for any name and time.");
     }
 }
 

@@ -20,11 +20,8 @@ use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
 use delaybridge_sink::kind::{self, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
 
-/// Nodes of one AMQP 0-9-1 cluster. A message counts as delivered when the broker has confirmed it and has not returned
-/// it. `exchange` and `routing_key` are set here for all queues, or under `to:`, which takes precedence. Without an
-/// exchange, messages go to the default exchange, and the routing key is the name of a queue. The body is the payload;
-/// the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the
-/// route's.
+/// Nodes of one AMQP 0-9-1 cluster. A message is delivered when the broker has confirmed and not returned it. Without
+/// an exchange it goes to the default exchange, and the routing key names a queue. The body is the payload.
 #[derive(Debug, Clone, Settings)]
 #[settings(sink_amqp, at = "sinks.NAME.amqp", offered = target::ON_SINK)]
 pub struct AmqpSpec {
@@ -46,25 +43,23 @@ pub struct AmqpSpec {
     /// Timeout for TCP, TLS and login together.
     #[key(duration(1), default = "5s")]
     pub connect_timeout: Duration,
-    /// Interval of heartbeats, in whole seconds. The sink reconnects if the broker is silent for twice this time.
+    /// Interval of heartbeats, in whole seconds. After twice this time of silence, the sink reconnects.
     #[key(duration(1_000), default = "10s", read = heartbeat)]
     pub heartbeat: Duration,
-    /// Largest frame, between 8 KiB and 16 MiB: the smaller one of this and the broker's `frame_max` is used. A larger message is sent
-    /// in several frames. A connection takes up to 64 times this in memory.
+    /// Largest frame, 8 KiB to 16 MiB, or the broker's `frame_max` if that is smaller. A connection takes up to 64
+    /// times this in memory.
     #[key(Kind::Size, default = "128KiB", read = frame_max)]
     pub frame_max: u64,
     /// Unconfirmed messages on one channel.
     #[key(count(1, 65_535), default = "1000")]
     pub max_unconfirmed: u32,
-    /// The broker returns a message that it cannot route, and the queue is held. With `false`, it confirms and drops
-    /// such a message.
+    /// An unroutable message is returned, and the queue held. With `false`, the broker confirms and drops it.
     #[key(Kind::Flag, default = "true", read = mandatory)]
     pub mandatory: bool,
     /// Messages in durable queues survive a restart of the broker.
     #[key(Kind::Flag, default = "true", read = persistent)]
     pub persistent: bool,
-    /// Largest body. An element with a larger body becomes a dead letter. It must not exceed the broker's
-    /// `max_message_size`.
+    /// Largest body, at most the broker's `max_message_size`. An element with a larger one becomes a dead letter.
     #[key(Kind::Size, default = "128MiB")]
     pub max_message_size: u64,
     /// The topology that is declared at every connect; `None` expects everything to be there.
@@ -75,18 +70,15 @@ pub struct AmqpSpec {
 const URL: Key = key(
     "url",
     Kind::Secret,
-    "`amqp://[user[:password]@]host[:port][/vhost]`, or `amqps://` for TLS. Without a path the vhost is `/`; write a `/` in its name as `%2F`. Percent-encode special characters. This or `urls` is required.",
+    "`amqp://[user[:password]@]host[:port][/vhost]`, or `amqps://` for TLS; special characters percent-encoded (`/` in a vhost as `%2F`). Default vhost `/`. This or `urls` is required.",
 );
 const URLS: Key = key(
     "urls",
     Kind::Texts,
-    "Several nodes, tried in turn, all with the same scheme, login and vhost. Their passwords are never shown.",
+    "Several nodes, tried in turn, with one scheme, login and vhost. Passwords are never shown.",
 );
-const USERNAME: Key = key(
-    "username",
-    Kind::Text,
-    "User, instead of one in the URL. Default: `guest` with the password `guest`, which RabbitMQ accepts only from its own machine.",
-);
+const USERNAME: Key =
+    key("username", Kind::Text, "User, instead of one in the URL. Default: `guest` with the password `guest`.");
 const LOGIN: Key = key(
     "login",
     word::<LoginWords>(),
@@ -96,7 +88,7 @@ const LOGIN: Key = key(
 const TOPOLOGY: Key = key(
     "topology",
     word::<Topology>(),
-    "`expect`: exchange, queues and bindings exist; if one is missing, the queue is held. `declare`: the entries under `declare` are declared at every connect.",
+    "`expect`: if exchange, queues or bindings are missing, the queue is held. `declare`: `declare` is declared at every connect.",
 ).default("expect");
 const DECLARE: Key =
     key("declare", Kind::Section(&declare::amqp_declare::TABLE), "The declarations; only with `topology: declare`.");

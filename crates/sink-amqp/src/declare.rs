@@ -13,15 +13,15 @@ use delaybridge_settings::words::words;
 
 tables! {
     mod amqp_declare at "sinks.NAME.amqp.declare", "An exchange, and a queue bound to it. If they exist, they must have the same properties." {
-        EXCHANGE = key("exchange", Kind::Text, "Name of the exchange, without templates. Default: the sink's `exchange`.");
-        TYPE = key("type", Kind::Text, "`direct`, `fanout`, `topic`, `headers`, or a plugin's type with the prefix `x-`.").default("direct");
+        EXCHANGE = key("exchange", Kind::Text, "Name of the exchange. Default: the sink's `exchange`.");
+        TYPE = key("type", Kind::Text, "`direct`, `fanout`, `topic`, `headers`, or a plugin's type (`x-...`).").default("direct");
         DURABLE = key("durable", Kind::Flag, "Exchange and queue survive a restart of the broker.").default("true");
         QUEUE = key("queue", Kind::Section(&amqp_queue::TABLE), "A queue. If omitted, only the exchange is declared.");
     }
     mod amqp_queue at "sinks.NAME.amqp.declare.queue", "The queue to declare and bind." {
         NAME = key("name", Kind::Text, "Name of the queue.").required();
         TYPE = key("type", word::<QueueType>(), "The argument `x-queue-type`. Default: the vhost's.");
-        ARGUMENTS = key("arguments", Kind::Scalars, "Further arguments by name, such as `x-max-length`: texts, whole numbers, `true` or `false`.");
+        ARGUMENTS = key("arguments", Kind::Scalars, "Further arguments, such as `x-max-length`.");
         BINDING_KEY = key("binding_key", Kind::TextOrEmpty, "Key of the binding. Default: the sink's `routing_key` if it is not a template; empty for `fanout` and `headers`.");
     }
 }

@@ -33,7 +33,7 @@ pub(super) const DEAD_LETTER_KEYS: &[Key] = &[EXCHANGE, ROUTING_KEY];
 pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: DEAD_LETTER_KEYS }];
 
 tables! {
-    mod amqp_properties at "queues.NAME.to[].properties", "Properties of an AMQP message, in addition to those of every message: `timestamp` is the due time, `app_id` is `delaybridge`, `message_id` differs at every attempt." {
+    mod amqp_properties at "queues.NAME.to[].properties", "Properties of an AMQP message, beside `timestamp` (the due time), `app_id` (`delaybridge`) and `message_id` (different at every attempt)." {
         CONTENT_TYPE = key("content_type", Kind::Template, "MIME type of the body.");
         CONTENT_ENCODING = key("content_encoding", Kind::Template, "MIME encoding of the body.");
         PRIORITY = key("priority", Kind::NumberTemplate, "0 to 255, for queues declared with priorities.");

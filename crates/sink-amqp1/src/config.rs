@@ -19,11 +19,9 @@ use delaybridge_sink::{Connector, Sink};
 /// Every table, in the order of the reference.
 pub(super) static TABLES: &[&Table] = &[&sink_amqp1::TABLE];
 
-/// A broker that speaks AMQP 1.0: ActiveMQ Artemis, RabbitMQ, and others. A message counts as delivered when the broker has
-/// accepted it. `address` is set here for all queues, or under `to:`, which takes precedence. The body is one data section
-/// with the payload; the message is durable, `message-id` is the id, `creation-time` the time of sending, `content-type`
-/// the type of the envelope; the application properties are `delaybridge-id`, `delaybridge-queue`,
-/// `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's headers.
+/// A broker that speaks AMQP 1.0: ActiveMQ Artemis, RabbitMQ, and others. A message is delivered when the broker has
+/// accepted it. The body is one data section with the payload; the message is durable, `message-id` is the id,
+/// `creation-time` the time of sending, `content-type` the type of the envelope. Headers are application properties.
 #[derive(Debug, Clone, Settings)]
 #[settings(sink_amqp1, at = "sinks.NAME.amqp1", offered = target::ON_SINK)]
 pub struct Amqp1Spec {
@@ -39,21 +37,20 @@ pub struct Amqp1Spec {
     /// The login.
     #[settings(later = Amqp1Login::Anonymous, flatten)]
     pub login: Amqp1Login,
-    /// Name that the broker is asked for, where one address has several. Default: the host of `url`. RabbitMQ 4 takes
-    /// `vhost:NAME`.
+    /// Host that is asked for, where an address has several. Default: that of `url`. RabbitMQ 4 takes `vhost:NAME`.
     #[key(Kind::Text)]
     pub hostname: Option<String>,
     /// Timeout for TCP, TLS and login together.
     #[key(duration(1), default = "5s")]
     pub connect_timeout: Duration,
-    /// Interval at which the broker has to be heard. The sink reconnects if it is silent for twice this time.
+    /// Interval at which the broker has to be heard. After twice this time of silence, the sink reconnects.
     #[key(duration(1_000), default = "10s")]
     pub heartbeat: Duration,
     /// Messages that wait for credit or for their outcome.
     #[key(count(1, 65_535), default = "1000")]
     pub max_unconfirmed: u32,
-    /// Addresses that have a link at the same time, each in a session of its own. One more is used for all further addresses
-    /// where the broker has an anonymous terminus; elsewhere they wait until a link is idle.
+    /// Addresses with a link at the same time. Further ones share a link where the broker has an anonymous terminus;
+    /// elsewhere they wait until a link is idle.
     #[key(count(1, 1_000), default = "32")]
     #[settings(keys(kind::TIMEOUT, kind::MAX_RATE))]
     pub max_links: u32,
@@ -62,7 +59,7 @@ pub struct Amqp1Spec {
 const URL: Key = key(
     "url",
     Kind::Text,
-    "`amqp://host[:port]`, or `amqps://` for TLS. Default port 5672, with TLS 5671. Required. The login has keys of its own.",
+    "`amqp://host[:port]` (default port 5672), or `amqps://` for TLS (5671), without a login. Required.",
 );
 const USERNAME: Key = key("username", Kind::Text, "User.");
 const LOGIN: Key = key(

@@ -21,8 +21,7 @@ use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddres
 /// The kind in the configuration.
 pub(super) const NAME: &str = "amqp1";
 
-const ADDRESS: Key =
-    key("address", Kind::Template, "Address in the broker: a queue, a topic, or what it makes of the name.");
+const ADDRESS: Key = key("address", Kind::Template, "Address in the broker, such as a queue or a topic.");
 
 /// The keys of a destination, on the sink and on a route.
 pub(super) const KEYS: &[Key] = &[ADDRESS];

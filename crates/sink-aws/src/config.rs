@@ -23,20 +23,17 @@ use delaybridge_sink::{Connector, Sink};
 const ENDPOINT: Key = key(
     "endpoint",
     Kind::Text,
-    "Server of the API, as `https://host`: a VPC endpoint, or a server that behaves as AWS. Default: that in `queue_url`, or that of \
-     the region.",
+    "Server of the API, as `https://host`: a VPC endpoint, or one like AWS. Default: that in `queue_url` or of the region.",
 );
 const TLS: Key = key("tls", Kind::Section(&tls::TABLE), "Certificates for an endpoint of `https://`.");
 const PROXY: Key = key(
     "proxy",
     Kind::Secret,
-    "HTTP proxy that the API is reached through, as `http://[user:password@]host[:port]`, or `none`. By default the variables \
-     `HTTPS_PROXY` and `NO_PROXY` decide, for `https://`.",
+    "HTTP proxy, as `http://[user:password@]host[:port]`, or `none`. Default for `https://`: the variables `HTTPS_PROXY` and `NO_PROXY`.",
 );
 const CONNECT_TIMEOUT: Key =
     key("connect_timeout", duration(1), "Timeout for host name, TCP and TLS together.").default("5s");
-const MAX_CONCURRENCY: Key =
-    key("max_concurrency", count(1, 1_000), "Requests at once, each on a connection of its own.").default("16");
+const MAX_CONCURRENCY: Key = key("max_concurrency", count(1, 1_000), "Concurrent requests.").default("16");
 
 /// The keys of the server, which are the same for both services.
 const SERVER: &[Key] = &[
@@ -57,16 +54,10 @@ static OF_SNS: &[Group] = &[Group { of: None, keys: target::ON_SNS }, Group { of
 
 tables! {
     mod sink_sqs at "sinks.NAME.sqs",
-        "SQS in one region. A message counts as delivered when SQS has answered for it; up to ten are in one request. `queue_url` is \
-         set here for all queues, or under `to:`, which takes precedence. The body is the payload; one that SQS does not take as a \
-         text is in base64, and the attribute `delaybridge-encoding` says so. The attributes are `delaybridge-id`, \
-         `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's headers. SQS takes ten: what is more, \
-         and what SQS does not take as an attribute, is JSON in `delaybridge-headers`."
+        "SQS in one region. A message is delivered when SQS has answered for it; up to ten are in one request. The body is the payload; one that SQS does not take as a text is in base64, and the attribute `delaybridge-encoding` says so. Headers are attributes, ten at most; further ones, and those that SQS does not take, are JSON in `delaybridge-headers`."
     {} + OF_SQS
     mod sink_sns at "sinks.NAME.sns",
-        "SNS in one region. A message counts as delivered when SNS has answered for it; up to ten, of 256 KiB together, are in one \
-         request. `topic_arn` is set here for all queues, or under `to:`, which takes precedence. Body and attributes are as in SQS; \
-         a subscription with `RawMessageDelivery` leaves them as they are."
+        "SNS in one region. A message is delivered when SNS has answered for it; up to ten, of 256 KiB together, are in one request. Body and attributes are as in SQS; a subscription with `RawMessageDelivery` leaves them so."
     {} + OF_SNS
 }
 

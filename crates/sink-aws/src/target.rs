@@ -25,13 +25,12 @@ const TOPIC_ARN: Key = key("topic_arn", Kind::Text, "ARN of the topic.");
 const GROUP_ID: Key = key(
     "group_id",
     Kind::Template,
-    "Group of the message, whose messages keep their order. Default with FIFO: `order_key` of the queue, else the element's id, so that \
-     each is its own group; without FIFO, none. Without `order_key`, it is the key of `order: key`.",
+    "Group whose messages keep their order. Default with FIFO: `order_key` of the queue, else the element's id; without FIFO, none. It is the key of `order: key` without `order_key`.",
 );
 const DEDUPLICATION_ID: Key = key(
     "deduplication_id",
     Kind::Template,
-    "Text by which a FIFO queue or topic drops repeats for five minutes. Default: made of id, due time, queue and destination.",
+    "Text by which FIFO drops repeats for five minutes. Default: made of id, due time, queue and destination.",
 );
 
 /// The keys of a destination in SQS.

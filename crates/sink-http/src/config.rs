@@ -48,14 +48,12 @@ words! {
 }
 
 /// A webhook: one request per element, over HTTP/2 if the server offers it. A status from 200 to 299 confirms the
-/// element. The body is the payload in its envelope; the headers are `delaybridge-id`, `delaybridge-queue`,
-/// `delaybridge-due-ms`, `delaybridge-attempt`, `Idempotency-Key` with the id, and then the route's.
+/// element. The body is the payload in its envelope; `Idempotency-Key` has the id.
 #[derive(Clone, Settings)]
 #[settings(sink_http, at = "sinks.NAME.http", offered = kind::COMMON)]
 pub struct HttpSpec {
-    /// `https://host[:port]/path?query`, or `http://`. Path and query may have `${...}` holes; their values are
-    /// percent-encoded, so a value cannot add a path segment or a parameter. Host and port are fixed. A route may
-    /// override path and query with `path`.
+    /// `https://host[:port]/path?query`, or `http://`. Path and query may be templates, whose values are
+    /// percent-encoded; `path` of a route replaces them.
     #[key(
         Kind::Template,
         required,
@@ -67,37 +65,34 @@ pub struct HttpSpec {
     /// Method of the request.
     #[key(word::<Method>(), default = "POST")]
     pub method: Method,
-    /// Headers of every request. Values are never shown. `content-type` is sent only if it is here or in the route's
-    /// `headers`, or with `envelope: cloudevents`.
+    /// Headers of every request, never shown. `content-type` is sent only from here, from the route's `headers`, or
+    /// with `envelope: cloudevents`.
     #[key(Kind::Scalars, later = Vec::new(), show = hidden)]
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Certificates for `https://`.
     #[key(Kind::Section(&tls::TABLE))]
     pub tls: Option<TlsFiles>,
-    /// HTTP proxy that the server is reached through, as `http://[user:password@]host[:port]`, or `none`. By default the variables
-    /// `HTTPS_PROXY` and `NO_PROXY` decide, for `https://`.
+    /// HTTP proxy, as `http://[user:password@]host[:port]`, or `none`. Default for `https://`: the variables
+    /// `HTTPS_PROXY` and `NO_PROXY`.
     #[key(Kind::Secret, read = read_proxy, show = shown_proxy)]
     pub proxy: ProxyChoice,
-    /// File whose first line is sent as `Authorization: Bearer`. Changes apply within a second.
+    /// File whose first line is sent as `Authorization: Bearer`; changes apply within a second.
     #[key(Kind::File, read = token_file)]
     pub bearer_token_file: Option<PathBuf>,
-    /// Signatures by the Standard Webhooks scheme, in the headers `webhook-id`, `webhook-timestamp` and
-    /// `webhook-signature`.
+    /// Signatures by Standard Webhooks, in the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`.
     #[key(Kind::Section(&signature::TABLE))]
     pub signature: Option<Signature>,
     /// Timeout for host name, TCP and TLS together; at most four fifths of `timeout`.
     #[key(duration(1), default = "5s")]
     pub connect_timeout: Duration,
-    /// Concurrent requests: connections with HTTP/1.1, streams of one connection with HTTP/2. The server may set a
-    /// lower limit.
+    /// Concurrent requests; the server may set a lower limit with HTTP/2.
     #[key(count(1, 10_000), default = "64")]
     pub max_concurrency: usize,
-    /// Whether an answer of success counts only when its body has arrived. Without it, a body that does not end within 5 s is not
-    /// waited for.
+    /// Whether a success counts only with its whole body. Otherwise its end is awaited for 5 s at most.
     #[key(Kind::Flag, default = "false")]
     pub read_body: bool,
-    /// Probe of the server at start and while there is nothing to send: a request `OPTIONS /` or `HEAD /` without
-    /// credentials, or only a connection. Any status but 502, 503 and 504 means that the server is up.
+    /// Probe at start and while nothing is sent: a request `OPTIONS /` or `HEAD /` without credentials, or only a
+    /// connection. Any status but 502, 503 and 504 means up.
     #[key(word::<HttpProbe>(), default = "options")]
     pub probe: HttpProbe,
 }
@@ -106,9 +101,8 @@ pub struct HttpSpec {
 #[derive(Clone, Settings)]
 #[settings(signature, at = "sinks.NAME.http.signature")]
 pub struct Signature {
-    /// File with one secret per line, `whsec_` and 24 to 64 bytes in base64. Each secret adds a signature. To rotate a
-    /// secret, add the new one above the old one, give it to the receiver, and remove the old one. Changes apply within
-    /// a second.
+    /// File with one secret per line, `whsec_` and 24 to 64 bytes in base64. Each adds a signature. To rotate, add the
+    /// new one above the old one, give it to the receiver, and remove the old one. Changes apply within a second.
     #[key(Kind::File, required, read = secret_file)]
     pub secret_file: PathBuf,
 }

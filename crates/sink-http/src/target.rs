@@ -24,7 +24,7 @@ pub(super) const NAME: &str = "http";
 const PATH: Key = key(
     path::KEY,
     Kind::Template,
-    "Path and query, in place of those in the sink's `url`. Values of templates are percent-encoded.",
+    "Path and query, in place of those of the sink's `url`. Values are percent-encoded.",
 );
 
 /// The keys of a destination.

@@ -23,21 +23,19 @@ use delaybridge_sink::{Connector, Sink};
 pub(super) static TABLES: &[&Table] =
     &[&sink_kafka::TABLE, &sink_tls::TABLE, &sasl::TABLE, &oidc::TABLE, &aws_msk_iam::TABLE];
 
-/// A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one
-/// that a Java producer would choose for the key. `topic` and `key` are set here for all queues, or under `to:`, which
-/// takes precedence. A record has the payload as its value and the headers `delaybridge-id`, `delaybridge-queue`,
-/// `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's.
+/// A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is that of a
+/// Java producer for the key. The value is the payload.
 #[derive(Clone, Settings)]
 #[settings(sink_kafka, at = "sinks.NAME.kafka", offered = target::ON_SINK)]
 pub struct KafkaSpec {
-    /// `host:port` of some brokers, default port 9092. The client learns the rest of the cluster from them. One text
-    /// may contain several, separated by commas, for example from a variable.
+    /// `host:port` of some brokers, default port 9092; the rest is discovered. One text may have several, separated by
+    /// commas.
     #[key(Kind::Texts, required, read = brokers)]
     pub brokers: Vec<String>,
     /// Name of the producer at the brokers.
     #[key(Kind::Text, default = "delaybridge")]
     pub client_id: String,
-    /// Encrypted connections. `tls: {}` verifies the brokers' certificates with the system's authorities.
+    /// TLS; `{}` trusts the system's authorities.
     #[key(Kind::Section(&sink_tls::TABLE))]
     pub tls: Option<KafkaTls>,
     /// Login.
@@ -46,19 +44,18 @@ pub struct KafkaSpec {
     /// Compression of batches.
     #[key(word::<KafkaCompression>(), default = "none")]
     pub compression: KafkaCompression,
-    /// Time for which a record waits for others in its batch. Larger batches use less CPU: with many elements due at
-    /// once, `20ms` gave 10 % more elements a second with 20 % less CPU than `1ms`, and up to 20 ms more lateness.
+    /// Time for which a record waits for others in its batch. Larger batches use less CPU, and add up to this lateness.
     #[key(duration(0), default = "1ms")]
     pub linger: Duration,
-    /// Largest batch before compression. By default, brokers accept 1 MiB including overhead.
+    /// Largest batch before compression. Brokers accept 1 MiB with overhead by default.
     #[key(Kind::Size, default = "1MB", read = batch_size)]
     pub batch_size: u32,
-    /// Largest record before compression. A larger record becomes a dead letter. It must not exceed `max.message.bytes`
-    /// of the topics.
+    /// Largest record before compression, at most `max.message.bytes` of the topics. A larger one becomes a dead
+    /// letter.
     #[key(Kind::Size, default = "1MB", read = max_message_size)]
     pub max_message_size: u32,
-    /// Further settings, by their names in librdkafka. Settings that weaken delivery, settings with a separate key
-    /// here, and settings unknown to librdkafka are refused with the reason.
+    /// Further settings by their names in librdkafka. Those that weaken delivery, have a key here or are unknown are
+    /// refused.
     #[key(Kind::Scalars, later = Vec::new(), show = properties::shown)]
     #[settings(keys(TIMEOUT, kind::MAX_RATE))]
     pub properties: Vec<(String, String)>,
@@ -68,7 +65,7 @@ pub struct KafkaSpec {
 const TIMEOUT: Key = key(
     "timeout",
     Kind::DurationOrAuto { min_ms: 1_000 },
-    "Longest duration of one delivery. `delivery.timeout.ms` is derived from it and is slightly shorter, so that librdkafka reports first. `auto` is half of the shortest lease of the sink's queues, at most 30s. Below 1s the lease is refused as too short for Kafka.",
+    "Time limit of a delivery; `delivery.timeout.ms` is slightly shorter. `auto`: half of the shortest lease of the sink's queues, from 1s to 30s.",
 )
 .default("auto");
 
@@ -79,7 +76,7 @@ pub struct KafkaTls {
     /// The files.
     #[settings(read = tls::files, flatten)]
     pub files: TlsFiles,
-    /// Whether a broker's certificate must match its host name. With `false`, any certificate of the authority can
+    /// Whether a broker's certificate must match its host. With `false`, any certificate of the authority can
     /// impersonate a broker.
     #[key(Kind::Flag, default = "true", read = verified)]
     pub verify_hostname: bool,

@@ -102,7 +102,7 @@ const TABLE: &[CodeRow] = &[
     CodeRow(Code::Authentication, "SASL_AUTHENTICATION_FAILED", As(TargetPermanent), "correct `username`, `password` or `mechanism`; with tokens, their audience and scope"),
     CodeRow(Code::UnsupportedSASLMechanism, "UNSUPPORTED_SASL_MECHANISM", As(TargetPermanent), "choose a `mechanism` that the brokers have enabled"),
     CodeRow(Code::IllegalSASLState, "ILLEGAL_SASL_STATE", As(TargetPermanent), ""),
-    CodeRow(Code::SSL, "SSL", As(TargetPermanent), "check `tls`: the authority that issued the brokers' certificate, the host names under `brokers`, the client certificate"),
+    CodeRow(Code::SSL, "SSL", As(TargetPermanent), "check `tls`: the brokers' authority and host names, the client certificate"),
     CodeRow(Code::InvalidRequiredAcks, "INVALID_REQUIRED_ACKS", As(TargetPermanent), ""),
     CodeRow(Code::UnsupportedVersion, "UNSUPPORTED_VERSION", As(TargetPermanent), "the brokers are too old"),
     CodeRow(Code::UnsupportedFeature, "UNSUPPORTED_FEATURE", As(TargetPermanent), "the brokers are too old: idempotence needs Kafka 0.11"),
@@ -172,11 +172,12 @@ pub(super) fn documented() -> Vec<Entry> {
         let text = code.to_string();
         // librdkafka's words are in parentheses behind its own name.
         let words = text.split_once('(').map_or(&*text, |(_, words)| words.trim_end_matches(')'));
+        let words = words.trim_start_matches("Broker: ");
         let mut letters = advice.chars();
         let cure = match (letters.next(), failure("", *code).class) {
             (Some(first), _) => format!("{}{}.", first.to_uppercase(), letters.as_str()).into(),
-            (None, TargetPermanent) => "Look into the brokers' log; the queue is held meanwhile.".into(),
-            (None, _) => "Nothing: it is tried again. Look at the brokers if it lasts.".into(),
+            (None, TargetPermanent) => "See the brokers' log; the queue is held meanwhile.".into(),
+            (None, _) => "Nothing: it is tried again. If it lasts, check the brokers.".into(),
         };
         entries.push(Entry { code: name, cause: format!("{words}.").into(), cure });
     }
@@ -187,38 +188,34 @@ pub(super) fn documented() -> Vec<Entry> {
 pub(super) const CODES: &[Entry] = &[
     code(
         "look",
-        "A search for records of earlier attempts (`duplicates: look`) did not reach the end of the topic. Its elements are looked for again; behind 64 MiB, and after five minutes, they are sent.",
-        "The message says what ended it. With more than 64 MiB since the first attempt, use more partitions and a `key`.",
+        "With `duplicates: look`, a search for earlier attempts did not reach the end of the topic. It is repeated; behind 64 MiB, and after five minutes, the elements are sent.",
+        "Use more partitions and a `key` if there are more than 64 MiB since the first attempt.",
     ),
-    code(
-        "client_creation",
-        "The client could not be started.",
-        "The message quotes the client. Check settings, files and the limit of threads.",
-    ),
+    code("client_creation", "The client could not be started.", "Check settings, files and the limit of threads."),
     code(
         "token_file",
-        "The file with the token for OAUTHBEARER cannot be read, or the token in it is not valid any more.",
-        "Check path and rights, and the program that renews the file.",
+        "The OAUTHBEARER token file cannot be read, or its token has expired.",
+        "Check path, rights and the program that renews it.",
     ),
     code(
         "token_refused",
-        "The provider refused a token for OAUTHBEARER, or what it answered is none.",
-        "The message has the status. Check `token_url`, `client_id`, the secret, `scope` and `audience`.",
+        "The provider refused a token for OAUTHBEARER, or answered without one.",
+        "Check `token_url`, `client_id`, the secret, `scope` and `audience`.",
     ),
     code(
         "token_unavailable",
-        "The provider of tokens for OAUTHBEARER did not answer, and the last token is not valid any more.",
-        "Check the provider, and that it may be reached from here.",
+        "The provider of OAUTHBEARER tokens did not answer, and the last one has expired.",
+        "Check the provider and the way to it.",
     ),
-    code("unknown_code", "An unknown code of Kafka.", "The message has its number and text. Please report it."),
+    code("unknown_code", "An unknown code of Kafka.", "Report it with the message."),
     code(
         "GROUP_AUTHORIZATION_FAILED",
-        "Broker: Group authorization failed: the user of an input may not be a member of its group.",
+        "The user of an input may not be a member of its group.",
         "Allow the user to READ the group.",
     ),
     code(
         "FENCED_INSTANCE_ID",
-        "Another process is a member of the group with the same `group_instance_id`, and has its partitions.",
+        "Another process with the same `group_instance_id` has its partitions.",
         "Give each process an id of its own.",
     ),
     code("check", "`check --live` could not start its check.", "Check the limit of threads."),
@@ -277,8 +274,7 @@ pub(super) fn is_without_reason(code: Code) -> bool {
 
 /// Lists the codes of brokers and of librdkafka, and ours.
 pub(crate) fn codes() -> Codes {
-    let text = "Codes of the brokers and of librdkafka, spelt as they spell them. A record that may be in the log all the \
-                same is `ambiguous`, with any code.";
+    let text = "Codes as brokers and librdkafka (`Local:`) spell them. A record that may be in the log all the same is `ambiguous`, with any code.";
     let list = CODES.iter().cloned().chain(documented()).collect::<Vec<_>>().into();
     Codes { title: "Kafka", text, list }
 }

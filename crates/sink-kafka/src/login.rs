@@ -18,7 +18,7 @@ use delaybridge_settings::{Secret, Settings, secrets};
 #[derive(Debug, Clone, Settings)]
 #[settings(sasl, at = "sinks.NAME.kafka.sasl")]
 pub struct KafkaSasl {
-    /// Mechanism of the login. `OAUTHBEARER` needs `oidc` or `aws_msk_iam`, the others `username`, and `password` or `password_file`.
+    /// `OAUTHBEARER` needs `oidc` or `aws_msk_iam`, the others `username`, and `password` or `password_file`.
     #[key(word::<SaslMechanism>(), required)]
     pub mechanism: SaslMechanism,
     /// The proof.
@@ -27,9 +27,8 @@ pub struct KafkaSasl {
 }
 
 const USERNAME: Key = key("username", Kind::Text, "User, where the mechanism has a password.");
-const OIDC: Key = key("oidc", Kind::Section(&oidc::TABLE), "Tokens of an OpenID provider for `OAUTHBEARER`.");
-const AWS_MSK_IAM: Key =
-    key("aws_msk_iam", Kind::Section(&aws_msk_iam::TABLE), "Tokens of AWS for `OAUTHBEARER`, for a cluster of MSK.");
+const OIDC: Key = key("oidc", Kind::Section(&oidc::TABLE), "Tokens of an OpenID provider.");
+const AWS_MSK_IAM: Key = key("aws_msk_iam", Kind::Section(&aws_msk_iam::TABLE), "Tokens of AWS for MSK.");
 
 words! {
     /// SASL mechanisms of this version, by their names in Kafka.
@@ -105,8 +104,8 @@ impl TokenSpec {
     }
 }
 
-/// Logins to a cluster of MSK by IAM. A token is signed with the credentials of AWS, is valid for 15 minutes, and is renewed when
-/// half of that is over. The role needs `kafka-cluster:Connect`, `DescribeTopic`, `WriteData` and `WriteDataIdempotently`.
+/// Logins to MSK by IAM, with tokens of 15 minutes. The role needs `kafka-cluster:Connect`, `DescribeTopic`,
+/// `WriteData` and `WriteDataIdempotently`.
 #[derive(Debug, Clone, Default, Settings)]
 #[settings(aws_msk_iam, at = "sinks.NAME.kafka.sasl.aws_msk_iam")]
 pub struct MskIamSpec {
@@ -138,41 +137,38 @@ impl Serialize for KafkaLogin {
     }
 }
 
-/// Tokens of an OpenID provider. With `token_url` they are fetched by the grant *client credentials*, and renewed when half
-/// of their time is over. `token_file` alone is a file that another program keeps up to date, as Kubernetes does with the token of a
-/// service account. With both, the file is the client's proof in place of a secret, as for a workload identity of Entra ID.
+/// Tokens of an OpenID provider. With `token_url` they are fetched by the grant *client credentials*, and renewed after
+/// half of their time. `token_file` alone is kept up to date by another program, as Kubernetes does for service
+/// accounts. With both, the file replaces the secret, as for a workload identity of Entra ID.
 #[derive(Debug, Clone, Default, Settings)]
 #[settings(oidc, at = "sinks.NAME.kafka.sasl.oidc")]
 pub struct OidcSpec {
-    /// Token endpoint of the provider, as in `https://login.example.com/oauth2/token`.
+    /// Token endpoint, as `https://login.example.com/oauth2/token`.
     #[key(Kind::Text, read = token_url, show = shown_url)]
     pub token_url: Option<TokenUrl>,
-    /// Id of the client at the provider.
+    /// Id of the client.
     #[key(Kind::Text)]
     pub client_id: Option<String>,
     /// The client's secret.
     #[settings(keys(CLIENT_SECRET, CLIENT_SECRET_FILE), read = client_secret, flatten)]
     pub client_secret: ClientSecret,
-    /// Scopes that are asked for, separated by spaces.
+    /// Requested scopes, separated by spaces.
     #[key(Kind::Text)]
     pub scope: Option<String>,
-    /// Audience that is asked for, where the provider wants it in the request.
+    /// Requested audience, if the provider wants it.
     #[key(Kind::Text)]
     pub audience: Option<String>,
     /// Certificate authorities of the provider in PEM. Default: those of the system.
     #[key(Kind::File, read = ca_file)]
     pub ca_file: Option<PathBuf>,
-    /// File with a token in its first line. It is read again each time that a token is needed.
+    /// File with a token in its first line, read for each token.
     #[key(Kind::File, read = token_file)]
     pub token_file: Option<PathBuf>,
 }
 
 const CLIENT_SECRET: Key = key("client_secret", Kind::Secret, "Secret of the client, preferably as `${VAR}`.");
-const CLIENT_SECRET_FILE: Key = key(
-    "client_secret_file",
-    Kind::File,
-    "File with the client's secret in its first line. It is read for each token, so the secret can be rotated.",
-);
+const CLIENT_SECRET_FILE: Key =
+    key("client_secret_file", Kind::File, "File with the client's secret in its first line, read for each token.");
 
 /// A token endpoint. It is shown without its query, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]

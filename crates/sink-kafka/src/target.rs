@@ -23,7 +23,7 @@ pub(super) const NAME: &str = "kafka";
 
 const TOPIC: Key = key("topic", Kind::Template, "Topic.");
 const KEY: Key =
-    key("key", Kind::Template, "Key of the record. It decides the partition. Without a key, partitions take turns.");
+    key("key", Kind::Template, "Key of the record, which decides the partition. Without one, partitions take turns.");
 
 /// The keys of a destination, on the sink and on a route.
 pub(super) const KEYS: &[Key] = &[TOPIC, KEY];

@@ -20,17 +20,15 @@ use delaybridge_sink::{Connector, Sink};
 /// Every table, in the order of the reference.
 pub(super) static TABLES: &[&Table] = &[&sink_nats::TABLE];
 
-/// Servers of one NATS cluster with JetStream. A message counts as delivered when a stream has confirmed it. `subject` is
-/// set here for all queues, or under `to:`, which takes precedence; a stream must take it. The body is the payload; the
-/// headers are `Nats-Msg-Id` with the id, by which a stream drops repeats within its `duplicate_window`,
-/// `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's.
+/// Servers of one NATS cluster with JetStream. A message is delivered when a stream has confirmed it. The body is the
+/// payload; by the header `Nats-Msg-Id` with the id, a stream drops repeats within its `duplicate_window`.
 #[derive(Debug, Clone, Settings)]
 #[settings(sink_nats, at = "sinks.NAME.nats", offered = target::ON_SINK)]
 pub struct NatsSpec {
     /// `host:port` of servers of one cluster, tried in turn. Default port 4222.
     #[key(Kind::Texts, required, read = servers, show = shown_servers)]
     pub servers: Vec<(String, u16)>,
-    /// Encrypted connections. `tls: {}` verifies the servers' certificates with the system's authorities.
+    /// TLS; `{}` trusts the system's authorities.
     #[key(Kind::Section(&tls::TABLE))]
     pub tls: Option<TlsFiles>,
     /// The login.
@@ -40,18 +38,16 @@ pub struct NatsSpec {
         flatten
     )]
     pub login: NatsLogin,
-    /// First words of the subject that the server's answers come to. The login needs the right to subscribe to
-    /// everything below it.
+    /// Subject prefix of the server's answers. The login needs the right to subscribe below it.
     #[key(Kind::Text, default = "_INBOX", read = inbox_prefix)]
     pub inbox_prefix: String,
     /// Timeout for TCP, TLS and login together.
     #[key(duration(1), default = "5s")]
     pub connect_timeout: Duration,
-    /// Interval at which the server is asked whether it is there. The sink reconnects if the server is silent for twice
-    /// this time.
+    /// Interval of pings. After twice this time of silence, the sink reconnects.
     #[key(duration(100), default = "5s")]
     pub ping_interval: Duration,
-    /// Messages that wait for their confirmation.
+    /// Unconfirmed messages at most.
     #[key(count(1, 65_535), default = "1000")]
     #[settings(keys(kind::TIMEOUT, kind::MAX_RATE))]
     pub max_unconfirmed: u32,
@@ -61,12 +57,12 @@ const USERNAME: Key = key("username", Kind::Text, "User.");
 const NKEY_FILE: Key = key(
     "nkey_file",
     Kind::File,
-    "File with the seed of a user's key, `SU...`, in its first line. It is read at every connect.",
+    "File with the seed of a user's key, `SU...`, in its first line, read at every connect.",
 );
 const CREDENTIALS_FILE: Key = key(
     "credentials_file",
     Kind::File,
-    "File with a user's JWT and the seed of its key, as `nsc` makes it (`.creds`). It is read at every connect.",
+    "File with a user's JWT and seed, as `nsc` makes it (`.creds`), read at every connect.",
 );
 
 impl NatsSpec {

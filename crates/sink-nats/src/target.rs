@@ -21,7 +21,7 @@ use delaybridge_sink::{Destination, Fixed, HeaderRules, Recognition, RouteHeader
 /// The kind in the configuration.
 pub(super) const NAME: &str = "nats";
 
-const SUBJECT: Key = key("subject", Kind::Template, "Subject, which a stream must take.");
+const SUBJECT: Key = key("subject", Kind::Template, "Subject of a stream.");
 
 /// The keys of a destination, on the sink and on a route.
 pub(super) const KEYS: &[Key] = &[SUBJECT];

@@ -15,8 +15,8 @@ use delaybridge_sink::kind::{self, SinkSettings};
 use delaybridge_sink::{Connector, Sink, SinkRedis};
 
 tables! {
-    mod sink_redis at "sinks.NAME.redis", "A Redis named by `url`, `sentinel` or `cluster`, else the Redis that holds the queues; the keys of a connection need one of the three. Destination keys may be set here for all queues, or under `to:`, which takes precedence." {
-        URL = key("url", Kind::Secret, "As `redis.url`. Default: the Redis that holds the queues, with its connection settings.");
+    mod sink_redis at "sinks.NAME.redis", "A Redis named by `url`, `sentinel` or `cluster`, else that of the queues; the keys of a connection need one of the three." {
+        URL = key("url", Kind::Secret, "As `redis.url`. Default: the Redis of the queues, with its connection settings.");
         SENTINEL = config::SENTINEL;
         CLUSTER = config::CLUSTER;
         TIMEOUT = kind::TIMEOUT;

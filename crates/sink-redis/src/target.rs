@@ -22,11 +22,11 @@ use delaybridge_sink::{
     Destination, Fixed, HeaderRules, Recognition, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target,
 };
 
-const LIST: Key = key("list", Kind::Template, "Key of the list. The payload is pushed to it.");
+const LIST: Key = key("list", Kind::Template, "Key of the list that payloads are pushed to.");
 const STREAM: Key = key(
     "stream",
     Kind::Template,
-    "Key of the stream. Entries have the fields `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
+    "Key of the stream. Entries have `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
 );
 const PUSH: Key = key("push", word::<Side>(), "End of the list. Redisson's consumers expect `right`.").default("right");
 const MAX_LEN: Key =
@@ -34,7 +34,7 @@ const MAX_LEN: Key =
 const EXACTLY_ONCE: Key = key(
     "exactly_once",
     Kind::Flag,
-    "Push to the list and settle the element in one script. Only for a list that is the queue's only destination, on the Redis that holds the queues, with a fixed key that has the queue's hash tag.",
+    "Push to the list and settle the element in one script. Only for a list that is the queue's only destination, on its Redis, with a fixed key with its hash tag.",
 )
 .default("false");
 

@@ -19,39 +19,37 @@ use delaybridge_sink::{Connector, Sink};
 /// Every table, in the order of the reference.
 pub(super) static TABLES: &[&Table] = &[&sink_rocketmq::TABLE];
 
-/// A cluster of RocketMQ 4 or 5, by its remoting protocol. A message counts as delivered when a master has stored it as safely as
-/// it is set to. `topic`, `tags`, `sharding_key` and `keys` are set here for all queues, or under `to:`, which takes precedence.
-/// The topic must exist. The body is the payload; the properties are `KEYS` with the id, `delaybridge-id`, `delaybridge-queue`,
-/// `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's headers. No delay level is set. See [rocketmq.md](rocketmq.md).
+/// A cluster of [RocketMQ](rocketmq.md) 4 or 5, by its remoting protocol. A message is delivered when a master has
+/// stored it as safely as it is set to. The body is the payload; headers are properties, and `KEYS` has the id. No
+/// delay level is set.
 #[derive(Debug, Clone, Settings)]
 #[settings(sink_rocketmq, at = "sinks.NAME.rocketmq", offered = target::ON_SINK)]
 pub struct RocketMqSpec {
-    /// `host:port` of name servers of one cluster, tried in turn. Default port 9876. One text may contain several, separated by
-    /// commas or semicolons.
+    /// `host:port` of name servers of one cluster, tried in turn, default port 9876. One text may have several,
+    /// separated by commas or semicolons.
     #[key(Kind::Texts, required, read = name_servers, show = shown_name_servers)]
     pub name_servers: Vec<(String, u16)>,
-    /// Encrypted connections, to name servers and brokers. `tls: {}` verifies their certificates with the system's authorities; a
-    /// broker's has to be for the address that the name servers give.
+    /// TLS to name servers and brokers; `{}` trusts the system's authorities. A broker's certificate must be for the
+    /// address that the name servers give.
     #[key(Kind::Section(&tls::TABLE))]
     pub tls: Option<TlsFiles>,
     /// The login.
     #[settings(keys(login::ACCESS_KEY, login::SECRET_KEY, login::SECRET_KEY_FILE), read = login::read, flatten)]
     pub login: Option<RocketMqLogin>,
-    /// Group of producers that the sink belongs to at the brokers.
+    /// Producer group of the sink.
     #[key(Kind::Text, default = "delaybridge", read = group)]
     pub group: String,
-    /// Answer `SLAVE_NOT_AVAILABLE` of a master that waits for a slave and has none: the message is on the master alone. `retry`:
-    /// it is sent again until a slave has it, so that it is there more than once. `accept`: it counts as delivered.
+    /// Treatment of `SLAVE_NOT_AVAILABLE`: the message is on the master alone. `retry`: it is sent again until a slave
+    /// has it, and so arrives repeatedly. `accept`: it counts as delivered.
     #[key(word::<SlaveNotAvailable>(), default = "retry")]
     pub slave_not_available: SlaveNotAvailable,
     /// Timeout for TCP, TLS and the first answer together.
     #[key(duration(1), default = "5s")]
     pub connect_timeout: Duration,
-    /// Interval at which name servers and brokers are asked whether they are there. The sink reconnects if one is silent for twice
-    /// this time.
+    /// Interval of pings of name servers and brokers. After twice this time of silence, the sink reconnects.
     #[key(duration(100), default = "10s")]
     pub heartbeat: Duration,
-    /// Messages that wait for their queue or for their answer.
+    /// Unanswered messages at most.
     #[key(count(1, 65_535), default = "2000")]
     #[settings(keys(kind::TIMEOUT, kind::MAX_RATE))]
     pub max_unconfirmed: u32,

@@ -11,11 +11,8 @@ use delaybridge_settings::secrets;
 pub(super) const ACCESS_KEY: Key =
     key("access_key", Kind::Text, "Access key, with `acl` or authentication on the brokers.");
 pub(super) const SECRET_KEY: Key = key("secret_key", Kind::Secret, "Secret of the access key, preferably as `${VAR}`.");
-pub(super) const SECRET_KEY_FILE: Key = key(
-    "secret_key_file",
-    Kind::File,
-    "File with the secret in its first line. It is read at every connect, so the secret can be rotated.",
-);
+pub(super) const SECRET_KEY_FILE: Key =
+    key("secret_key_file", Kind::File, "File with the secret in its first line, read at every connect.");
 
 /// An access key and its secret. Shown as the keys that they were read from.
 #[derive(Debug, Clone)]

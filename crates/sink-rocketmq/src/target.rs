@@ -26,13 +26,10 @@ const TAGS: Key = key("tags", Kind::Template, "Tag of the message, by which cons
 const SHARDING_KEY: Key = key(
     "sharding_key",
     Kind::Template,
-    "Text that chooses the queue of the topic, as the Java client does: messages of one text stay in order. Default: the queues take turns.",
+    "Text that chooses the topic's queue, as in the Java client: messages of one text stay in order. Default: queues take turns.",
 );
-const KEYS_KEY: Key = key(
-    "keys",
-    Kind::Template,
-    "Keys by which the broker finds the message, with spaces between them. Default: the id.",
-);
+const KEYS_KEY: Key =
+    key("keys", Kind::Template, "Keys by which the broker finds the message, separated by spaces. Default: the id.");
 
 /// The keys of a destination, on the sink and on a route.
 pub(super) const KEYS: &[Key] = &[TOPIC, TAGS, SHARDING_KEY, KEYS_KEY];

@@ -19,7 +19,7 @@ use delaybridge_sink::{Connector, Destination, Fixed, HeaderRules, Sink, SinkAdd
 
 tables! {
     mod sink_stdout at "sinks.NAME.stdout", "For tests and pipes." {
-        TIMEOUT = key("timeout", duration(1), "Longest duration of one delivery. A slow reader of the pipe delays it.").default("10s");
+        TIMEOUT = key("timeout", duration(1), "Time limit of a delivery. A slow reader of the pipe delays it.").default("10s");
         MAX_RATE = kind::MAX_RATE;
     }
 }

@@ -12,7 +12,7 @@ use delaybridge_settings::reader::Section;
 
 /// `timeout` of a sink, with a default that most kinds have.
 pub const TIMEOUT: Key =
-    key("timeout", duration(1), "Longest duration of one delivery. 80 % of every queue's `lease` must exceed it.")
+    key("timeout", duration(1), "Time limit of a delivery. 80 % of every queue's `lease` must exceed it.")
         .default("10s");
 
 /// `max_rate` of a sink.

@@ -8,7 +8,7 @@ use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, url};
 
 tables! {
-    mod tracing at "tracing", "Traces of elements for an OpenTelemetry collector. See [tracing.md](tracing.md)." {
+    mod tracing at "tracing", "[Traces](tracing.md) of elements for an OpenTelemetry collector." {
         OTLP = key("otlp", Kind::Section(&otlp::TABLE), "The collector.").required();
     }
 }
@@ -20,7 +20,7 @@ pub static ALL: &[&Table] = &[&tracing::TABLE, &otlp::TABLE];
 #[derive(Debug, Clone, PartialEq, Settings)]
 #[settings(otlp, at = "tracing.otlp")]
 pub struct OtlpSpec {
-    /// `http://host:port` of the collector. TLS is not supported: run the collector beside the daemon.
+    /// `http://host:port` of the collector, without TLS: run it beside the daemon.
     #[key(Kind::Text, required)]
     pub endpoint: String,
     /// The host of the endpoint.
@@ -32,15 +32,14 @@ pub struct OtlpSpec {
     /// The path of requests.
     #[settings(later = String::new())]
     pub path: String,
-    /// `grpc`: OTLP/gRPC, usually at port 4317. `http`: OTLP/HTTP with protobuf, usually at port 4318. `auto`: `http`
-    /// at port 4318 or if the endpoint has a path, else `grpc`.
+    /// OTLP/gRPC (usually port 4317), or OTLP/HTTP with protobuf (4318). `auto`: `http` at port 4318 or with a path,
+    /// else `grpc`.
     #[key(word::<Wanted>(), default = "auto", later = Protocol::Grpc)]
     pub protocol: Protocol,
-    /// Fraction of elements that are traced. An element whose `traceparent` header comes from its payload follows its
-    /// producer's decision.
+    /// Fraction of elements that are traced. One with a `traceparent` from its payload follows its producer's decision.
     #[key(Kind::Factor { min: 0.0, max: 1.0 }, default = "0.01")]
     pub sample: f64,
-    /// Longest duration of one request to the collector.
+    /// Time limit of a request to the collector.
     #[key(duration(1), default = "10s")]
     pub timeout: Duration,
 }

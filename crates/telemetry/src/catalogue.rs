@@ -28,7 +28,7 @@ const REQUESTS: &[f64] =
 /// Appends the common end of the help of a gauge that every daemon on a queue reads from the same keys.
 macro_rules! shared {
     ($help:literal) => {
-        concat!($help, " Read from Redis, the same for all daemons on a queue: aggregate with max by (queue).")
+        concat!($help, " Same for all daemons: max by (queue).")
     };
 }
 
@@ -99,73 +99,63 @@ fn add<F: Family>(registry: &Registry, definition: Option<&Definition>) -> prome
 
 catalogue! {
     messages: IntGaugeVec, "delaybridge_queue_messages", "elements", ["queue", "state"], &[],
-        shared!("Elements by state. Every element is in exactly one state. What is in flight is a lower bound where a queue has more than 1,000 claims.");
+        shared!("Elements by state; each is in exactly one. In flight is a lower bound above 1,000 claims.");
     oldest_due_age: GaugeVec, "delaybridge_queue_oldest_due_age_seconds", "seconds", ["queue"], &[],
-        "Age of the oldest due element, from its due time, whether it is unclaimed, in flight, or waiting for a retry; 0 when nothing is \
-         due. Each daemon knows what it has in flight itself: aggregate with max by (queue).";
+        "Age of the oldest due element since its due time: unclaimed, in flight, or waiting for a retry; 0 when nothing is due. A daemon knows only its own in flight: max by (queue).";
     oldest_due_age_by_state: GaugeVec, "delaybridge_queue_oldest_due_age_by_state_seconds", "seconds", ["queue", "state"], &[],
-        "The same by state. Of the elements that wait for a retry, those with the next attempts count. Aggregate with max by (queue, state).";
+        "The same by state; of retries, those with the next attempts count. Max by (queue, state).";
     next_due: GaugeVec, "delaybridge_queue_next_due_timestamp_seconds", "seconds since the epoch", ["queue"], &[],
         shared!("Due time of the next element; 0 when nothing is scheduled.");
     due_within: IntGaugeVec, "delaybridge_queue_due_within", "elements", ["queue", "horizon"], &[],
-        shared!("Elements that are not due yet and fall due within the horizon; a longer horizon includes the shorter ones.");
+        shared!("Elements that fall due within the horizon; a longer horizon includes the shorter ones.");
     last_due: GaugeVec, "delaybridge_queue_last_due_timestamp_seconds", "seconds since the epoch", ["queue"], &[],
-        shared!("Due time of the last element, to a second or a thousandth of the time until then; 0 when nothing is ahead.");
+        shared!("Due time of the last element, exact to a second or 0.1 % of the time until then; 0 when nothing is scheduled.");
     absurd_due: IntGaugeVec, "delaybridge_queue_absurd_due", "elements", ["queue"], &[],
-        shared!("Scheduled elements with due times that are hardly meant: more than a year ahead, or before 2001, as seconds that were taken for milliseconds are. Absent until there was one.");
+        shared!("Scheduled elements due before 2001 or more than a year ahead: check the unit (seconds or milliseconds). Absent until there was one.");
     expires: GaugeVec, "delaybridge_queue_expires_seconds", "seconds", ["queue"], &[],
-        shared!("Time until Redis deletes a key of the queue's source, with all elements in it, because another program has given it a time to live (EXPIRE). Absent while no key has one.");
+        shared!("Time until Redis deletes a key of the queue's source with its elements, because another program set EXPIRE. Absent otherwise.");
     forecast_lateness: GaugeVec, "delaybridge_queue_forecast_lateness_seconds", "seconds", ["queue"], &[],
-        "Greatest lateness to expect of what falls due within the next hour, at the highest rate that this daemon has delivered the queue \
-         with in the last day while it could not keep up, and at most `max_rate`. Absent while no such rate is known. A daemon knows its own \
-         rate alone: of several on one queue, min by (queue) is the safest, and all of them are faster.";
+        "Greatest lateness to expect within the next hour, at this daemon's highest rate of the last day while it could not keep up, at most `max_rate`. Absent without such a rate. Of several daemons take min by (queue); together they are faster.";
     lateness: HistogramVec, "delaybridge_delivery_lateness_seconds", "seconds", ["queue", "sink"], LATENESS,
-        "Time from the due time to the acknowledgement of delivered elements. Alert on this metric. \
-         Elements of the ready list have no due time and are not counted.";
+        "Time from the due time to the acknowledgement of delivered elements: alert on it. Elements of the ready list have no due time and do not count.";
     attempts: IntCounterVec, "delaybridge_delivery_attempts_total", "attempts", ["queue", "sink", "class"], &[],
         "Delivery attempts, by the class of the sink's answer; class ok is a success.";
     sink_errors: IntCounterVec, "delaybridge_sink_errors_total", "errors", ["sink", "class", "code"], &[],
         "Failed deliveries, by the class and the code of the sink's answer.";
     claimed: IntCounterVec, "delaybridge_claimed_messages_total", "elements", ["queue", "from"], &[],
-        "Claimed elements, by their state before the claim: due in the sorted set, on the ready list, waiting for a \
-         retry, or under an expired lease.";
+        "Claimed elements, by their place before: due in the sorted set, on the ready list, waiting for a retry, or under an expired lease.";
     recovered: IntCounterVec, "delaybridge_recovered_messages_total", "elements", ["queue"], &[],
-        "Elements of a claim with a lost reply that the daemon has found again.";
+        "Elements of claims with a lost reply that were found again.";
     returned: IntCounterVec, "delaybridge_returned_messages_total", "elements", ["queue"], &[],
-        "Elements that had left a claim, and were under its name again after Redis had lost writes. They are delivered again, as attempt \
-         2 or later.";
+        "Settled elements that were in their claim again after Redis had lost writes. They are delivered again, as attempt 2 or later.";
     missing: IntCounterVec, "delaybridge_missing_messages_total", "elements", ["queue"], &[],
-        "Elements in flight that were not under the name of their claim any more after Redis had lost writes. The log has their ids.";
+        "Elements in flight that were missing from their claim after Redis had lost writes. The log has their ids.";
     delivered: IntCounterVec, "delaybridge_delivered_messages_total", "elements", ["queue"], &[],
         "Elements that every sink has confirmed and that have left Redis.";
     dead_lettered: IntCounterVec, "delaybridge_dead_lettered_messages_total", "elements", ["queue", "reason"], &[],
         "Elements stored as dead letters, by reason.";
     dead_letters_forwarded: IntCounterVec, "delaybridge_dead_letters_forwarded_total", "dead letters", ["queue", "sink", "class"], &[],
-        "Dead letters sent to the sink of dead_letter, by the class of its answer; with class ok they have left the stream.";
+        "Dead letters sent to the sink of dead_letter, by the class of its answer; after class ok they leave the stream.";
     released: IntCounterVec, "delaybridge_released_messages_total", "elements", ["queue", "reason"], &[],
         "Elements released to Redis, without a counted attempt.";
     skipped: IntCounterVec, "delaybridge_skipped_messages_total", "elements", ["queue"], &[],
-        "Elements that no destination is meant for, because no `when` holds. By `on_skipped` they are dead letters or removed.";
+        "Elements for which no `when` holds; dead letters or removed, by `on_skipped`.";
     headers_left_out: IntCounterVec, "delaybridge_headers_left_out_total", "headers", ["queue", "sink", "reason"], &[],
-        "Headers of messages of inputs that their destination did not get, at each attempt: control would steer the destination, or \
-         has a name of the sink's own; unfit is what the destination cannot carry; rule is what headers_from_message of the route does not let pass.";
+        "Headers of inputs' messages that their destination did not get, at each attempt: control would steer it, or has a name of the sink's own; unfit cannot be carried; rule does not pass headers_from_message.";
     audited: IntCounterVec, "delaybridge_audit_records_total", "records", ["queue", "fate"], &[],
-        "Records that the sink of `audit` has confirmed, by the fate of the element.";
+        "Records confirmed by the sink of `audit`, by the element's fate.";
     without_body: IntCounterVec, "delaybridge_jobs_without_body_total", "jobs", ["queue"], &[],
-        "Due jobs of a job pool without a body: their users had deleted them. Nothing was delivered.";
+        "Due jobs of a job pool without a body: deleted by their users, not delivered.";
     put_back: IntCounterVec, "delaybridge_jobs_put_back_total", "jobs", ["queue"], &[],
-        "Due jobs of a job pool that are due later by their own record. They went back to a bucket for that time.";
+        "Due jobs of a job pool that are due later by their own record, and went back to a bucket.";
     ids_by_hash: IntCounterVec, "delaybridge_ids_by_hash_total", "elements", ["queue"], &[],
-        "Elements of a plain sorted set that have no text for the template of `id`: their id is a hash.";
+        "Elements of a plain sorted set without a text for the template of `id`: their id is a hash.";
     possible_duplicates: IntCounterVec, "delaybridge_possible_duplicates_total", "elements", ["queue"], &[],
-        "Retried deliveries that the sink may have accepted before. Together with expired leases they are an upper bound \
-         for elements that arrive more than once.";
+        "Retried deliveries that the sink may have accepted before. With expired leases, an upper bound for elements that arrive more than once.";
     duplicates_avoided: IntCounterVec, "delaybridge_duplicates_avoided_total", "elements", ["sink"], &[],
-        "Elements that their destination had already, so that they are not there twice: what was found there with `duplicates: look`, or what NATS recognised within a stream's duplicate_window.";
+        "Elements that their destination had already: found with `duplicates: look`, or recognised by NATS within a stream's duplicate_window.";
     lookups: IntCounterVec, "delaybridge_lookups_total", "elements", ["sink", "result"], &[],
-        "Elements that were looked for at their destination before they were sent again (`duplicates: look`), by result: \
-         there, absent, held, or failed. Those that are there are not sent. Held ones wait, because the destination could not be \
-         asked; failed ones are sent, because that has lasted for five minutes or cannot end by itself.";
+        "Elements looked for at their destination before a resend (`duplicates: look`): there (not sent), absent, held (they wait: the destination could not be asked), or failed (sent: that lasted five minutes, or cannot end).";
     leases_expired: IntCounterVec, "delaybridge_leases_expired_total", "elements", ["queue"], &[],
         "Claimed elements with an expired lease: their daemon died or stalled.";
     stale_acks: IntCounterVec, "delaybridge_stale_acks_total", "elements", ["queue"], &[],
@@ -173,14 +163,13 @@ catalogue! {
     expired_deliveries: IntCounterVec, "delaybridge_expired_deliveries_total", "elements", ["queue"], &[],
         "Attempts to deliver elements later than max_lateness, with on_expired: deliver.";
     dead_letters_trimmed: IntCounterVec, "delaybridge_dead_letters_trimmed_total", "elements", ["queue"], &[],
-        "Dead letters that the stream's max_len has dropped. They are lost, as the configuration allows.";
+        "Dead letters dropped by the stream's max_len. They are lost.";
     unknown_acks: IntCounterVec, "delaybridge_unknown_acks_total", "elements", ["queue"], &[],
-        "Verdicts of which an answer was lost and the lease ended before they were sent again, with nothing left to settle \
-         then: they had been written, or another claim had taken the element over. They are in no other counter.";
+        "Verdicts with a lost answer and nothing left to settle after the lease: written before, or the element was taken over. They are in no other counter.";
     late_acks: IntCounterVec, "delaybridge_late_acks_total", "elements", ["queue"], &[],
-        "Verdicts after the end of the lease, accepted because no other claim had taken the element over.";
+        "Verdicts accepted after the end of the lease: no other claim had taken the element over.";
     stale_drops: IntCounterVec, "delaybridge_stale_drops_total", "elements", ["queue"], &[],
-        "Elements not sent to a sink because their lease was nearly over; they come back after it.";
+        "Elements not sent because their lease was nearly over; they come back after it.";
     panics: IntCounterVec, "delaybridge_panics_total", "panics", ["queue"], &[],
         "Panics during work on an element; the element is retried.";
     decode_errors: IntCounterVec, "delaybridge_decode_errors_total", "elements", ["queue", "codec"], &[],
@@ -188,105 +177,100 @@ catalogue! {
     wakeups: IntCounterVec, "delaybridge_wakeups_total", "wake-ups", ["queue", "reason"], &[],
         "Wake-ups of the claimer, by their cause.";
     stalls: IntCounterVec, "delaybridge_queue_stalls_total", "stalls", ["queue", "waits_for"], &[],
-        "Times that nothing was claimed for long although something was due and nothing was in the way, by what the claimer \
-         waited for. It is a defect: /livez fails until a claim is made.";
+        "Times that nothing was claimed for long although elements were due and nothing was in the way, by what the claimer waited for. A defect: /livez fails until the next claim.";
     throttled: CounterVec, "delaybridge_throttled_seconds_total", "seconds", ["queue", "sink"], &[],
-        "Time that elements waited for max_rate; sink is empty if the queue's own rate was the limit.";
+        "Time that elements waited for max_rate; sink is empty for the queue's own rate.";
     shadowed: IntCounterVec, "delaybridge_shadow_messages_total", "elements", ["queue", "fate"], &[],
-        "Elements due in mode: shadow, by the outcome that delivery would have. Nothing is sent.";
+        "Elements due in mode: shadow, by the outcome that delivery would have.";
     rescued: IntCounterVec, "delaybridge_rescued_messages_total", "elements", ["queue"], &[],
         "Overdue elements that mode: rescue has moved to the ready list.";
     unknown_entries: IntGaugeVec, "delaybridge_unknown_entries", "entries", ["queue"], &[],
-        "Entries in a format that this version does not know, left alone for the newer daemon that wrote them.";
+        "Entries in a newer format, left for the newer daemon that wrote them.";
     unknown_claims: IntGaugeVec, "delaybridge_unknown_claims", "claims", ["queue"], &[],
-        "Claims with leases that are over and names that this version cannot read: what they hold is left to the newer daemon that claimed it.";
+        "Claims with expired leases and names of a newer format, left for the newer daemon that made them.";
     slot_migrations: IntCounterVec, "delaybridge_slot_migrations_total", "moves", ["queue"], &[],
-        "How often nothing could be claimed for a while because the Redis Cluster moved the queue's slot. No attempt is counted meanwhile.";
+        "Times that nothing could be claimed because the Redis Cluster moved the queue's slot. No attempt is counted.";
     queue_held: IntGaugeVec, "delaybridge_queue_held", "0 or 1", ["queue"], &[],
-        "1 while the queue is on hold: this daemon claims nothing from it until the cause is fixed. /readyz has the reason.";
+        "1 while this daemon claims nothing until a cause is fixed. /readyz has the reason.";
     queue_paused: IntGaugeVec, "delaybridge_queue_paused", "0 or 1", ["queue"], &[],
-        "1 while a person has paused the queue, or a sink of it: no daemon claims anything from it. Absent until it was paused once. /readyz has who and why.";
+        "1 while the queue or a sink of it is paused: no daemon claims anything. Absent until the first pause. /readyz has who and why.";
     queue_active: IntGaugeVec, "delaybridge_queue_active", "0 or 1", ["queue"], &[],
-        "For a queue with order: 1 at the daemon that delivers, 0 at one that waits to take over. Absent until the daemon has asked for the first time.";
+        "For a queue with order: 1 at the daemon that delivers, 0 at one that waits to take over. Absent until the daemon has asked.";
     sink_up: IntGaugeVec, "delaybridge_sink_up", "0 or 1", ["sink"], &[],
-        "1 while the sink takes elements or answers to probes, 0 while it does not. Absent until it has answered or failed once.";
+        "1 while the sink takes elements or answers probes, else 0. Absent until it answered or failed once.";
     sink_blocked: IntGaugeVec, "delaybridge_sink_blocked", "0 or 1", ["sink"], &[],
-        "1 while the sink is blocked: it says that it takes no more for now.";
+        "1 while the sink says that it takes no more for now.";
     destinations_in_trouble: IntGaugeVec, "delaybridge_sink_destinations_in_trouble", "destinations", ["sink"], &[],
-        "Destinations of the sink (topics, partitions, routing keys, lists, paths) whose elements wait because they do not work. Others are delivered to.";
+        "Destinations (topics, partitions, routing keys, lists, paths) that do not work; only their elements wait.";
     ack_duration: HistogramVec, "delaybridge_sink_ack_duration_seconds", "seconds", ["sink"], ACKS,
         "Time from the delivery to the sink to its answer.";
     script_duration: HistogramVec, "delaybridge_script_duration_seconds", "seconds", ["script"], SCRIPTS,
         "Time from the call of a script to its reply.";
     offered_overdue: HistogramVec, "delaybridge_offered_overdue_seconds", "seconds", ["queue"], LATENESS,
-        "Elements that were already overdue when they were offered, with the minimum lateness by Redis's clock: their \
-         producer's clock is behind, or the offer took long to arrive. A clock that is ahead looks like a longer delay.";
+        "Least lateness of elements that were overdue when offered, by Redis's clock: the producer's clock is behind, or the offer took long. A clock ahead looks like a longer delay.";
     clock_skew: GaugeVec, "delaybridge_clock_skew_seconds", "seconds", ["redis"], &[],
-        "How far this machine's clock is ahead of Redis's; negative if it is behind. Exact to half of a round trip. \
-         Producers on the same machine, as beside a sidecar, have the same clock.";
+        "Lead of this machine's clock over Redis's; negative if behind. Exact to half of a round trip. Producers beside a sidecar have the same clock.";
     jobs: IntGaugeVec, "delaybridge_jobs", "jobs", ["topic", "place"], &[],
-        "Jobs of the job queue by place. Every job is in exactly one place. Of 200 topics at most, those of the configuration first. Read from Redis, the same for all daemons: aggregate with max by (topic, place).";
+        "Jobs of the job queue by place; each is in exactly one. Of 200 topics at most, those of the configuration first. Same for all daemons: max by (topic, place).";
     oldest_ready_age: GaugeVec, "delaybridge_jobs_oldest_ready_age_seconds", "seconds", ["topic"], &[],
-        "Time since the first ready job became ready; 0 when none is. It grows while no consumer takes jobs. Read from Redis, the same for all daemons: aggregate with max by (topic).";
+        "Time since the first ready job became ready; 0 when none is. Same for all daemons: max by (topic).";
     jobs_ended: IntCounterVec, "delaybridge_jobs_ended_total", "jobs", ["topic", "how"], &[],
-        "Jobs whose time was over: their consumer took too long, their last try failed that way, their time to live ended, or they were dead for too long or too many. And jobs that this version could not read: they are dead, with their bytes.";
+        "Jobs whose time to run, last try, time to live or time as a dead job ended, or that were too many dead. And jobs that this version could not read: they are dead, with their bytes.";
     job_operations: IntCounterVec, "delaybridge_jobs_operations_total", "jobs", ["topic", "operation"], &[],
-        "What this daemon did with jobs of the job queue: added, taken (handed out), finished, released, buried, deleted. Of 200 topics at most, as for delaybridge_jobs.";
+        "Operations of this daemon on jobs: added, taken (handed out), finished, released, buried, deleted. Of 200 topics at most.";
     firings: IntCounterVec, "delaybridge_jobs_firings_total", "firings", ["topic", "outcome"], &[],
-        "Firings of recurring jobs by this daemon: a job was added, or the firing was missed and the rule of the recurring job adds none for it.";
+        "Firings of recurring jobs by this daemon: a job was added, or the firing was missed and its rule adds none.";
     unreadable_topics: IntGaugeVec, "delaybridge_jobs_unreadable_topics", "members", [], &[],
-        "Members of delaybridge:jobs:topics that are no names of topics: another program wrote them. They are passed over.";
+        "Members of delaybridge:jobs:topics that are no topic names, from another program. They are ignored.";
     input_messages: IntCounterVec, "delaybridge_input_messages_total", "messages", ["input", "result"], &[],
-        "Messages that came by an input: scheduled in Redis, known already, or refused to the broker's dead letters. Counted before they are settled at the broker. And records of Kafka that the broker removed before they were read (missed).";
+        "Messages of an input: scheduled in Redis, known already, or refused to the broker's dead letters; counted before they are settled at the broker. And records that Kafka removed before they were read (missed).";
     input_resets: IntCounterVec, "delaybridge_input_resets_total", "partitions", ["input", "reason"], &[],
-        "Partitions of Kafka that an input does not read on behind the last record: older ones are gone (gap), the place is beyond the end, or the topic is another one of the same name.";
+        "Kafka partitions that an input does not continue after the last record: later ones are gone (gap), the offset is beyond the end, or the topic was made anew.";
     input_up: IntGaugeVec, "delaybridge_input_up", "0 or 1", ["input"], &[],
         "1 while an input takes messages; 0 while its broker is away, or Redis has no room for their jobs.";
     input_lag: IntGaugeVec, "delaybridge_input_lag_messages", "messages", ["input"], &[],
-        "Messages that wait at the broker of an input, as this daemon last saw it: those of an AMQP queue, or the records of all partitions of its Kafka topics. The same for all daemons: aggregate with max by (input).";
+        "Messages that wait at an input's broker, as last seen: of an AMQP queue, or of all partitions of its Kafka topics. Same for all daemons: max by (input).";
     input_partition_lag: IntGaugeVec, "delaybridge_input_partition_lag_messages", "messages", ["input", "topic", "partition"], &[],
-        "Records of a Kafka partition that the group of an input has not done yet, whichever daemon reads it, or none: up to the last committed offset, and up to the beginning of an open transaction. Of the first 1000 partitions, asked every 5 seconds. The same for all daemons: aggregate with max by (input, topic, partition).";
+        "Records of a Kafka partition after the committed offset of the input's group, up to an open transaction. Of the first 1000 partitions, asked every 5 seconds. Same for all daemons: max by (input, topic, partition).";
     redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", ["redis"], &[],
-        "1 while the Redis that holds the queues answers; of a cluster while all masters in use do. The label is its name in the configuration, default if it has none.";
+        "1 while the Redis of the queues answers; of a cluster, while all masters in use do. The label is its name in the configuration, else default.";
     api_requests: IntCounterVec, "delaybridge_api_requests_total", "requests", ["route", "status"], &[],
-        "Requests to the job queue's HTTP API and to the admin API, by endpoint and status; the endpoint is none for a path that is not known. Endpoints of the admin API begin with admin_.";
+        "Requests to the job queue's HTTP API and to the admin API (admin_...), by endpoint and status; the endpoint is none for an unknown path.";
     api_duration: HistogramVec, "delaybridge_api_request_duration_seconds", "seconds", ["route"], REQUESTS,
-        "Time from the head of a request to its answer. The time that pop waits for a job is in it.";
+        "Time from the head of a request to its answer, with the wait of pop for a job.";
     api_connections: IntGaugeVec, "delaybridge_api_connections", "connections", [], &[],
         "Open connections to the job queue's HTTP API and to the admin API.";
     out_of_descriptors: IntCounterVec, "delaybridge_out_of_descriptors_total", "attempts", [], &[],
-        "Connections that could not be accepted or opened because the file descriptors of the process, or of the machine, were used up.";
+        "Connections that were not accepted or opened for lack of file descriptors of process or machine.";
     file_age: GaugeVec, "delaybridge_file_age_seconds", "seconds", ["file"], &[],
-        "Time since a file that is read again each second, by its key in the configuration, was last seen to be what is in use. It grows while the file cannot be read, hangs or is wrong.";
+        "Time since a file that is read each second, by its key in the configuration, was last in use as it is. It grows while the file is unreadable, hangs or is wrong.";
     reload_successful: IntGaugeVec, "delaybridge_config_last_reload_successful", "0 or 1", [], &[],
-        "1 if the last reload of the configuration was carried out, or none was asked for; 0 if it was refused and the configuration before runs on. /readyz has the reason.";
+        "0 if the last reload was refused and the previous configuration stays, else 1. /readyz has the reason.";
     reload_success_timestamp: GaugeVec, "delaybridge_config_last_reload_success_timestamp_seconds", "seconds since the epoch", [], &[],
-        "When the configuration that runs was loaded, by the clock of this machine.";
+        "Load time of the active configuration, by this machine's clock.";
     trace_spans: IntCounterVec, "delaybridge_trace_spans_total", "spans", ["outcome"], &[],
-        "Spans of traced elements: sent to the collector, or dropped because it was away, too slow, or refused them. Only with `tracing`.";
+        "Spans of traced elements: sent to the collector, or dropped because it was away, too slow or refused them.";
     build_info: IntGaugeVec, "delaybridge_build_info", "1", ["version", "revision"], &[],
         "Always 1; the labels have the running version.";
 }
 
 /// The section about the series of configurations with thousands of queues.
 const MANY: &str = "\
-The memory of the metrics and the size of a scrape are bounded, however many queues the configuration has:
+The memory of the metrics and the size of a scrape are bounded:
 
-- Up to OWN queues have series of their own: those that were first to have anything to show. A queue keeps them until a reload
-  removes it, or the daemon restarts.
-- The others share the label `queue=\"other queues\"`. Their counters and histograms add up. Of their gauges the sum is shown
-  (messages, entries), the greatest (ages, and those of 0 or 1: 1 if it is 1 for any of them), or the earliest (the next due time).
-- A configuration of more than OWN queues shows no gauges of queues that are empty and from which nothing was ever claimed. With
-  fewer queues, all gauges are there.
-- The gauges of 1000 queues are read every 5 seconds. With more queues each is read less often: of 10,000 every 50 seconds. Daemons
-  with the same queues share these readings, so that Redis does not pay for each daemon: with 3 daemons each reads the gauges of
-  1000 queues every 15 seconds, and with more daemons at least once a minute. After a start, and after Redis was away, a daemon
-  first reads all of them itself.
-- Each queue with series of its own has one histogram of the lateness for each of its sinks.
+- Up to OWN queues have series of their own: the first with anything to show, until a reload removes the queue or the daemon
+  restarts.
+- The others share the label `queue=\"other queues\"`. Counters and histograms add up; gauges show the sum (messages, entries), the
+  greatest (ages, 0 or 1) or the earliest (next due time).
+- With more than OWN queues, empty queues from which nothing was ever claimed have no gauges.
+- The gauges of 1000 queues are read every 5 seconds, of 10,000 every 50 seconds. Daemons with the same queues share the work: of 3,
+  each reads the gauges of 1000 queues every 15 seconds; of more, at least once a minute. After a start, and after Redis was away, a
+  daemon first reads all of them.
+- A queue with series of its own has one histogram of the lateness for each sink.
 
-`delaybridge queues`, `top`, the page of operators and `/readyz` show every queue by its name, also those that share the label. Daemons
-of the same queues may choose different ones: above OWN used queues, add up over the queues within one daemon, not across daemons.
-Topics of the job queue are a label too, of 200 at most; the counters of the rest are under `other topics`.
+`delaybridge queues`, `top`, the page of operators and `/readyz` show every queue by its name. Daemons may choose different queues for
+the label: above OWN used queues, add up within one daemon, not across daemons. Topics of the job queue are a label of 200 at most; the
+counters of the rest are under `other topics`.
 ";
 
 /// All metrics: the catalogue, then those of these sources.
@@ -299,11 +283,8 @@ pub fn reference(sources: &[&SourceTerms]) -> String {
     let mut page = String::from(
         "# Metrics\n\n\
          <!-- Generated by a test from crates/telemetry/src/catalogue.rs; change it there. -->\n\n\
-         `GET /metrics` answers in the text format of Prometheus, or of OpenMetrics 1.0 if `Accept` asks for it, as Prometheus \
-         does, and packed with gzip for clients that read it. The connection stays open between scrapes.\n\n\
-         A series appears with its first value. Only the counters that the alerts stand on begin at 0, for each configured queue, so that \
-         `increase` sees the first dead letter. Of more than 1,000 queues they begin with the first sign of activity. Labels are names \
-         from the configuration or words of a fixed list, never keys, payloads or messages.\n\n\
+         `GET /metrics` answers in the text format of Prometheus, or of OpenMetrics 1.0 if `Accept` asks for it, and with gzip.\n\n\
+         A series appears with its first value; only the counters of the alerts begin at 0 for each queue, so that `increase` sees the first dead letter (of more than 1,000 queues, with the first activity). Labels are names from the configuration or fixed words. Where a meaning says \"same for all daemons\", all read one value from Redis: aggregate with `max`.\n\n\
          | name | type | unit | labels | meaning |\n|---|---|---|---|---|\n",
     );
     for metric in all(sources) {

@@ -22,18 +22,18 @@ use delaybridge_ops::bench::{Figures, Options, Quantiles, measure};
 /// Measure claim and settle on your Redis.
 ///
 /// Fills a temporary queue, claims and settles part of it, measures the lateness of a short run, and deletes the queue,
-/// also after Ctrl-C. It does not touch existing keys: it refuses to start. Every figure is printed
-/// beside that of a bare command on the same Redis. Nothing is delivered: sinks are not measured.
+/// also after Ctrl-C. It refuses to start if keys exist. Figures are beside those of a bare command on the same Redis.
+/// Sinks are not measured.
 ///
-/// It uses all of Redis's time that it gets, so do not run it during the peak hours of a shared server. It needs
-/// a user with rights on keys of the queue's name. The daemon's user from `delaybridge acl` has none.
+/// It loads Redis fully: avoid peak hours of a shared server. The user needs rights on keys of the queue's name, which
+/// the daemon's user from `delaybridge acl` lacks.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct BenchArgs {
     /// The Redis to measure, instead of the configuration's
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
-    /// The queue's name in Redis; it must contain `delaybridge-bench`, and its keys must not exist
+    /// The queue's name in Redis, with `delaybridge-bench` in it
     #[arg(long, value_name = "NAME", default_value = OWN, value_parser = own_name)]
     pub name: String,
     /// Pending elements during the measurement

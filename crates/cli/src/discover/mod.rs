@@ -15,9 +15,8 @@ use delaybridge_ops::redisson::discover::discover;
 
 /// Find Redisson's delayed queues and print a configuration for them.
 ///
-/// Scans the database in small steps and changes nothing. The facts and guesses about each queue are comments beside
-/// it. The queues are in `mode: shadow`, which writes nothing, until you change that. A queue with nothing
-/// scheduled has no key and is not found.
+/// Scans the database in small steps and changes nothing. Facts and guesses about a queue are comments. The queues are
+/// in `mode: shadow`, which writes nothing. A queue with nothing scheduled is not found.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct DiscoverArgs {

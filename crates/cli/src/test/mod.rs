@@ -19,9 +19,9 @@ use delaybridge_settings::problem::ConfigErrors;
 
 /// Test a configuration with cases, without any server.
 ///
-/// A file of cases is YAML. Each case names a queue, an element, and what is expected: the messages with their destinations,
-/// keys, headers and bodies, or a dead letter, a hold, a retry with its times. The cases take the way
-/// of the daemon: its sources, codecs, templates and retries.
+/// Each case, in YAML, names a queue, an element, and what is expected: messages with destinations, keys, headers and
+/// bodies, or a dead letter, a hold, a retry with its times. Cases take the daemon's way: its sources, codecs,
+/// templates and retries.
 ///
 /// case -> element -> decode -> route -> judge -> expected | different
 #[derive(Debug, Args)]
@@ -40,8 +40,8 @@ Examples:
   delaybridge test config.example.test.yaml
   delaybridge test --junit result.xml tests/*.yaml --config delaybridge.yaml
 
-docs/testing-a-configuration.md describes the files. A file names its configuration with
-`config`; without it that of --config is used.
+docs/testing-a-configuration.md describes the files. `config` in a file names its configuration,
+else --config.
 
 Exit codes: 0 all cases are as expected, 1 some are not, 2 a file of cases or its configuration is wrong";
 

@@ -6,13 +6,13 @@ use crate::codes::{Code, code};
 pub const CODES: &[Code] = &[
     code(
         "template_field_missing",
-        "A template uses a field that the element does not have.",
-        "Give it a default: `${payload.x:-none}`. If the payload is a text that is JSON, write `json_in_text: true` at the queue.",
+        "The element lacks a field of a template.",
+        "Give it a default (`${payload.x:-none}`); for JSON within a text write `json_in_text: true`.",
     ),
     code("template_result_empty", "A template's result is empty.", "Give it a default, or correct the payload."),
     code(
         "template_result_unfit",
         "A template's result is invalid for the destination.",
-        "The message has the reason. Correct the template.",
+        "Correct the template; the message has the reason.",
     ),
 ];

@@ -24,17 +24,17 @@ pub const CONNECTION: &[Key] = connection::OWN;
 pub const SENTINEL: Key = key(
     "sentinel",
     Kind::Section(&sentinel::keys::TABLE),
-    "Sentinels that know the master, in place of `url`. See [redis.md](redis.md#sentinel).",
+    "[Sentinels](redis.md#sentinel) that know the master, in place of `url`.",
 );
 /// The key of the nodes of a cluster.
 pub const CLUSTER: Key = key(
     "cluster",
     Kind::Texts,
-    "Some nodes of a Redis Cluster as `host:port`, in place of `url`; the default port is 6379. The other nodes are discovered. See [redis.md](redis.md#cluster).",
+    "Some nodes of a [Redis Cluster](redis.md#cluster) as `host:port` (default port 6379), in place of `url`. The others are discovered.",
 );
 tables! {
-    mod redis at "redis", "Address and login of the Redis with the queues: `url`, `sentinel` or `cluster`." {
-        URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS, or `unix:///path[?db=database]` for a Unix socket. Write IPv6 addresses in brackets, and percent-encode special characters.");
+    mod redis at "redis", "The Redis of the queues: `url`, `sentinel` or `cluster`." {
+        URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS, or `unix:///path[?db=database]`. IPv6 addresses are in brackets, special characters percent-encoded.");
         SENTINEL = super::SENTINEL;
         CLUSTER = super::CLUSTER;
     } + &[Group { of: None, keys: CONNECTION }]
@@ -47,8 +47,8 @@ struct Beside {
     /// Database number; with `url`, write it in the URL.
     #[key(count(0, 1_000_000))]
     database: Option<u32>,
-    /// Prefix of all keys and channels that the daemon writes, for policies by prefix. Ends with `:`. A queue has
-    /// one prefix: to change it, drain the queue first. See [redis.md](redis.md#prefix).
+    /// [Prefix](redis.md#prefix) of the daemon's keys and channels. Ends with `:`. Drain the queues before you change
+    /// it.
     #[key(Kind::Text, default = "delaybridge:", read = key_prefix, hidden)]
     key_prefix: KeyPrefix,
     /// ACL user, if the URL has none.
@@ -57,8 +57,7 @@ struct Beside {
     /// The password.
     #[settings(keys(secrets::PASSWORD, secrets::PASSWORD_FILE), read = password)]
     password: Option<Secret>,
-    /// Certificates for `rediss://`. With `sentinel` or `cluster` it enables TLS; `tls: {}` trusts the system's
-    /// authorities.
+    /// Certificates for `rediss://`. With `sentinel` or `cluster` it enables TLS; `{}` trusts the system's authorities.
     #[key(Kind::Section(&tls::TABLE))]
     tls: Option<TlsFiles>,
     /// Timeout for TCP, TLS and login together.

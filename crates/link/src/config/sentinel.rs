@@ -15,23 +15,23 @@ const PORT: u16 = 26379;
 /// Maximum number of sentinels: all are asked at once, and each is subscribed to.
 const MOST_NODES: usize = 15;
 
-/// Also under `sentinel` of a Redis sink. The keys beside `sentinel` apply to the master and its replicas.
+/// The keys beside `sentinel` apply to the master and its replicas.
 #[derive(Settings)]
 #[settings(keys, at = "redis.sentinel")]
 pub struct SentinelKeys {
     /// Name of the master at the sentinels (`sentinel monitor NAME ...`).
     #[key(Kind::Text, required)]
     master: Option<String>,
-    /// All sentinels as `host:port`; the default port is 26379.
+    /// All sentinels as `host:port`, default port 26379.
     #[key(Kind::Texts, required, read = Section::texts, hidden)]
     nodes: Vec<Scalar>,
-    /// ACL user at the sentinels. Without user and password, there is no login to the sentinels.
+    /// ACL user at the sentinels. Without user and password there is no login.
     #[key(Kind::Text)]
     username: Option<String>,
     /// The password.
     #[settings(keys(secrets::PASSWORD, secrets::PASSWORD_FILE), read = password)]
     password: Option<Secret>,
-    /// Enables TLS to the sentinels; `tls: {}` trusts the system's authorities.
+    /// TLS to the sentinels; `{}` trusts the system's authorities.
     #[key(Kind::Section(&tls::TABLE))]
     tls: Option<TlsFiles>,
 }

@@ -40,24 +40,24 @@ pub static KIND: InputKind = InputKind {
 
 static BROKER: &[Group] = &[Group { of: None, keys: BROKER_KEYS }];
 
-/// A queue whose messages wait in Redis until they are due. A message is acknowledged when Redis has its job. One that is
-/// refused is rejected, so that the broker moves it to the queue's dead-letter exchange.
+/// A queue whose messages wait in Redis until they are due. A message is acknowledged when Redis has its job; a refused
+/// one is rejected to the queue's dead-letter exchange.
 #[derive(Debug, Clone, Settings)]
 #[settings(input_amqp, at = "inputs.NAME.amqp", offered = BROKER)]
 pub struct AmqpInputSpec {
     /// The queue. It must exist.
     #[key(Kind::Text, required)]
     pub queue: String,
-    /// Unacknowledged messages at most, which are held in memory.
+    /// Unacknowledged messages at most, held in memory.
     #[key(count(1, 65_535), default = "500")]
     pub prefetch: u32,
-    /// Bytes of unacknowledged messages, about: fewer messages are taken while they are large. It goes by the largest of the last
-    /// 1,000 messages, and begins with `max_body` of the topic. A single message may be larger.
+    /// Bytes of unacknowledged messages, by the largest of the last 1,000 (at first `max_body` of the topic). A single
+    /// message may be larger.
     #[key(Kind::Size, default = "64MiB")]
     pub prefetch_bytes: u64,
-    /// Origin of the dead-letter exchange of the queue. `argument`: the queue was declared with `x-dead-letter-exchange`. The
-    /// input asks for it, and holds refused messages if there is none, because the broker would drop them. `policy`: a
-    /// policy of the broker sets it, which the input cannot see.
+    /// Origin of the queue's dead-letter exchange. `argument`: declared as `x-dead-letter-exchange`; if it is missing,
+    /// refused messages are held, because the broker would drop them. `policy`: set by a policy of the broker, which is
+    /// not checked.
     #[key(word::<DeadLetterExchange>(), default = "argument")]
     pub dead_letter_exchange: DeadLetterExchange,
     /// The broker and the login.

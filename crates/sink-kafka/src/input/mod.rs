@@ -55,31 +55,29 @@ pub static KIND: InputKind = InputKind {
 
 static CLUSTER: &[Group] = &[Group { of: None, keys: CLUSTER_KEYS }];
 
-/// Topics whose records wait in Redis until they are due. An offset is committed when Redis has the jobs of all records before
-/// it.
+/// Topics whose records wait in Redis until they are due. An offset is committed when Redis has all jobs before it.
 #[derive(Debug, Clone, Settings)]
 #[settings(input_kafka, at = "inputs.NAME.kafka", offered = CLUSTER)]
 pub struct KafkaInputSpec {
     /// The topics. They must exist.
     #[key(Kind::Texts, required)]
     pub topics: Vec<String>,
-    /// Consumer group. Several daemons share the partitions of the topics.
+    /// Consumer group; daemons share the partitions.
     #[key(Kind::Text, default = "delaybridge")]
     pub group: String,
-    /// Id of a static member (`group.instance.id`), another one for each process: `${HOSTNAME}`. A process that is back within 45 s has its
-    /// partitions again without a rebalance, and nobody else has them meanwhile. Without it, a process that ends leaves the group at
-    /// once. Of two processes with one id, each shuts the other out.
+    /// Id of a static member (`group.instance.id`), different in each process: `${HOSTNAME}`. A process that is back
+    /// within 45 s keeps its partitions, which wait meanwhile. Without it, a process that ends leaves the group at
+    /// once.
     #[key(Kind::Text)]
     pub group_instance_id: Option<String>,
-    /// First record of a topic of which the group has no committed offset. Partitions that are added later begin at their first
-    /// record.
+    /// First record without a committed offset. Partitions that are added later begin at their first record.
     #[key(word::<StartFrom>(), default = "earliest")]
     pub start: StartFrom,
-    /// Identity of a record, by which it is scheduled once. `position`: topic, partition and offset. `header`: the header
-    /// `x-message-id`. `key`: the key. A record without it has its position.
+    /// Identity by which a record is scheduled once: its key, the header `x-message-id`, or its position (topic,
+    /// partition and offset), also if it has no other.
     #[key(word::<IdentityFrom>(), default = "position")]
     pub identity: IdentityFrom,
-    /// Begin of the delay in `x-delay`: the arrival at the daemon, or the timestamp of the record.
+    /// Begin of the delay `x-delay`: arrival at the daemon, or the record's timestamp.
     #[key(word::<DelayFrom>(), default = "arrival")]
     pub delay_from: DelayFrom,
     /// Topic for refused records. Without it, a refused record holds its partition.

@@ -23,42 +23,42 @@ use delaybridge_settings::words::{Words as _, words};
 
 tables! {
     mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with ids, and the jobs in other keys." {
-        PRESET = key("preset", word::<Presets>(), "Sets all other keys as a program uses them. Explicit keys take precedence.");
-        NAME = key("name", Kind::Text, "With `preset`: the part of its keys that varies. `ouqiang` and `youzan`: the prefix of a bucket's number (`dq_bucket_`, `bucket`). `ice`: the instance (`default`). `yii2`: the channel (`queue`). `hdt3213`, `bullmq`: the queue, required. `asynq`: the queue (`default`).");
+        PRESET = key("preset", word::<Presets>(), "All other keys of a program, unless they are set.");
+        NAME = key("name", Kind::Text, "With `preset`: the prefix of a bucket's number of `ouqiang` (`dq_bucket_`) and `youzan` (`bucket`), the instance of `ice` (`default`), the channel of `yii2` (`queue`), the queue of `hdt3213` and `bullmq` (required) and `asynq` (`default`).");
         PREFIX = key("prefix", Kind::Text, "With `preset: bullmq`: the `prefix` of its queues (`bull`).");
-        SERIALIZER = key("serializer", word::<Serializers>(), "With `preset: youzan`: the serializers of its `RedisTemplate`. `java`: none are configured. `string` and `json`: names are text, jobs are JSON, as with the preset `youzan_json`.");
-        BUCKETS = key("buckets", Kind::TextsOrCount { max: BUCKETS_MAX as u64 }, "Sorted sets with the due times, or their number if the program of the preset numbers them (`ouqiang`, `ice`, `youzan`). The first one names the queue in Redis: the daemon's own keys have the same hash tag.");
+        SERIALIZER = key("serializer", word::<Serializers>(), "With `preset: youzan`: the serializers of its `RedisTemplate`. `java`: none are configured. `string`, `json`: names are text, jobs are JSON, as in `youzan_json`.");
+        BUCKETS = key("buckets", Kind::TextsOrCount { max: BUCKETS_MAX as u64 }, "Sorted sets with the due times, or their number if the preset numbers them (`ouqiang`, `ice`, `youzan`). The first names the queue in Redis.");
         SCORE = key("score", word::<Unit>(), "Unit of the scores, since 1970. `s` may have a fraction.");
-        ID = key("id", Kind::Text, "The id in a member. `member`: all of it. `behind:TEXT`: the rest after this prefix. `before:TEXT`: the part before the first such text. `json:FIELD`, `msgpack:FIELD`, `java:FIELD`: a field of a record.");
+        ID = key("id", Kind::Text, "The id in a member: `member` (all of it), `behind:TEXT` (after this prefix), `before:TEXT` (before the first such text), or `json:FIELD`, `msgpack:FIELD`, `java:FIELD` of a record.");
         JOB = key("job", Kind::Section(&job::TABLE), "The key of the job with an id.");
         RECORD = key("record", Kind::Section(&record::TABLE), "Format and fields of a job.");
-        STATUS = key("status", Kind::Section(&status::TABLE), "The status of a job, if its program keeps one. It is written when the daemon claims the job, and when the job goes back.");
-        NAMES = key("names", word::<Names>(), "Format of the names of keys and fields. `java`: serialized Java objects, as written by a `RedisTemplate` without configured serializers.");
-        READY = key("ready", Kind::Texts, "Lists of jobs that the program has made ready, which are claimed as well. If omitted, they are left to the program's consumers.");
-        ON_MISSING_BODY = key("on_missing_body", word::<BuriesMissing>(), "Handling of a due id without a job. `drop`: the job was deleted; the id is removed and counted. `dead_letter`: it becomes a dead letter.").default("drop");
+        STATUS = key("status", Kind::Section(&status::TABLE), "The status of a job, if its program keeps one, written when the daemon claims the job and when it goes back.");
+        NAMES = key("names", word::<Names>(), "Names of keys and fields as text, or as Java objects, as of a `RedisTemplate` without configured serializers.");
+        READY = key("ready", Kind::Texts, "Lists of ready jobs, which are claimed too. If omitted, they are left to the program's consumers.");
+        ON_MISSING_BODY = key("on_missing_body", word::<BuriesMissing>(), "A due id without a job is removed and counted, or becomes a dead letter.").default("drop");
     }
 }
 
-/// One of `string`, `hash` and `own_hash`. `{id}` is the placeholder for the id.
+/// One of `string`, `hash` and `own_hash`. `{id}` stands for the id.
 #[derive(Settings)]
 #[settings(job, at = "queues.NAME.source.job_pool.job")]
 struct JobKeys {
-    /// A string for each job: the pattern of its key, as `job:{id}`.
+    /// A string for each job: its key, as `job:{id}`.
     #[key(Kind::Text)]
     string: Option<String>,
     /// One hash for all jobs: its key. The id is the field.
     #[key(Kind::Text)]
     hash: Option<String>,
-    /// A hash for each job: the pattern of its key. The whole hash is removed with the job.
+    /// A hash for each job: its key. It is removed with the job.
     #[key(Kind::Text)]
     own_hash: Option<String>,
     /// With `own_hash`: the field with the body.
     #[key(Kind::Text)]
     field: Option<String>,
-    /// A hash with a field for each id, such as a count of attempts. The field is removed with the job.
+    /// A hash with a field for each id, which is removed with the job.
     #[key(Kind::Text)]
     beside: Option<String>,
-    /// Other keys of a job: patterns with `{id}`. They are removed with the job.
+    /// Other keys of a job, with `{id}`, which are removed with it.
     #[key(Kind::Texts)]
     also: Vec<String>,
 }
@@ -67,8 +67,8 @@ struct JobKeys {
 #[derive(Settings)]
 #[settings(record, at = "queues.NAME.source.job_pool.record")]
 struct RecordKeys {
-    /// `raw`: all of it is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have named fields;
-    /// those of `protobuf` are numbers.
+    /// `raw`: all is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have named fields,
+    /// `protobuf` numbers.
     #[key(word::<Format>())]
     format: Option<Format>,
     /// The field that is delivered. Default: the whole job.
@@ -77,11 +77,11 @@ struct RecordKeys {
     /// The field with the topic, for `${topic}` in templates.
     #[key(Kind::Text)]
     topic: Option<String>,
-    /// The field with the number of retries of the job. After the last one, the job becomes a dead letter, even if
-    /// `max_attempts` of the queue's retry policy allows more.
+    /// The field with the job's number of retries; after the last one it is a dead letter, whatever `max_attempts`
+    /// allows.
     #[key(Kind::Text)]
     retries: Option<String>,
-    /// The field with the due time. If it is later than now, the job goes back to the first bucket with that time.
+    /// The field with the due time. If that is ahead, the job goes back to the first bucket.
     #[key(Kind::Text)]
     due: Option<String>,
     /// With `due`: the unit.
@@ -93,8 +93,7 @@ struct RecordKeys {
 #[derive(Settings)]
 #[settings(status, at = "queues.NAME.source.job_pool.status")]
 struct StatusKeys {
-    /// The field of the record with the status: a text, or the constant of an enum. Only for records of `json`,
-    /// `msgpack` and `java`.
+    /// The record's field with the status, a text or the constant of an enum. For `json`, `msgpack` and `java`.
     #[key(Kind::Text)]
     field: Option<String>,
     /// With `own_hash`: the field of the job's hash with the status.

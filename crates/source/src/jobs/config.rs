@@ -24,12 +24,11 @@ pub(crate) static KIND: SourceKind = SourceKind {
     recognise: |_| None,
 };
 
-/// A topic of the job queue: its due jobs are delivered to the destinations of this queue. Requires the section `jobs`
-/// of this file.
+/// A topic of the job queue, whose due jobs are delivered. Requires the section `jobs`.
 #[derive(Debug, Clone, Settings)]
 #[settings(jobs, at = "queues.NAME.source.jobs")]
 pub struct JobsSpec {
-    /// The topic. Consumers of the topic over HTTP compete with this queue: each job goes to one of them.
+    /// The topic. Its consumers over HTTP compete with this queue.
     #[key(Kind::Text, required, later = String::new())]
     pub topic: String,
     /// The sorted set of what waits.

@@ -30,18 +30,18 @@ pub(crate) static KIND: SourceKind = SourceKind {
 #[derive(Debug, Clone, Settings)]
 #[settings(redisson, at = "queues.NAME.source.redisson")]
 pub struct RedissonSpec {
-    /// Name of the queue in Redis, after any `NameMapper`: the key of the ready list.
+    /// Name in Redis, after any `NameMapper`: the key of the ready list.
     #[key(Kind::Text, required)]
     pub name: Box<str>,
-    /// `delayed`: due elements. `ready`: elements on the ready list; every connected Redisson client moves due elements
-    /// there. Omit `ready` only if Java consumers continue to read that list.
+    /// Due elements, and the ready list, where every connected Redisson client moves them. Omit `ready` only if Java
+    /// consumers read that list.
     #[key(words::<Part>(), default = "[delayed, ready]", read = consume, show = shown::value)]
     pub consume: Consume,
-    /// Removal of claimed elements from Redisson's list. `auto`: at once at the ends, later in slices elsewhere; the
-    /// cost does not depend on the depth. `exact`: in the claim; the cost grows with the depth.
+    /// Removal of claimed elements from Redisson's list. `auto`: in slices; the cost does not depend on the depth.
+    /// `exact`: in the claim; the cost grows with the depth.
     #[key(word::<ListCleanup>(), default = "auto")]
     pub list_cleanup: ListCleanup,
-    /// With `auto`: age of the oldest claimed element in Redisson's list that starts a sweep.
+    /// With `auto`: age of a claimed element in Redisson's list that starts a sweep.
     #[key(duration(1_000), default = "30s")]
     pub ghost_max_age: Duration,
     /// With `auto`: average bytes per second of the sweep.

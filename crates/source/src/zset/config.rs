@@ -30,25 +30,24 @@ pub(crate) static KIND: SourceKind = SourceKind {
     recognise: |_| None,
 };
 
-/// A sorted set whose members are the payloads and whose scores are the due times. Identical members are one member in
-/// Redis: a second `ZADD` only changes its score.
+/// A sorted set whose members are the payloads and whose scores are the due times. Identical members are one: a second
+/// `ZADD` only changes its score.
 #[derive(Debug, Clone, Settings)]
 #[settings(zset, at = "queues.NAME.source.zset")]
 pub struct ZsetSpec {
-    /// Key of the set. Required without `preset`. The daemon's own keys have the same hash tag.
+    /// Key of the set. Required without `preset`.
     #[key(Kind::Text, later = String::new())]
     pub key: String,
-    /// Unit of the scores, since 1970. `s` may have a fraction. `ms*4096` has a counter in the lower 12 bits. Required
-    /// without `preset`: with the wrong unit, everything is due at once, or never.
+    /// Unit of the scores, since 1970. `s` may have a fraction; `ms*4096` has a counter in the lower 12 bits. Required
+    /// without `preset`.
     #[key(word::<Unit>(), later = Unit::Millis)]
     pub score: Unit,
-    /// Id of an element. `hash`: a hash of the member and its score. For members in JSON also a template of fields of
-    /// the payload, such as `${payload.jid}`. If it cannot be filled, or its value is not 1 to 256 visible ASCII
-    /// characters, the id is the hash.
+    /// Id of an element: a hash of member and score, or for members in JSON a template such as `${payload.jid}`. A
+    /// result that is not 1 to 256 visible ASCII characters gives way to the hash.
     #[key(Kind::Template, default = "hash", later = Naming::Hash, show = shown::value)]
     pub id: Naming,
-    /// The payload in a member. `member`: all of it. For members in JSON also a template of fields, such as
-    /// `${payload.data}`; a member that cannot fill it becomes a dead letter.
+    /// The payload: the whole member, or for members in JSON a template such as `${payload.data}`; a member that cannot
+    /// fill it is a dead letter.
     #[key(Kind::Template, default = "member", read = body, show = shown::value)]
     pub body: Body,
     /// The bytes of a key that is no text. Then `key` is `base64:` and the text of `key_base64`.
@@ -62,23 +61,20 @@ pub struct ZsetSpec {
 const KEY_BASE64: Key = key(
     "key_base64",
     Kind::Text,
-    "In place of `key`: its bytes in base64, where they are no text. Java's serialisation of a text, as Spring's `RedisTemplate` uses it for keys, begins with `rO0ABX`. On a single Redis, not in a cluster.",
+    "In place of `key`: its bytes in base64, as of Java's serialisation by Spring's `RedisTemplate` (`rO0ABX...`). Not in a cluster.",
 );
 const PRESET: Key = key(
     "preset",
     word::<Presets>(),
-    "Sets `key`, `score` and `id` as a program uses them. `laravel`: `queues:NAME:delayed`, s, `${payload.uuid}`. `sidekiq`: `schedule`, s, `${payload.jid}`. `hyperf`: `NAME:delayed`, s, hash. `machinery`: `delayed_tasks`, ns, `${payload.UUID}`. Explicit keys take precedence.",
+    "`key`, `score` and `id` of a program, unless they are set. `laravel`: `queues:NAME:delayed`, s, `${payload.uuid}`. `sidekiq`: `schedule`, s, `${payload.jid}`. `hyperf`: `NAME:delayed`, s, hash. `machinery`: `delayed_tasks`, ns, `${payload.UUID}`.",
 );
 const NAME: Key = key(
     "name",
     Kind::Text,
-    "With `preset`: name of the queue in that program. Laravel: the queue (`default`). Sidekiq: `schedule` or `retry`. Hyperf: the channel (`{queue}`). Machinery: the set (`delayed_tasks`).",
+    "With `preset`: Laravel's queue (`default`), `schedule` or `retry` of Sidekiq, Hyperf's channel (`{queue}`), Machinery's set (`delayed_tasks`).",
 );
-const PREFIX: Key = key(
-    "prefix",
-    Kind::Text,
-    "With `preset`: the prefix of all keys of that program's Redis connection, such as `laravel_database_`.",
-);
+const PREFIX: Key =
+    key("prefix", Kind::Text, "With `preset`: prefix of that program's keys, such as `laravel_database_`.");
 
 /// The part of a member that is delivered.
 #[derive(Debug, Clone, Serialize)]
