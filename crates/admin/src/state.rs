@@ -36,6 +36,8 @@ const LOOKS: usize = 10;
 const LOOKS_OF_A_CALLER: usize = 3;
 /// Searches at a time, each of another caller.
 const SEARCHES: usize = 3;
+/// Exports at a time, each of another caller and with some megabytes in memory.
+const EXPORTS: usize = 3;
 /// Time that changes under way have once the daemon stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -51,6 +53,8 @@ pub struct Admin {
     pub(super) looks: Turns,
     /// Turns of searches, which take seconds.
     pub(super) searches: Turns,
+    /// Turns of exports, which take as long as their client reads.
+    pub(super) exports: Turns,
     pub(super) cache: OverviewCache,
     /// The board of the daemon.
     pub(super) status: Status,
@@ -100,6 +104,7 @@ impl Admin {
             memory: BodyMemory::new(MAX_BODY, ROOM),
             looks: Turns::new(LOOKS, LOOKS_OF_A_CALLER),
             searches: Turns::new(SEARCHES, 1),
+            exports: Turns::new(EXPORTS, 1),
             cache: OverviewCache::default(),
             status: events.status().clone(),
             metrics: events.metrics().clone(),

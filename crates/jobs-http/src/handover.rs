@@ -6,7 +6,6 @@
 //! was handed to the operating system. Dropped at any place before that, they are released at once. What is lost behind
 //! that point comes back by its TTR.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 
 use super::answers::AnswerRoom;
-use super::feed::Feed;
+use super::feed::{BrokenOff, Feed};
 
 /// Gives jobs back that no client has.
 type GiveBack = Box<dyn FnOnce() + Send + Sync>;
@@ -109,12 +108,12 @@ impl ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         let Some(data) = self.data.take() else {
             let Some(feed) = &mut self.feed else { return Poll::Ready(None) };
-            return feed.poll_next(cx).map(|part| part.map(|part| Ok(Frame::data(part))));
+            return feed.poll_next(cx).map(|part| part.map(|part| part.map(Frame::data)));
         };
         self.written();
         Poll::Ready(Some(Ok(Frame::data(data))))

@@ -3,7 +3,6 @@
 //! one address opens costs no other one its place.
 
 use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -199,11 +198,11 @@ impl<B> Answering<B> {
     }
 }
 
-impl<B: Body<Data = Bytes, Error = Infallible> + Unpin> Body for Answering<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for Answering<B> {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = B::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

@@ -61,7 +61,7 @@ pub struct Connection {
 /// A service that answers the requests of a listener.
 pub trait Served: Send + Sync + 'static {
     /// The body of the answers.
-    type Body: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static;
+    type Body: Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + Unpin + 'static;
 
     /// Answers one request. Never fails: a problem is an answer too.
     fn respond(

@@ -1,4 +1,4 @@
-// Adds the time of the reader's zone to each time of a page, which is in UTC without this script.
+// Adds the time of the reader's zone to each time of a page, which is in UTC without this script, and a box for all rows of a list.
 (() => {
   "use strict";
   const main = document.querySelector("main");
@@ -15,6 +15,20 @@
       shown.textContent += ", " + at.toLocaleString([], other ? { ...day, ...clock } : clock);
     }
   };
-  show();
-  new MutationObserver(show).observe(main, { childList: true });
+  // A box that ticks all rows of a list.
+  const choose = () => {
+    for (const bar of main.querySelectorAll("form.chosen .choose:not([data-all])")) {
+      const [box, label] = ["input", "label"].map((name) => document.createElement(name));
+      box.type = "checkbox";
+      label.append(box, " all of this page");
+      bar.dataset.all = "";
+      bar.prepend(label);
+      box.addEventListener("change", () => {
+        for (const row of bar.closest("form").querySelectorAll("[name=id]")) row.checked = box.checked;
+      });
+    }
+  };
+  const all = () => { show(); choose(); };
+  all();
+  new MutationObserver(all).observe(main, { childList: true });
 })();

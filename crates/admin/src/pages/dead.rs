@@ -8,10 +8,11 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::chosen::tick;
 use super::element::line as attempt_line;
 use super::layout::{View, encoded, page};
 use super::search::Until;
-use super::show::{number, payload, when};
+use super::show::{number, payload, said, when};
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
@@ -22,7 +23,6 @@ use delaybridge_core::message::Class;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::text::clip;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::Queue;
 use delaybridge_ops::dead::{self, FILTER_NAMES, Letter, Letters, Summary};
@@ -50,35 +50,49 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let same = query_of(&call.query);
     let all = number(found.total);
     let reads = view.may(AccessRole::Reader, id) || view.name.is_none();
+    let operates = view.may(AccessRole::Operator, id);
     let body = html! {
         nav.crumbs aria-label="Where you are" {
             a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { "dead letters" }
         }
         h1 { (id) ": dead letters" }
-        @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (clip(done)) } } }
+        @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (said(done)) } } }
         // To find what fits, all letters are read.
         @if may_count { (filters(&call.query, &queue, causes)) }
         @if let Some(causes) = causes { (by_cause(causes, &call.query)) }
         div.head {
             p.muted { "The latest first. There are " (all) " in all." }
-            @if view.may(AccessRole::Operator, id) && !found.dead_letters.is_empty() {
+            @if view.may(AccessRole::Reader, id) && !found.dead_letters.is_empty() {
                 div.deeds {
-                    a.button href={ "dead/redrive/ask?" (same) } { "Redrive what fits …" }
+                    a.button href={ "dead/export?" (same) } { "Export what fits" }
+                    @if operates { a.button href={ "dead/redrive/ask?" (same) } { "Redrive what fits …" } }
                     @if view.may(AccessRole::Admin, id) { a.button.danger href={ "dead/purge/ask?" (same) } { "Remove what fits for good …" } }
                 }
             }
         }
         @if found.dead_letters.is_empty() { p.empty { "There are none that fit." } }
         @else {
-            div.scroll {
-                table.cards {
-                    thead {
-                        tr {
-                            th scope="col" { "Element" } th scope="col" { "Died" } th scope="col" { "Reason" } th scope="col" { "Sink" }
-                            th.n scope="col" { "Attempts" } th.n scope="col" { "Bytes" }
+            form.chosen method="get" action="dead/redrive/ask" {
+                @if operates {
+                    input type="hidden" name="chosen" value="1";
+                    (filter_fields(&call.query))
+                    div.deeds.choose {
+                        button type="submit" { "Redrive the chosen …" }
+                        @if view.may(AccessRole::Admin, id) {
+                            button.danger type="submit" formaction="dead/purge/ask" { "Remove the chosen for good …" }
                         }
                     }
-                    tbody { @for letter in &found.dead_letters { (line(letter, found.now_ms, reads)) } }
+                }
+                div.scroll {
+                    table.cards {
+                        thead {
+                            tr {
+                                th scope="col" { "Element" } th scope="col" { "Died" } th scope="col" { "Reason" } th scope="col" { "Sink" }
+                                th.n scope="col" { "Attempts" } th.n scope="col" { "Bytes" }
+                            }
+                        }
+                        tbody { @for letter in &found.dead_letters { (line(letter, found.now_ms, reads, operates)) } }
+                    }
                 }
             }
         }
@@ -94,6 +108,15 @@ pub fn query_of(query: &Query) -> String {
     let pairs =
         FILTER_NAMES.iter().filter_map(|name| Some((name, query.text(name).filter(|text| !text.trim().is_empty())?)));
     pairs.map(|(name, text)| format!("{name}={}", encoded(text))).collect::<Vec<_>>().join("&")
+}
+
+/// The filter of a query, as hidden fields of a form.
+pub fn filter_fields(query: &Query) -> Markup {
+    html! {
+        @for name in FILTER_NAMES {
+            @if let Some(value) = query.text(name).filter(|value| !value.is_empty()) { input type="hidden" name=(name) value=(value); }
+        }
+    }
 }
 
 /// The letters by cause, as far as they can be counted in the time of a page. All who look within a few seconds share them.
@@ -186,10 +209,11 @@ fn known(name: &str, queue: &Queue, causes: Option<&Counted>) -> Vec<String> {
     }
 }
 
-fn line(letter: &Summary, now_ms: i64, reads: bool) -> Markup {
+fn line(letter: &Summary, now_ms: i64, reads: bool, operates: bool) -> Markup {
     html! {
         tr {
             th scope="row" {
+                @if operates { (tick(&letter.stream_id)) }
                 @if reads { a.mono href={ "dead/" (encoded(&letter.stream_id)) } { (letter.id) } } @else { span.mono { (letter.id) } }
             }
             td data-label="Died" { @if let Some(died) = letter.died_ms { (when(died, now_ms)) } }

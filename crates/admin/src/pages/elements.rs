@@ -1,22 +1,29 @@
-//! `GET /queues/{queue}/elements`: the first elements in a state, with their payloads.
+//! `GET /queues/{queue}/elements`: the first elements in a state, a line each.
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::chosen::{buttons, tick};
 use super::layout::{View, encoded, page};
 use super::list_place::ListPlace;
-use super::show::{number, payload, when};
+use super::show::{number, said, when};
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::v1::operation::read_query;
+use delaybridge_core::message::Identity;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::operations::{ListElements, SHOWN};
+use delaybridge_model::role::AccessRole;
+use delaybridge_ops::element::Whereabouts;
+use delaybridge_ops::operations::ListElements;
 use delaybridge_ops::peek::{PeekState, PeekedElement};
+
+/// Letters of a payload in its line.
+const PREVIEW: usize = 300;
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -31,9 +38,10 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../" (encoded(id)) (place.behind('?')) } { (id) } " / " span aria-current="page" { (word) }
         }
         h1 { (id) ": " (word) }
+        @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (said(done)) } } }
         p.muted { (range(request.first().unwrap_or_default(), found.elements.len())) " of " (number(found.total)) "." }
         @if found.elements.is_empty() { p.empty { "There are none." } }
-        @for element in &found.elements { (one(element, found.now_ms, &place)) }
+        @else { (table(&found.elements, Some(request.state), &view, id, found.now_ms, &place, "")) }
         @if let Some(next) = &found.next { p { a href={ "elements?state=" (request.state.as_str()) "&after=" (next) (place.behind('&')) } { "Next page" } } }
     };
     Ok(page(StatusCode::OK, &view, &format!("{id}: {word}"), &body))
@@ -59,27 +67,86 @@ pub fn word(state: PeekState) -> &'static str {
     }
 }
 
-/// One element of a list.
-pub fn one(element: &PeekedElement, now_ms: i64, place: &ListPlace) -> Markup {
+/// Elements, a line each; `state` is that of all of them, `None` where there are several. With boxes to tick for who may run them now.
+/// `base` leads to the page of the queue.
+pub fn table(
+    elements: &[PeekedElement],
+    state: Option<PeekState>,
+    view: &View,
+    queue: &str,
+    now_ms: i64,
+    place: &ListPlace,
+    base: &str,
+) -> Markup {
+    let next = match state {
+        Some(PeekState::Retry) => Some("Next attempt"),
+        Some(PeekState::InFlight) => Some("Lease ends"),
+        _ => None,
+    };
+    let operates = view.may(AccessRole::Operator, queue);
     html! {
-        article.element {
-            header {
-                @match &element.id {
-                    Some(id) => a.mono href={ "elements/" (encoded(&id.to_string())) (place.behind('?')) } { strong { (id) } },
-                    None => span.muted { "no id" },
-                }
-                @if let Some(due) = element.due_ms { span { "due " (when(due, now_ms)) } }
-                @match element.next_attempt_ms {
-                    Some(next) if next > now_ms => span { "next attempt " (when(next, now_ms)) },
-                    Some(_) => span { "next attempt as soon as it is claimed" },
-                    None => {},
-                }
-                @if let Some(end) = element.lease_ends_ms { span { "lease ends " (when(end, now_ms)) } }
-                @if element.attempts > 0 { span { (element.attempts) " attempts" } }
-                @if !element.code.is_empty() { span.badge.bad { (element.code) } }
-                span.muted { (element.layout) ", " (number(element.size)) " bytes" }
+        form.chosen method="get" action={ (base) "run-now" } {
+            @if elements.iter().any(|element| chosen_by(element, operates).is_some()) {
+                @if let Some(state) = state { input type="hidden" name="state" value=(state.as_str()); }
+                (place.field())
+                (buttons(view, queue, base))
             }
-            (payload(&element.content, SHOWN, None))
+            div.scroll {
+                table.cards.lines {
+                    thead {
+                        tr {
+                            th scope="col" { "Element" }
+                            @if state.is_none() { th scope="col" { "State" } }
+                            th scope="col" { "Due" }
+                            @if let Some(next) = next { th scope="col" { (next) } }
+                            th scope="col" { "Attempts" } th.n scope="col" { "Bytes" } th scope="col" { "Payload" }
+                        }
+                    }
+                    tbody {
+                        @for element in elements {
+                            tr {
+                                th scope="row" {
+                                    @if let Some(id) = chosen_by(element, operates) { (tick(&id.to_string())) }
+                                    @match &element.id {
+                                        Some(id) => a.mono href={ (base) "elements/" (encoded(&id.to_string())) (place.behind('?')) } { (id) },
+                                        None => span.muted { "no id" },
+                                    }
+                                }
+                                @if state.is_none() { td data-label="State" { (Whereabouts::of(element.state, element.due_ms, now_ms).words()) } }
+                                td data-label="Due" { @if let Some(due) = element.due_ms { (when(due, now_ms)) } @else { span.zero { "–" } } }
+                                @if let Some(next) = next { td data-label=(next) { (next_of(element, now_ms)) } }
+                                td class=[(element.attempts == 0).then_some("zero")] data-label="Attempts" {
+                                    (element.attempts)
+                                    @if !element.code.is_empty() { " " span.badge.bad { (element.code) } }
+                                }
+                                td.n data-label="Bytes" { (number(element.size)) }
+                                td.line data-label="Payload" {
+                                    @if matches!(&*element.layout, "junk" | "unknown") { span.badge.warn { (element.layout) } " " }
+                                    code { (element.content.preview(PREVIEW)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
         }
+    }
+}
+
+/// The id of an element that may be ticked: it is not in flight.
+fn chosen_by(element: &PeekedElement, operates: bool) -> Option<&Identity> {
+    let moves = matches!(element.state, PeekState::Scheduled | PeekState::Retry | PeekState::Dead);
+    element.id.as_ref().filter(|_| moves && operates)
+}
+
+/// The next attempt, or the end of the lease.
+fn next_of(element: &PeekedElement, now_ms: i64) -> Markup {
+    html! {
+        @match element.next_attempt_ms {
+            Some(next) if next > now_ms => (when(next, now_ms)),
+            Some(_) => "as soon as it is claimed",
+            None => {},
+        }
+        @if let Some(end) = element.lease_ends_ms { (when(end, now_ms)) }
     }
 }

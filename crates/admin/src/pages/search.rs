@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::elements::one;
+use super::elements::table;
 use super::layout::{View, encoded, page};
 use super::list_place::{LIST, ListPlace};
 use super::show::number;
@@ -88,7 +88,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             progress max=(hits.total.max(seen).max(1)) value=(seen) {}
         }
         @if hits.elements.is_empty() { p.empty { @if hits.next.is_some() { "None of these fits." } @else { "None fits." } } }
-        @for element in &hits.elements { (one(element, hits.now_ms, &place)) }
+        @else { (table(&hits.elements, None, &view, id, hits.now_ms, &place, "")) }
         @if let Some(next) = &hits.next {
             p { a.button rel="next" href={ "search?field=" (encoded(field)) "&after=" (encoded(next)) "&seen=" (seen) (place.behind('&')) } { "Search on" } }
         }

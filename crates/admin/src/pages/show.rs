@@ -61,6 +61,11 @@ fn at(ms: i64, now_ms: i64) -> String {
     }
 }
 
+/// What was done, as the address of a page has it.
+pub fn said(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(300).collect()
+}
+
 /// A payload, decoded where a codec could; at most so many bytes, with a way to all of them.
 pub fn payload(content: &Content, most: usize, whole: Option<&str>) -> Markup {
     let shown = content.shown(most);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use maud::html;
 
-use super::dead::query_of;
+use super::chosen::{ID, hidden, ids};
+use super::dead::{filter_fields, query_of};
 use super::layout::{View, encoded, page, see_other};
 use super::show::number;
 use crate::Admin;
@@ -13,11 +14,14 @@ use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
 use crate::v1::dead::filter_of;
-use delaybridge_jobs_http::call::Call;
+use crate::v1::errors::problem;
+use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::dead::{FILTER_NAMES, Letters, Pace};
-use delaybridge_ops::operations::CountDead;
+use delaybridge_ops::dead::{FILTER_NAMES, Letters, Pace, Redriven, redrive as redrive_letters};
+use delaybridge_ops::operations::{CountDead, Counted};
+use delaybridge_ops::plural;
+use delaybridge_ops::progress::Unwatched;
 
 /// Redrive or purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,14 +47,40 @@ impl SweepKind {
     }
 }
 
+/// The parameter that says that only ticked rows are meant, and the filter is only kept for the way back.
+const CHOSEN: &str = "chosen";
+
+/// The letters that a query or a form means.
+///
+/// # Errors
+/// What cannot be read; or rows are meant, and none is ticked.
+fn which_of(query: &Query) -> Result<Letters, Problem> {
+    let filter = filter_of(query)?;
+    match query.text(CHOSEN) {
+        Some(_) => Ok(Letters { ids: ids(query)?, ..Letters::default() }),
+        None => Ok(Letters { all: filter.is_empty(), filter, ..Letters::default() }),
+    }
+}
+
+/// Counts the letters that are meant and still there.
+async fn counted(admin: &Arc<Admin>, call: &Call<AdminCaller>, which: &Letters) -> Result<Counted, Problem> {
+    if which.ids.is_empty() {
+        let queue = call.part("queue").to_owned();
+        let wanted = CountDead { queue, filter: which.filter.clone(), ..CountDead::default() };
+        return admin.operate(wanted, Asker::of(call)).await;
+    }
+    let (queue, dry) = (admin.queue(call).await?, Pace { dry_run: true, rate: None });
+    let found = redrive_letters(&queue, which, dry, &mut Unwatched).await.map_err(|error| problem(&error))?;
+    Ok(Counted { matched: found.matched as u64, ..Counted::default() })
+}
+
 /// Asks for a confirmation, with the number of letters.
 pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&FILTER_NAMES)?;
+    call.query.only(&[&FILTER_NAMES[..], &[CHOSEN, ID]].concat())?;
     let deed = SweepKind::of(&call)?;
-    let filter = filter_of(&call.query)?;
+    let which = which_of(&call.query)?;
     let id = call.part("queue");
-    let wanted = CountDead { queue: id.to_owned(), filter: filter.clone(), ..CountDead::default() };
-    let counted = admin.operate(wanted, Asker::of(&call)).await?;
+    let counted = counted(&admin, &call, &which).await?;
     let path = format!("/queues/{}/dead/{}/ask", encoded(id), deed.word());
     let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let matched = number(counted.matched);
@@ -60,7 +90,11 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
             a href={ "../../dead?" (query_of(&call.query)) } { "dead letters" } " / " span aria-current="page" { (deed.word()) }
         }
         h1 { @match deed { SweepKind::Redrive => "Deliver again?", SweepKind::Purge => "Remove for good?" } }
-        p { strong { (matched) } " of them now: " (filter.words()) " of " (id) "." }
+        @if which.ids.is_empty() { p { strong { (matched) } " of them now: " (which.filter.words()) " of " (id) "." } }
+        @else {
+            p { strong { (plural::count(counted.matched, "dead letter")) } " of " (id) ", of " (which.ids.len()) " that you chose:" }
+            ul.links { @for id in &which.ids { li.mono { (id) } } }
+        }
         @if !counted.totals.is_empty() {
             div.scroll {
                 table.cards {
@@ -79,11 +113,8 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
             }
         }
         form.act method="post" action={ "../" (deed.word()) } {
-            @for name in FILTER_NAMES {
-                @if let Some(value) = call.query.text(name).filter(|value| !value.is_empty()) {
-                    input type="hidden" name=(name) value=(value);
-                }
-            }
+            (filter_fields(&call.query))
+            @if !which.ids.is_empty() { input type="hidden" name=(CHOSEN) value="1"; (hidden(&which.ids)) }
             @match deed {
                 SweepKind::Redrive => {
                     p { "They are due now, and delivered as any other element. What was redriven is not redriven twice." }
@@ -113,22 +144,34 @@ pub async fn purge(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, 
 
 async fn sweep(admin: Arc<Admin>, mut call: Call<AdminCaller>, deed: SweepKind) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
-    let known: Vec<&str> = FILTER_NAMES.iter().chain(&["rate", "sure"]).copied().collect();
-    fields.only(&known)?;
-    let filter = filter_of(&fields)?;
+    fields.only(&[&FILTER_NAMES[..], &["rate", "sure", CHOSEN, ID]].concat())?;
+    let which = which_of(&fields)?;
     let rate = match fields.text("rate").filter(|rate| !rate.trim().is_empty()) {
         None => None,
         Some(_) => fields.number("rate")?.filter(|rate| *rate > 0).map(|rate| rate as f64),
     };
-    let which = Letters { all: filter.is_empty(), filter, ..Letters::default() };
     let queue = admin.queue(&call).await?;
     let (asker, pace) = (Asker::of(&call), Pace { dry_run: false, rate });
     let done = match deed {
-        SweepKind::Redrive => format!("{} redriven", admin.redrive(queue, which, pace, asker).await?.redriven),
+        SweepKind::Redrive => redriven(&admin.redrive(queue, which, pace, asker).await?),
         SweepKind::Purge if fields.text("sure").is_none() => {
             return Err(Problem::bad("read the form: they are removed for good; confirm that"));
         }
         SweepKind::Purge => format!("{} purged", admin.purge(queue, which, pace, asker).await?.purged),
     };
-    Ok(see_other(&format!("../dead?done={}", encoded(&done))))
+    // What fits a filter is gone from the list; the rest of a choice is where it was.
+    let filter = fields.text(CHOSEN).map(|_| format!("&{}", query_of(&fields))).unwrap_or_default();
+    Ok(see_other(&format!("../dead?done={}{filter}", encoded(&done))))
+}
+
+/// What was redriven, and what could not be.
+fn redriven(done: &Redriven) -> String {
+    let mut words = format!("{} redriven", done.redriven);
+    if done.left + done.failed > 0 {
+        words.push_str(&format!("; {} left as they were", done.left + done.failed));
+    }
+    if let Some(first) = done.errors.first() {
+        words.push_str(&format!(": {}", first.message));
+    }
+    words
 }

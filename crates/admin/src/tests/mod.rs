@@ -2,8 +2,10 @@
 
 mod api;
 mod audit;
+mod chosen;
 mod doors;
 mod events;
+mod export;
 mod fleet;
 mod lists;
 mod night;

@@ -30,8 +30,8 @@ pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCall
     Reply::json(StatusCode::OK, &admin.operate(request, Asker::of(&call)).await?)
 }
 
-/// The parameters of a page that say how it is shown.
-const SHOWN_BY: [&str; 3] = ["still", "reload", LIST];
+/// The parameters of a page that say how it is shown, or what was done before.
+const SHOWN_BY: [&str; 4] = ["still", "reload", "done", LIST];
 
 /// Reads an operation from the path and the query of a page.
 ///

@@ -48,6 +48,19 @@ pub struct ExportPage {
     pub next: Option<String>,
 }
 
+impl ExportPage {
+    /// The letters as lines of a file.
+    pub fn lines(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        for letter in &self.dead_letters {
+            // A map of texts can always be written.
+            let _ = serde_json::to_writer(&mut lines, letter);
+            lines.push(b'\n');
+        }
+        lines
+    }
+}
+
 /// Bytes of the letters of a page, after which it ends.
 const PAGE_BYTES: usize = 4 << 20;
 /// The largest letter of a page: what is larger is exported over Redis.

@@ -1,0 +1,116 @@
+//! `GET /queues/{queue}/dead/export`: the dead letters that fit as a file, in the lines of `delaybridge dead export`.
+//!
+//! A page of them is in memory at a time, and the next one is read when the browser has taken the one before.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream;
+use hyper::header::HeaderValue;
+use hyper::{StatusCode, header};
+
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::v1::dead::asked;
+use crate::v1::errors::problem;
+use delaybridge_core::clock::{calendar_seconds, utc};
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::feed::{BrokenOff, Feed};
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::room::who;
+use delaybridge_jobs_http::turns::Turn;
+use delaybridge_ops::Queue;
+use delaybridge_ops::dead::{ExportPage, FILTER_NAMES, Letters, export_page};
+use delaybridge_telemetry::peer::Peer;
+
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+
+/// The file.
+pub async fn download(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    call.query.only(&FILTER_NAMES)?;
+    let filter = asked(&admin, &call)?;
+    let queue = admin.queue(&call).await?;
+    let turn = admin.exports.take(&who(call.peer, &call.caller), 1, "export dead letters").await?;
+    let which = Letters { filter, ..Letters::default() };
+    // What cannot be read from the start is a page that says so, and no file.
+    let first = export_page(&queue, &which).await.map_err(|error| problem(&error))?;
+    let name = file_name(queue.id(), &utc((calendar_seconds() * 1_000.0) as i64));
+    let Call { peer, caller, .. } = call;
+    let export = Export { admin, peer, caller, queue, which, first: Some(first), at_end: false, _turn: turn };
+    let parts = stream::unfold(export, |mut export| async { Some((export.next().await?, export)) });
+    Ok(Reply::empty(StatusCode::OK)
+        .header(header::CONTENT_TYPE, LINES)
+        .header(header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))
+        .followed_by(Feed::fallible(parts)))
+}
+
+/// `dead-orders-20261121T090032Z.jsonl`; what a file system might not take is `_` in it.
+fn file_name(queue: &str, time: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
+    let queue: String = queue.chars().take(100).map(safe).collect();
+    format!("dead-{queue}-{}.jsonl", time.replace(['-', ':'], ""))
+}
+
+/// One export on its way to a browser.
+struct Export {
+    admin: Arc<Admin>,
+    peer: Peer,
+    caller: AdminCaller,
+    queue: Queue,
+    which: Letters,
+    /// The first page, until it is sent.
+    first: Option<ExportPage>,
+    at_end: bool,
+    _turn: Turn,
+}
+
+impl Export {
+    /// The next lines; `None` at the end.
+    async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
+        loop {
+            let page = match self.first.take() {
+                Some(first) => first,
+                None if self.at_end => return None,
+                None => match self.read().await {
+                    Some(page) => page,
+                    None => {
+                        self.at_end = true;
+                        return Some(Err(BrokenOff));
+                    }
+                },
+            };
+            self.at_end = page.next.is_none();
+            let lines = page.lines();
+            self.which.after = page.next;
+            // No letter of a page need fit.
+            if !lines.is_empty() {
+                return Some(Ok(lines.into()));
+            }
+        }
+    }
+
+    /// The next page; `None` if it cannot be read, or the daemon ends.
+    async fn read(&self) -> Option<ExportPage> {
+        let asker = who(self.peer, &self.caller);
+        let _turn = self.admin.looks.take(&asker, 1, "export dead letters").await.ok()?;
+        // Order: the end of the daemon goes first. Reading may be left at any time.
+        tokio::select! {
+            biased;
+            () = self.admin.stopping.cancelled() => None,
+            page = export_page(&self.queue, &self.which) => page.ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_queue_and_the_time_in_its_name() {
+        let name = |queue: &str| file_name(queue, "2026-11-21T09:00:32Z");
+        assert_eq!(name("order_timeout"), "dead-order_timeout-20261121T090032Z.jsonl");
+        assert_eq!(name("a/../\"b\r\n:ü"), "dead-a_..__b____-20261121T090032Z.jsonl");
+    }
+}
