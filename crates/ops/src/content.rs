@@ -113,6 +113,16 @@ impl Content {
         PayloadText { text, cut, note }
     }
 
+    /// Whether this text is in the payload: in its bytes, or in a value that the codec finds.
+    pub fn holds(&self, part: &str) -> bool {
+        String::from_utf8_lossy(&self.bytes).contains(part)
+            || self
+                .read()
+                .and_then(Result::ok)
+                .and_then(|payload| value(&payload))
+                .is_some_and(|value| holds(&value, part))
+    }
+
     /// The payload as a codec reads it; `None` where none is meant, and for a beginning.
     fn read(&self) -> Option<Result<Payload, DecodeError>> {
         match self.coding.is_raw() {
@@ -211,6 +221,17 @@ pub(super) fn value(payload: &Payload) -> Option<Value> {
         View::Opaque => None,
         View::Text(text) => Some(text.into()),
         View::Json(value) => Some(value.clone()),
+    }
+}
+
+/// Whether a text or number in the value has this in it.
+fn holds(value: &Value, part: &str) -> bool {
+    match value {
+        Value::String(text) => text.contains(part),
+        Value::Number(number) => number.to_string().contains(part),
+        Value::Array(items) => items.iter().any(|item| holds(item, part)),
+        Value::Object(fields) => fields.values().any(|item| holds(item, part)),
+        Value::Null | Value::Bool(_) => false,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Elements by a field of their payload: a bounded number of them is read and decoded, whatever is in the queue.
+//! Elements by a field or a part of their payload: a bounded number of them is read and decoded, whatever is in the queue.
 
 use std::str::FromStr;
 
@@ -6,6 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::content::Content;
 use super::dead::{FieldIs, Filter, Letters, is_place, selection::Selection};
 use super::error::{Attempted, Error};
 use super::peek::{PeekState, PeekedElement};
@@ -19,12 +20,23 @@ use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, Order, Page, Place, Show, r
 pub struct Search {
     /// Fields of the decoded payload: all of them.
     pub fields: Vec<FieldIs>,
+    /// A text that is somewhere in the payload.
+    pub part: Option<String>,
     /// Elements to look at, at most.
     pub limit: u64,
     /// Elements to answer, at most.
     pub matches: usize,
     /// The place to begin at: the `next` of the search before.
     pub after: Option<Cursor>,
+}
+
+impl Search {
+    /// A search for what a person wrote: `orderId=7` is a field, anything else a part of the payload.
+    pub fn of(text: &str, limit: u64, matches: usize, after: Option<Cursor>) -> Search {
+        let field = text.parse::<FieldIs>().ok();
+        let part = field.is_none().then(|| text.to_owned());
+        Search { fields: field.into_iter().collect(), part, limit, matches, after }
+    }
 }
 
 /// The outcome of a search.
@@ -179,11 +191,16 @@ async fn look(
         }
         examined += 1;
         let Some(payload) = payload else { continue };
-        if ask.fields.iter().all(|field| field.fits(&queue.spec, &payload)) {
+        let holds = |part: &String| content(queue, &payload).holds(part);
+        if ask.fields.iter().all(|field| field.fits(&queue.spec, &payload)) && ask.part.as_ref().is_none_or(holds) {
             hits.elements.push(PeekedElement::with_payload(&queue.spec, state, seen, payload));
         }
     }
     Ok(examined)
+}
+
+fn content(queue: &Queue, payload: &Bytes) -> Content {
+    Content::new(queue.spec.codec, payload.clone(), true).with(&queue.spec.classes)
 }
 
 /// The payloads of the elements of a page, which was read with all of them.
@@ -253,6 +270,10 @@ async fn dead(
         hits.examined = before + selection.step.done;
         after = page.last.or(after);
         for letter in page.letters {
+            let payload = || queue.ledger.dead_payload(&letter).unwrap_or_default();
+            if ask.part.as_ref().is_some_and(|part| !content(queue, &payload()).holds(part)) {
+                continue;
+            }
             hits.elements.push(PeekedElement::of_letter(queue, &letter));
             if hits.elements.len() >= ask.matches {
                 after = Some(letter.stream_id);

@@ -42,6 +42,8 @@ pub struct View {
     pairs: Vec<(String, String)>,
     /// Whether it follows the events.
     pub follows: bool,
+    /// What was searched for in all queues.
+    pub sought: String,
     /// The path of this page from the first one, for the way back after a login.
     pub here: String,
 }
@@ -124,6 +126,13 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                         a href={ (up) "audit" } { "Changes" }
                         a href={ (up) "config" } { "Configuration" }
                         a href={ (up) "v1/openapi.json" } { "API" }
+                    }
+                    @if view.grant.is_some() {
+                        form.seek method="get" action={ (up) "search" } role="search" aria-label="All queues" {
+                            input name="q" type="search" value=(view.sought) required maxlength="500" size="18" placeholder="Id or value, in all queues"
+                                aria-label="Id, or a part of a value" autocomplete="off" spellcheck="false";
+                            button.quiet type="submit" { "Search" }
+                        }
                     }
                     div.who {
                         @let roles = view.grant.as_ref().map(Grantee::roles);

@@ -13,6 +13,7 @@ pub mod dead;
 pub mod element;
 pub mod elements;
 pub mod events;
+pub mod everywhere;
 pub mod export;
 pub mod fleet;
 mod inputs;

@@ -1,4 +1,4 @@
-//! `GET /queues/{queue}/search`: elements by a field of their payload, some thousand at a time. A browser that leaves ends it.
+//! `GET /queues/{queue}/search`: elements by a field or a part of their payload, some thousand at a time. A browser that leaves ends it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::list_place::{LIST, ListPlace};
 use super::show::number;
 use crate::Admin;
 use crate::access::AdminCaller;
-use crate::v1::elements::{SHOWN, read_field};
+use crate::v1::elements::SHOWN;
 use crate::v1::errors::problem;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::call::Call;
@@ -35,7 +35,12 @@ pub struct Until(Instant);
 impl Until {
     /// One that ends after this time.
     pub fn after(time: Duration) -> Until {
-        Until(Instant::now().after(time))
+        Until::at(Instant::now().after(time))
+    }
+
+    /// One that ends at this time.
+    pub fn at(end: Instant) -> Until {
+        Until(end)
     }
 }
 
@@ -51,8 +56,8 @@ impl ProgressWatch for Until {
 pub fn search_form(action: &str, field: &str, place: &ListPlace) -> Markup {
     html! {
         form.find method="get" action=(action) role="search" {
-            label for="field" { "Field" }
-            input #field name="field" value=(field) required maxlength="500" size="30" placeholder="orderId=7" autocomplete="off" spellcheck="false";
+            label for="field" { "Value" }
+            input #field name="field" value=(field) required maxlength="500" size="30" placeholder="a part of it, or orderId=7" autocomplete="off" spellcheck="false";
             (place.field())
             button type="submit" { "Search payloads" }
         }
@@ -63,12 +68,14 @@ pub fn search_form(action: &str, field: &str, place: &ListPlace) -> Markup {
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["field", "after", "seen", LIST])?;
     let field = call.query.text("field").unwrap_or_default().trim();
-    let wanted = read_field(field)?;
+    if field.is_empty() {
+        return Err(Problem::bad("read `field` in the query: it is a part of a payload, or PATH=VALUE as orderId=7"));
+    }
     let after = call.query.text("after").filter(|after| !after.is_empty()).map(|after| after.parse()).transpose();
     let after = after.map_err(|problem| Problem::bad(format!("read `after` in the query: {problem}")))?;
     let before = call.query.number("seen")?.unwrap_or(0);
     let queue = admin.queue(&call).await?;
-    let ask = Search { fields: vec![wanted], limit: LOOKED_AT, matches: MATCHES, after };
+    let ask = Search::of(field, LOOKED_AT, MATCHES, after);
     let _turn = admin.searches.take(&who(call.peer, &call.caller), 1, "search the queue").await?;
     let mut hits = search(&queue, &ask, &mut Until::after(TIME)).await.map_err(|error| problem(&error))?;
     for element in &mut hits.elements {

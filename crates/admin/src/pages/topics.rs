@@ -252,7 +252,7 @@ pub async fn jobs(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     Ok(page(StatusCode::OK, &view, &format!("{topic}: {state}"), &body))
 }
 
-fn one(job: &JobDetail, now_ms: i64) -> Markup {
+pub fn one(job: &JobDetail, now_ms: i64) -> Markup {
     html! {
         article.element {
             header {

@@ -5,6 +5,7 @@ mod audit;
 mod chosen;
 mod doors;
 mod events;
+mod everywhere;
 mod export;
 mod fleet;
 mod lists;

@@ -3,14 +3,8 @@
 use super::errors::problem;
 use crate::Admin;
 use delaybridge_jobs_http::problem::Problem;
-use delaybridge_ops::dead::FieldIs;
 pub use delaybridge_ops::operations::SHOWN;
 use delaybridge_ops::{Queue, check_id, dead};
-
-/// The text itself is not quoted: it has a value of a payload in it.
-pub fn read_field(text: &str) -> Result<FieldIs, Problem> {
-    text.parse().map_err(|problem| Problem::bad(format!("read `field`: {problem}")))
-}
 
 impl Admin {
     /// Refuses a text that can be no id of the queue.

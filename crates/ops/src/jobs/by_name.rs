@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{FoundJobs, Jobs, RecurringDetail, TopicLimits, TopicState, failed};
-use crate::Error;
+use super::{FoundJobs, JobDetail, Jobs, RecurringDetail, TopicLimits, TopicState, failed};
+use crate::{Error, ErrorKind};
 use delaybridge_jobs::{JobError, JobState, Topic};
 use delaybridge_model::Config;
 
@@ -123,6 +123,20 @@ impl Jobs {
             Error::invalid(format!("read the state: it is {}", states().collect::<Vec<_>>().join(", ")))
         })?;
         self.peek(&topic(name)?, known, limit).await
+    }
+
+    /// The job with this id, `TOPIC~ID`; none if no job can be called so, or there is none.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn job(&self, id: &str) -> Result<Option<(JobDetail, i64)>, Error> {
+        let Ok(id) = id.parse() else { return Ok(None) };
+        match self.get(&id).await {
+            Ok(mut found) => Ok(found.jobs.pop().map(|job| (job, found.now_ms))),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Hands out nothing of a topic from now on, or again.

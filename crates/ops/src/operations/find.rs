@@ -101,7 +101,7 @@ impl Operation for Find {
 
     async fn run(&self, scene: &Scene) -> Result<Hits, Error> {
         let Find { limit, matches, .. } = self.portion();
-        let ask = Search { fields: self.fields.clone(), limit, matches, after: self.cursor()? };
+        let ask = Search { fields: self.fields.clone(), part: None, limit, matches, after: self.cursor()? };
         let mut hits = search(&scene.queue(&self.queue).await?, &ask, &mut Unwatched).await?;
         if scene.live().is_some() {
             for element in &mut hits.elements {
