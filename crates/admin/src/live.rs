@@ -11,7 +11,7 @@ use delaybridge_core::message::Identity;
 use delaybridge_ops::element::{AtDaemon, SeenAttempt, SeenEvent};
 use delaybridge_ops::forecast::Rate;
 use delaybridge_ops::operation::LiveState;
-use delaybridge_ops::operations::ListQueues;
+use delaybridge_ops::operations::{ListQueues, ListTopics, TopicPage};
 use delaybridge_ops::overview::{Here, Hold, Overview, SinkList};
 use delaybridge_ops::{Error, Queue};
 use delaybridge_telemetry::attempts::FailedAttempt;
@@ -25,6 +25,10 @@ impl LiveState for Admin {
 
     fn queues<'a>(&'a self, which: &'a ListQueues) -> BoxFuture<'a, Result<Overview, Error>> {
         Box::pin(async { Ok(Arc::unwrap_or_clone(self.overview(which).await)) })
+    }
+
+    fn topics<'a>(&'a self, which: &'a ListTopics) -> BoxFuture<'a, Result<TopicPage, Error>> {
+        Box::pin(async { Ok(Arc::unwrap_or_clone(self.topic_page(which).await?)) })
     }
 
     fn here(&self, queue: &str) -> Here {

@@ -10,8 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use delaybridge_core::clock::Instant;
-use delaybridge_ops::jobs::TopicPage;
-use delaybridge_ops::operations::{Counted, ListQueues};
+use delaybridge_ops::operations::{Counted, ListQueues, ListTopics, TopicPage};
 use delaybridge_ops::overview::Overview;
 use delaybridge_ops::pause::SinkPauses;
 
@@ -25,7 +24,7 @@ const PAGES: usize = 32;
 /// The pages of the last moment.
 pub struct OverviewCache {
     pub(super) queues: Pages<ListQueues, Overview>,
-    pub(super) topics: Pages<(Option<String>, usize), TopicPage>,
+    pub(super) topics: Pages<ListTopics, TopicPage>,
     /// The pauses of a sink.
     pub(super) sinks: Pages<String, SinkPauses>,
     /// The dead letters of a queue by their causes.

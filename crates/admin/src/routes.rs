@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use super::access::{AdminCaller, Need};
 use super::v1::history::HistoryShape;
-use super::v1::topics::TopicPause;
 use super::{Admin, pages, v1};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::openapi::operation::Operation;
@@ -16,7 +15,6 @@ use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
 use delaybridge_ops::dead::{ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
-use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
 use delaybridge_ops::operation as ops;
 use delaybridge_ops::operations;
 use delaybridge_ops::reload::ReloadReport;
@@ -109,13 +107,10 @@ const fn about_one(summary: &'static str) -> Operation {
     Operation::new(summary).problems(&[ProblemKind::NotFound])
 }
 
-const MORE: &str = "`next` is there if there are more: ask for those after it.";
-
 /// The routes of all operations.
 macro_rules! routes_of {
-    (commands: [$($command:ident),*] dead: [$($dead:ident),*] parts: [$($part:ident),*]) => {
-        [$(AdminRoute::of::<operations::$command>(),)* $(AdminRoute::of::<operations::$dead>(),)*
-            $(AdminRoute::of::<operations::$part>(),)*]
+    ($($group:ident: [$($operation:ident),*])*) => {
+        [$($(AdminRoute::of::<operations::$operation>(),)*)*]
     };
 }
 
@@ -178,23 +173,6 @@ fn rest() -> impl Iterator<Item = AdminRoute> {
             .query(&["queue", "fate", "after"])
             .returns::<String>(200, "The events that are kept, and those that follow")
             .media_type("text/event-stream");
-    GET "/v1/topics" topics ToLook => v1::topics::list,
-        about_one("List topics of the job queue with their numbers, in alphabetical order")
-            .about(MORE)
-            .query(&["after", "limit"])
-            .returns::<TopicPage>(200, "A page of topics");
-    GET "/v1/topics/{topic}" topic ToLook => v1::topics::one,
-        about_one("Look at a topic: numbers and limits").returns::<TopicDetail>(200, "The topic");
-    GET "/v1/topics/{topic}/jobs" topic_jobs ToSee => v1::topics::jobs,
-        about_one("Look at the first jobs of a topic in a state")
-            .query(&["state", "limit"])
-            .returns::<FoundJobs>(200, "The jobs");
-    POST "/v1/topics/{topic}/pause" pause_topic ToOperate => v1::topics::pause,
-        about_one("Hand out no jobs of the topic, by any daemon")
-            .about("Jobs may be added, and what is reserved may be finished.")
-            .returns::<TopicPause>(200, "It is paused");
-    POST "/v1/topics/{topic}/resume" resume_topic ToOperate => v1::topics::resume,
-        about_one("Hand out jobs of the topic again").returns::<TopicPause>(200, "It is not paused");
     GET "/v1/sinks/{sink}/history" sink_history ToLook => v1::history::sink,
         about_one("Look at the last hour and day of a sink, as this daemon saw them").returns::<HistoryShape>(200, "The history");
 

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::Admin;
 use super::queue_list::queue_list;
-use super::v1::errors::problem;
-use delaybridge_jobs_http::problem::Problem;
-use delaybridge_ops::jobs::TopicPage;
-use delaybridge_ops::operations::ListQueues;
+use delaybridge_ops::Error;
+use delaybridge_ops::jobs::no_jobs;
+use delaybridge_ops::operations::{ListQueues, ListTopics, TopicPage};
 use delaybridge_ops::overview::{
     ClockSkew, DestinationTrouble, Here, Hold, InputRow, Overview, SinkList, SinkRow, TopicInput, overview_of,
 };
@@ -42,10 +41,9 @@ impl Admin {
     ///
     /// # Errors
     /// There is no job queue, or it cannot be read.
-    pub async fn topics(&self, after: Option<&str>, limit: usize) -> Result<Arc<TopicPage>, Problem> {
-        let jobs = self.jobs()?;
-        let read = async |_: &_| jobs.page(after, limit).await.map_err(|error| problem(&error));
-        self.cache.page(|cache| &cache.topics, (after.map(str::to_owned), limit), read).await
+    pub(super) async fn topic_page(&self, which: &ListTopics) -> Result<Arc<TopicPage>, Error> {
+        let read = async |which: &ListTopics| which.read(&self.session().jobs().ok_or_else(no_jobs)?).await;
+        self.cache.page(|cache| &cache.topics, which.clone(), read).await
     }
 
     /// The sinks, as the board has them.

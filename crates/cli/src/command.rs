@@ -108,7 +108,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Peek(args) => peek::run(global, &args, out).await,
         Command::Forecast(args) => forecast::run(global, &args, out).await,
         Command::Dead(command) => dead::run(global, command, out).await,
-        Command::Jobs(command) => jobs::run(global, &command, out).await,
+        Command::Jobs(command) => jobs::run(global, command, out).await,
         Command::Decode(args) => decode::run(global, &args, out).await,
         Command::Migrate(args) => migrate::run(global, &args, out).await,
         Command::Fsck(args) => fsck::run(global, &args, out).await,

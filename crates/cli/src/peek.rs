@@ -7,8 +7,8 @@ use clap::Args;
 use super::answer::answer;
 use super::failed::Failed;
 use super::global::Global;
-use super::jobs::list;
 use super::remote::{DaemonArgs, carry_out_at};
+use delaybridge_ops::jobs::text;
 use delaybridge_ops::operations::{ListElements, ShowElement};
 
 // No doc comment: --help takes what the command does from the elements.
@@ -32,7 +32,7 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
         return carry_out_at(global, &place, &request, out).await;
     }
     match elements.jobs(&place).await? {
-        Some(found) => answer(global, out, &found, list).map(|()| 0),
+        Some(found) => answer(global, out, &found, text::list).map(|()| 0),
         None => carry_out_at(global, &place, elements, out).await,
     }
 }

@@ -9,12 +9,12 @@ use clap::Args;
 use super::answer::answer_of;
 use super::failed::Failed;
 use super::global::{Global, Output};
-use super::jobs::topics;
 use super::remote::DaemonArgs;
 use super::show;
 use super::table::TextTable;
 use super::top::every;
 use delaybridge_ops::content::escaped;
+use delaybridge_ops::jobs::text::topics;
 use delaybridge_ops::operation::Place;
 use delaybridge_ops::overview::{QueueRow, SinkRow};
 use delaybridge_ops::plural;
@@ -120,8 +120,8 @@ fn text(found: &Queues) -> String {
     let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
     match &found.topics {
         None => table.render() + &notes,
-        Some(found) if rows == 0 => topics(found) + &notes,
-        Some(found) => format!("{}{notes}\n{}", table.render(), topics(found)),
+        Some(found) if rows == 0 => topics(&found.topics, found.now_ms) + &notes,
+        Some(found) => format!("{}{notes}\n{}", table.render(), topics(&found.topics, found.now_ms)),
     }
 }
 

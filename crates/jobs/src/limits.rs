@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::config::LARGEST_BODY;
 use super::error::JobError;
@@ -43,7 +43,7 @@ pub struct Limits {
 }
 
 /// The effective limits of a topic, for display. Absent values are unlimited.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Limits")]
 pub struct Allowed {
     /// The time to run of jobs without one, in ms.
@@ -70,7 +70,7 @@ pub struct Allowed {
     /// The longest such wait, in ms.
     pub backoff_max_ms: u64,
     /// The names of limits that were set at run time; the others come from the configuration.
-    pub set: Vec<&'static str>,
+    pub set: Vec<String>,
 }
 
 impl Limits {
@@ -96,7 +96,7 @@ impl Limits {
         }
     }
 
-    fn names(&self) -> Vec<&'static str> {
+    fn names(&self) -> Vec<String> {
         let names = FIELDS.map(|name| match name {
             "ttr" => "ttr_ms",
             "ttl" => "ttl_ms",
@@ -105,7 +105,12 @@ impl Limits {
             "backoff_max" => "backoff_max_ms",
             name => name,
         });
-        names.into_iter().zip(self.values()).filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect()
+        names
+            .into_iter()
+            .zip(self.values())
+            .filter(|(_, value)| value.is_some())
+            .map(|(name, _)| name.to_owned())
+            .collect()
     }
 
     /// The settings of a topic after applying these limits.

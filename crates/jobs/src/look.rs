@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::JobError;
 use super::job::JobState;
@@ -81,7 +81,7 @@ pub struct TopicsPage {
 }
 
 /// The sizes of a topic.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sizes {
     /// Number of jobs that wait for their due time.
     pub delay: u64,

@@ -3,9 +3,8 @@
 use serde::Serialize;
 
 use super::error::{Error, QueueError};
-use super::jobs::TopicStates;
 use super::operation::Place;
-use super::operations::{ListQueues, ListSinks};
+use super::operations::{ListQueues, ListSinks, ListTopics, TopicPage};
 use super::overview::{ClockSkew, Overview, QueueRow, SinkList, SinkRow, TopicInput};
 use super::progress::Unwatched;
 
@@ -16,7 +15,7 @@ pub struct Queues {
     pub queues: Vec<QueueRow>,
     /// Topics of the job queue, where the configuration has one.
     #[serde(flatten)]
-    pub topics: Option<TopicStates>,
+    pub topics: Option<TopicPage>,
     /// The sinks, as the daemon that answered sees them; none where Redis was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sinks: Option<Vec<SinkRow>>,
@@ -64,8 +63,8 @@ pub async fn queues(place: &Place) -> Result<Queues, Error> {
     let (Overview { queues, errors, clocks, inputs, .. }, sinks) = overview(place, &ListQueues::all()).await?;
     let mut found = Queues { queues, topics: None, sinks: sinks.map(|list| list.sinks), errors, clocks, inputs };
     let Place::Here(scene) = place else { return Ok(found) };
-    if let Some(jobs) = scene.session().await?.jobs() {
-        match jobs.topics(&[]).await {
+    if scene.config().jobs.is_some() {
+        match place.call_whole(&ListTopics::first(usize::MAX), &mut Unwatched).await {
             Ok(topics) => found.topics = Some(topics),
             Err(error) => found.errors.push(QueueError { queue: "jobs".to_owned(), message: error.to_string() }),
         }

@@ -16,7 +16,6 @@ use super::topics;
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::v1::elements::SHOWN;
-use crate::v1::topics::PAGE as TOPICS;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
@@ -24,7 +23,8 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::room::who;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::element::{self, Detail};
-use delaybridge_ops::jobs::{JobDetail, Jobs, states};
+use delaybridge_ops::jobs::{JobDetail, JobState, Jobs, read_topic};
+use delaybridge_ops::operations::ListTopics;
 use delaybridge_ops::peek::PeekedElement;
 use delaybridge_ops::plural::count;
 use delaybridge_ops::search::{Search, search};
@@ -36,6 +36,8 @@ const TIME: Duration = Duration::from_secs(5);
 const OF_A_QUEUE: u64 = 1_000;
 /// Elements of all queues to look at.
 const LOOKED_AT: u64 = 20_000;
+/// Topics to look at.
+const TOPICS: usize = 50;
 /// Elements of a queue on the page.
 const OF_A_QUEUE_SHOWN: usize = 5;
 /// Elements on the page, after which it ends.
@@ -235,13 +237,13 @@ fn line(element: Detail, reads: bool) -> PeekedElement {
 /// The first jobs of the topics that the person may read: by id, or by a part of their body.
 async fn jobs(admin: &Admin, caller: &AdminCaller, text: &str, end: Instant) -> Vec<(JobDetail, i64)> {
     let mut all = Vec::new();
-    let Ok(jobs) = admin.jobs() else { return all };
+    let Some(jobs) = admin.session().jobs() else { return all };
     if let Ok(Some((job, now_ms))) = jobs.job(text).await
         && caller.may(AccessRole::Reader, Some(&job.topic))
     {
         return vec![(job, now_ms)];
     }
-    let Ok(page) = admin.topics(None, TOPICS).await else { return all };
+    let Ok(page) = admin.topic_page(&ListTopics::first(TOPICS)).await else { return all };
     let read = page.topics.iter().filter(|topic| caller.may(AccessRole::Reader, Some(&topic.topic)));
     for topic in read {
         if Instant::now() >= end || all.len() >= MATCHES {
@@ -253,9 +255,10 @@ async fn jobs(admin: &Admin, caller: &AdminCaller, text: &str, end: Instant) -> 
 }
 
 async fn of_topic(jobs: &Jobs, topic: &str, text: &str, all: &mut Vec<(JobDetail, i64)>) {
-    for state in states() {
-        let Ok(found) = jobs.jobs_in(topic, state, JOBS).await else { continue };
-        let fits = |job: &JobDetail| job.id.ends_with(text) || job.body.holds(text);
+    let Ok(topic) = read_topic(topic) else { return };
+    for state in JobState::ALL {
+        let Ok(found) = jobs.peek(&topic, state, JOBS).await else { continue };
+        let fits = |job: &JobDetail| job.id.ends_with(text) || job.content.holds(text);
         all.extend(found.jobs.into_iter().filter(fits).take(OF_A_QUEUE_SHOWN).map(|job| (job, found.now_ms)));
     }
 }

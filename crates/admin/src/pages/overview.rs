@@ -37,7 +37,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let mut view = View::of("/", &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
     view.lists = true;
-    let topics = topics::section(&admin).await;
+    let topics = topics::section(&admin, Asker::of(&call)).await;
     sinks.sinks.sort_by_key(|sink| !sink.has_trouble());
     let body = html! {
         (state(&look, &found))

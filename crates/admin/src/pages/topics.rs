@@ -14,13 +14,16 @@ use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
 use crate::v1::elements::SHOWN;
-use crate::v1::errors::problem;
-use crate::v1::topics;
+use crate::v1::operation::read_query;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
-use delaybridge_ops::jobs::{JobDetail, TopicDetail, TopicPage, TopicState, states};
+use delaybridge_ops::jobs::{JobDetail, JobState, TopicState};
+use delaybridge_ops::operation::Operation;
+use delaybridge_ops::operations::{
+    JOBS, ListTopics, PauseTopic, PeekJobs, ResumeTopic, ShowTopic, TopicDetail, TopicPage,
+};
 use delaybridge_ops::plural::duration;
 
 /// Topics on the overview.
@@ -28,9 +31,9 @@ const SOME: usize = 10;
 
 /// Every topic.
 pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["after", "limit", "still", "reload"])?;
+    let request: ListTopics = read_query(&call)?;
     let mut view = View::of("/topics", &call.caller, admin.access.has_tokens());
-    let found = match topics::page(&admin, &call).await {
+    let found = match admin.operate(request.clone(), Asker::of(&call)).await {
         Err(problem) if problem.kind == ProblemKind::NotFound => None,
         found => Some(found?),
     };
@@ -43,7 +46,7 @@ pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             Some(found) => {
                 (table(found))
                 nav.pages aria-label="Further topics" {
-                    @if call.query.text("after").is_some() { a href="topics" { "First page" } }
+                    @if request.after.is_some() { a href="topics" { "First page" } }
                     @if let Some(next) = &found.next { a rel="next" href={ "?after=" (encoded(next)) } { "Next page" } }
                 }
             }
@@ -53,11 +56,11 @@ pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 }
 
 /// The first topics, for the overview; nothing without a job queue.
-pub async fn section(admin: &Admin) -> Markup {
-    if admin.jobs().is_err() {
+pub async fn section(admin: &Arc<Admin>, asker: Asker) -> Markup {
+    if admin.session().config.jobs.is_none() {
         return html! {};
     }
-    let found = admin.topics(None, SOME).await;
+    let found = admin.operate(ListTopics::first(SOME), asker).await;
     html! {
         section aria-labelledby="topics" {
             h2 #topics { "Topics " span.muted { "of the job queue" } }
@@ -128,8 +131,8 @@ fn first(topic: &TopicState, now_ms: i64) -> Markup {
 
 /// One topic.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["still", "reload"])?;
-    let found = admin.jobs()?.detail(call.part("topic")).await.map_err(|error| problem(&error))?;
+    let request: ShowTopic = read_query(&call)?;
+    let found = admin.operate(request, Asker::of(&call)).await?;
     let name = &found.state.topic;
     let mut view = View::of(&format!("/topics/{}", encoded(name)), &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
@@ -143,7 +146,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         section aria-labelledby="jobs" {
             h2 #jobs { "Jobs" }
             ul.links {
-                @for state in states().filter(|state| sized(&found, state).is_some()) {
+                @for state in JobState::ALL.into_iter().map(JobState::as_str).filter(|state| sized(&found, state).is_some()) {
                     li {
                         a href={ (encoded(name)) "/jobs?state=" (state) } { (state) } " "
                         span.muted { (number(sized(&found, state).unwrap_or_default())) }
@@ -234,9 +237,9 @@ fn pauses(view: &View, found: &TopicDetail) -> Markup {
 
 /// The first jobs of a topic in a state.
 pub async fn jobs(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["state", "still", "reload"])?;
-    let topic = call.part("topic");
-    let (state, found) = topics::found(&admin, &call).await?;
+    let request: PeekJobs = read_query(&call)?;
+    let found = admin.operate(request.clone(), Asker::of(&call)).await?;
+    let PeekJobs { topic, state, .. } = &request;
     let mut view = View::of(&format!("/topics/{}/jobs", encoded(topic)), &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
     let body = html! {
@@ -245,7 +248,7 @@ pub async fn jobs(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             span aria-current="page" { (state) }
         }
         h1 { (topic) ": " (state) }
-        p.muted { "At most " (topics::JOBS) ", the first in time." }
+        p.muted { "At most " (JOBS) ", the first in time." }
         @if found.jobs.is_empty() { p.empty { "There are none." } }
         @for job in &found.jobs { (one(job, found.now_ms)) }
     };
@@ -265,24 +268,24 @@ pub fn one(job: &JobDetail, now_ms: i64) -> Markup {
                 @if !job.reason.is_empty() { span.badge.bad { (job.reason) } }
                 span.muted { (job.content_type) " " (number(job.size)) " bytes" }
             }
-            (payload(&job.body, SHOWN, None))
+            (payload(&job.content, SHOWN, None))
         }
     }
 }
 
 /// Pauses it, and shows it again.
 pub async fn pause(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    set(&admin, call, true).await
+    set::<PauseTopic>(&admin, call).await
 }
 
 /// Resumes it, and shows it again.
 pub async fn resume(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    set(&admin, call, false).await
+    set::<ResumeTopic>(&admin, call).await
 }
 
-async fn set(admin: &Arc<Admin>, mut call: Call<AdminCaller>, paused: bool) -> Result<Reply, Problem> {
+async fn set<O: Operation>(admin: &Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     form(&mut call).await?.only(&[])?;
-    let topic = call.part("topic").to_owned();
-    admin.pause_topic(&topic, paused, Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}", encoded(&topic))))
+    let request: O = read_query(&call)?;
+    admin.operate(request, Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}", encoded(call.part("topic")))))
 }

@@ -7,7 +7,6 @@ pub mod events;
 pub mod history;
 pub mod meta;
 pub mod operation;
-pub mod topics;
 
 use std::sync::Arc;
 

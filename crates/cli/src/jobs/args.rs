@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 
 use delaybridge_jobs::{
-    JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_PRIORITY, MAX_TTR, Token, Topic, Unique, UniqueKey, UniqueUntil,
+    JobId, Limits, LocalId, MAX_DELAY, MAX_PRIORITY, MAX_TTR, Token, Topic, Unique, UniqueKey, UniqueUntil,
 };
 use delaybridge_ops::jobs::LONGEST_WAIT;
 pub(super) use delaybridge_ops::time::point as time;
@@ -239,64 +239,6 @@ pub struct BuryArgs {
 const BURY: &str = "\
 Example:
   delaybridge jobs bury orders~4711 --token mJ0c3Zk1yQ8T_x2a --reason 'no such customer'";
-
-/// List the topics, with the number of jobs in each state.
-#[derive(Debug, Args)]
-#[command(after_help = TOPICS)]
-pub struct TopicsArgs {
-    /// Only these topics
-    #[arg(value_name = "TOPIC")]
-    pub topics: Vec<Topic>,
-}
-
-const TOPICS: &str = "\
-Examples:
-  delaybridge jobs topics
-  delaybridge jobs topics orders --output json";
-
-/// Show jobs of a topic without taking them.
-#[derive(Debug, Args)]
-#[command(after_help = PEEK)]
-pub struct PeekJobsArgs {
-    /// The topic
-    #[arg(value_name = "TOPIC")]
-    pub topic: Topic,
-    /// The state of the jobs
-    #[arg(long, value_enum, value_name = "STATE", default_value_t = StateArg::Ready)]
-    pub state: StateArg,
-    /// Maximum number of jobs
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
-    pub limit: usize,
-}
-
-const PEEK: &str = "\
-Examples:
-  delaybridge jobs peek orders
-  delaybridge jobs peek orders --state delay --limit 5";
-
-/// A job's state as an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StateArg {
-    /// Waits for its due time.
-    Delay,
-    /// Due.
-    Ready,
-    /// A consumer has it.
-    Reserved,
-    /// Out of tries, or buried.
-    Dead,
-}
-
-impl StateArg {
-    pub(super) fn state(self) -> JobState {
-        match self {
-            StateArg::Delay => JobState::Delay,
-            StateArg::Ready => JobState::Ready,
-            StateArg::Reserved => JobState::Reserved,
-            StateArg::Dead => JobState::Dead,
-        }
-    }
-}
 
 /// Show the limits of a topic, or set them.
 ///

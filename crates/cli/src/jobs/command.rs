@@ -3,13 +3,21 @@
 use clap::Subcommand;
 
 use super::args::{
-    AddArgs, BuryArgs, ExportJobsArgs, HeldJob, ImportJobsArgs, LimitsArgs, NamedJob, OfTopic, PeekJobsArgs, PopArgs,
-    ReleaseArgs, TopicsArgs, TouchArgs,
+    AddArgs, BuryArgs, ExportJobsArgs, HeldJob, ImportJobsArgs, LimitsArgs, NamedJob, PopArgs, ReleaseArgs, TouchArgs,
 };
 use super::change::ChangeArgs;
 use super::dead::DeadJobsCommand;
 use super::recurring::RecurringCommand;
 use super::remove::{DestroyArgs, EmptyArgs};
+use crate::remote::subcommands_of;
+use delaybridge_ops::operations;
+
+macro_rules! commands_of {
+    (commands: $_:tt dead: $__:tt jobs: [$($jobs:ident),*] $($_rest:tt)*) => {
+        subcommands_of!(JobsOperation: $($jobs)*);
+    };
+}
+operations!(commands_of);
 
 /// Use the job queue: add, take and settle jobs.
 ///
@@ -37,20 +45,12 @@ pub enum JobsCommand {
     /// Show one job
     #[command(visible_alias = "show", after_help = GET)]
     Get(NamedJob),
-    Topics(TopicsArgs),
-    Peek(PeekJobsArgs),
+    #[command(flatten)]
+    Operation(JobsOperation),
     #[command(subcommand, arg_required_else_help = true)]
     Dead(DeadJobsCommand),
     #[command(subcommand, arg_required_else_help = true)]
     Recurring(RecurringCommand),
-    /// Hand out no more jobs of a topic
-    ///
-    /// What is reserved may be finished, and jobs may be added.
-    #[command(after_help = PAUSE)]
-    Pause(OfTopic),
-    /// Hand out jobs of a topic again
-    #[command(after_help = RESUME)]
-    Resume(OfTopic),
     Limits(LimitsArgs),
     Empty(EmptyArgs),
     Destroy(DestroyArgs),
@@ -72,9 +72,3 @@ Example:
 const GET: &str = "\
 Example:
   delaybridge jobs get orders~4711 --output json";
-const PAUSE: &str = "\
-Example:
-  delaybridge jobs pause orders";
-const RESUME: &str = "\
-Example:
-  delaybridge jobs resume orders";

@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use super::args::OfTopic;
 use super::open::{confirmed, open};
-use super::text;
 use crate::answer::answer;
 use crate::failed::Failed;
 use crate::global::Global;
 use delaybridge_jobs::{JobId, JobState, LocalId, Topic};
+use delaybridge_ops::jobs::text;
 use delaybridge_ops::plural;
 
 /// Show, redrive or remove dead jobs.

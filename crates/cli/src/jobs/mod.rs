@@ -7,7 +7,6 @@ mod dead;
 mod open;
 mod recurring;
 mod remove;
-mod text;
 
 use std::io::Write;
 use std::time::Duration;
@@ -17,7 +16,6 @@ use bytes::Bytes;
 use self::args::{AddArgs, ExportJobsArgs, HeldJob, PopArgs};
 pub use self::command::JobsCommand;
 use self::open::open;
-pub(super) use self::text::{list, topics};
 use super::answer::answer;
 use super::failed::Failed;
 use super::global::Global;
@@ -25,7 +23,7 @@ use super::input::input;
 use super::load::on_queue;
 use super::progress::ProgressLine;
 use delaybridge_jobs::{Due, NewJob, PopRequest, Release, Settled};
-use delaybridge_ops::jobs::{ExportTarget, export, failed, import};
+use delaybridge_ops::jobs::{ExportTarget, export, failed, import, text};
 
 /// A result without a list: what was done, in the shape of the others.
 #[derive(serde::Serialize)]
@@ -38,10 +36,18 @@ struct Done {
     deadline_ms: Option<i64>,
 }
 
-pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Write) -> Result<u8, Failed> {
+pub(super) async fn run(global: &Global, command: JobsCommand, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
+    match command {
+        JobsCommand::Operation(command) => command.run(global, out).await,
+        command => by_hand(global, &command, out).await,
+    }
+}
+
+async fn by_hand(global: &Global, command: &JobsCommand, out: &mut dyn Write) -> Result<u8, Failed> {
     let done = |id: &dyn std::fmt::Display, done| Done { id: id.to_string(), done, due_ms: None, deadline_ms: None };
     let words = |done: &Done| format!("{} {}\n", done.id, done.done);
     match command {
+        JobsCommand::Operation(_) => {}
         JobsCommand::Add(args) => add(global, args, out).await?,
         JobsCommand::Pop(args) => return pop(global, args, out).await,
         JobsCommand::Finish(HeldJob { id, token }) => {
@@ -80,25 +86,8 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             answer(global, out, &done(&args.id, "deleted"), words)?;
         }
         JobsCommand::Get(args) => answer(global, out, &open(global).await?.get(&args.id).await?, text::one)?,
-        JobsCommand::Topics(args) => {
-            answer(global, out, &open(global).await?.topics(&args.topics).await?, text::topics)?;
-        }
-        JobsCommand::Peek(args) => {
-            let found = open(global).await?.peek(&args.topic, args.state.state(), args.limit).await?;
-            answer(global, out, &found, text::list)?;
-        }
         JobsCommand::Dead(command) => dead::run(global, command, out).await?,
         JobsCommand::Recurring(command) => recurring::run(global, command, out).await?,
-        JobsCommand::Pause(args) => {
-            let result = open(global).await?.queue.pause(&args.topic).await;
-            result.map_err(|error| failed(&format!("pause topic {}", args.topic), &error))?;
-            answer(global, out, &done(&args.topic, "paused"), words)?;
-        }
-        JobsCommand::Resume(args) => {
-            let result = open(global).await?.queue.resume(&args.topic).await;
-            result.map_err(|error| failed(&format!("resume topic {}", args.topic), &error))?;
-            answer(global, out, &done(&args.topic, "resumed"), words)?;
-        }
         JobsCommand::Limits(args) => {
             let done = open(global).await?.limits(&args.topic, args.limits()).await?;
             answer(global, out, &done, text::limits)?;

@@ -6,28 +6,29 @@ mod export;
 mod moving;
 mod pools;
 mod recurring;
+pub mod text;
 
 use std::time::Duration;
 
 use redisson_codecs::Codec;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-pub use self::by_name::{TOPICS_MOST, TopicDetail, TopicPage, states, topic_named};
+pub use self::by_name::{read_topic, topic_named};
 pub use self::copies::ImportedElements;
 pub use self::export::{ExportTarget, ExportedJobs, export};
 pub use self::moving::import;
 pub use self::recurring::{RecurringDetail, RecurringDetails};
-use super::content::Content;
+use super::content::{Content, with_content};
 use super::error::Error;
 use super::session::{Session, connected, redis};
-pub use delaybridge_jobs::NewJob;
 use delaybridge_jobs::{
     self, Added, Allowed, ChangeOutcome, Dispenser, Due, JobChange, JobError, JobId, JobInfo, JobQueue, JobSettings,
-    JobState, Limits, LocalId, PopRequest, Reserved, SCRIPTS, Sizes, Topic, Which, wake,
+    Limits, LocalId, PopRequest, Reserved, SCRIPTS, Sizes, Topic, Which, wake,
 };
+pub use delaybridge_jobs::{JobState, NewJob};
 use delaybridge_link::{LinkError, Redis, Subscriber};
 use delaybridge_model::Config;
 
@@ -39,14 +40,15 @@ pub struct Jobs {
 }
 
 /// A job.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct JobDetail {
     /// `TOPIC~ID`.
     pub id: String,
     /// The job's topic.
     pub topic: String,
     /// The state.
-    pub state: &'static str,
+    pub state: String,
     /// The time at which it becomes, or became, ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
@@ -64,7 +66,7 @@ pub struct JobDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// The priority.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: u8,
     /// Attempts so far.
     pub attempts: u32,
@@ -73,17 +75,19 @@ pub struct JobDetail {
     /// The time to run.
     pub ttr_ms: u64,
     /// Why its last reservation ended.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The content type that its client gave.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub content_type: String,
     /// Bytes of its body.
     pub size: usize,
     /// The body.
-    #[serde(flatten)]
-    pub body: Content,
+    #[serde(flatten, skip_deserializing)]
+    pub content: Content,
 }
+
+with_content!(JobDetail);
 
 /// Whether a priority is that of a job without one.
 fn is_zero(priority: &u8) -> bool {
@@ -91,7 +95,7 @@ fn is_zero(priority: &u8) -> bool {
 }
 
 /// Some jobs.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Jobs")]
 pub struct FoundJobs {
     /// Redis time.
@@ -100,7 +104,7 @@ pub struct FoundJobs {
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub jobs: Vec<JobDetail>,
     /// Whether there are more behind them.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
 
@@ -128,17 +132,8 @@ pub struct AddedJob {
     pub due_ms: Option<i64>,
 }
 
-/// Topics and how many jobs are where.
-#[derive(Debug, Clone, Serialize)]
-pub struct TopicStates {
-    /// Redis time.
-    pub now_ms: i64,
-    /// In alphabetical order.
-    pub topics: Vec<TopicState>,
-}
-
 /// The numbers of one topic.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct TopicState {
     /// The topic's name.
     pub topic: String,
@@ -148,7 +143,7 @@ pub struct TopicState {
 }
 
 /// The limits of a topic, with its name.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TopicLimits {
     /// The topic.
     pub topic: String,
@@ -162,7 +157,7 @@ impl JobDetail {
         JobDetail {
             id: job.id.to_string(),
             topic: job.id.topic.to_string(),
-            state: JobState::Reserved.as_str(),
+            state: JobState::Reserved.as_str().to_owned(),
             deadline_ms: Some(job.deadline_ms),
             added_ms: job.added_ms,
             expires_ms: job.expires_ms,
@@ -173,7 +168,7 @@ impl JobDetail {
             ttr_ms: u64::try_from(job.ttr.as_millis()).unwrap_or(u64::MAX),
             content_type: job.content_type,
             size: job.body.len(),
-            body: Content::new(Codec::Raw, job.body, true),
+            content: Content::new(Codec::Raw, job.body, true),
             ..JobDetail::default()
         }
     }
@@ -183,7 +178,7 @@ impl JobDetail {
         JobDetail {
             id: job.id.to_string(),
             topic: job.id.topic.to_string(),
-            state: job.state.as_str(),
+            state: job.state.as_str().to_owned(),
             due_ms: at(&[JobState::Delay, JobState::Ready]),
             deadline_ms: at(&[JobState::Reserved]),
             died_ms: at(&[JobState::Dead]),
@@ -196,7 +191,7 @@ impl JobDetail {
             reason: job.reason,
             content_type: job.content_type,
             size: job.body.len(),
-            body: Content::new(Codec::Raw, job.body, true),
+            content: Content::new(Codec::Raw, job.body, true),
             ..JobDetail::default()
         }
     }
@@ -268,6 +263,11 @@ impl Session {
     }
 }
 
+/// The error where the configuration has no job queue.
+pub fn no_jobs() -> Error {
+    Error::unknown("use the job queue: the configuration has no `jobs`; write `jobs: {}`")
+}
+
 impl Jobs {
     /// Connects; one attempt, because a person waits for it.
     ///
@@ -276,7 +276,7 @@ impl Jobs {
     /// When the configuration has no job queue, and when the connection cannot be made.
     pub async fn open(config: &Config) -> Result<Jobs, Error> {
         let Some(settings) = config.jobs.clone() else {
-            return Err(Error::invalid("use the job queue: the configuration has no `jobs`; write `jobs: {}`"));
+            return Err(no_jobs());
         };
         let redis = redis(config.redis_of_jobs());
         connected(&redis).await?;
@@ -389,36 +389,19 @@ impl Jobs {
         Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs, more })
     }
 
-    /// All topics, or these.
+    /// The numbers of these topics.
     ///
     /// # Errors
     ///
     /// Those of the queue.
-    pub async fn topics(&self, only: &[Topic]) -> Result<TopicStates, Error> {
-        let attempt = |error: JobError| failed("list the topics", &error);
-        let mut names = only.to_vec();
-        if only.is_empty() {
-            names.extend(self.queue.settings().topics.keys().cloned());
-            let mut after = None;
-            loop {
-                let page = self.queue.topics(after.as_ref(), 1_000).await.map_err(attempt)?;
-                after = page.last().cloned();
-                let last = page.len() < 1_000;
-                names.extend(page);
-                if last {
-                    break;
-                }
-            }
-            names.sort();
-            names.dedup();
-        }
+    pub async fn topics(&self, names: &[Topic]) -> Result<Vec<TopicState>, Error> {
         let mut topics = Vec::new();
-        for name in &names {
+        for name in names {
             let sizes =
                 self.queue.sizes(name).await.map_err(|error| failed(&format!("look at topic {name}"), &error))?;
             topics.push(TopicState { topic: name.to_string(), sizes });
         }
-        Ok(TopicStates { now_ms: self.queue.now_ms(), topics })
+        Ok(topics)
     }
 
     /// The limits of a topic, after these were set if there are some.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use redisson_codecs::Codec;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Jobs, failed};
 use crate::content::Content;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use delaybridge_jobs::{MAX_PAGE, Recurring, RecurringName, RecurringState, SetRecurring, Topic};
 
 /// A recurring job.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RecurringDetail {
     /// The name.
     pub name: String,
@@ -28,7 +28,7 @@ pub struct RecurringDetail {
     /// Size of the body, in bytes.
     pub size: u64,
     /// The body, where one recurring job is asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     #[schemars(skip)]
     pub body: Option<Content>,
 }

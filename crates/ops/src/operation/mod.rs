@@ -115,7 +115,9 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
     /// # Errors
     ///
     /// The mistake in the request.
-    fn check(&self, config: &Config) -> Result<(), Error>;
+    fn check(&self, _config: &Config) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Carries it out.
     ///

@@ -131,7 +131,6 @@ async fn here<O: Operation>(
         let queue = request.queue().filter(|_| request.change().is_none());
         return Err(of_topic(scene.config(), queue, error).await);
     }
-    let session = scene.session().await?;
     if let Some(answer) = beside(scene, request).await? {
         return Ok(answer);
     }
@@ -144,7 +143,9 @@ async fn here<O: Operation>(
             Ok((result, None)) => Ok(result.as_str()),
             Err(error) => Err(error.message.as_str()),
         };
-        subject.keep_and_tell(session, &scene.by(request.person()), outcome).await;
+        if let Some(session) = scene.opened() {
+            subject.keep_and_tell(session, &scene.by(request.person()), outcome).await;
+        }
     }
     answer
 }

@@ -9,9 +9,10 @@ use tokio::sync::OnceCell;
 use crate::element::AtDaemon;
 use crate::error::Error;
 use crate::forecast::Rate;
+use crate::jobs::{Jobs, no_jobs};
 use crate::named_daemon::NamedDaemon;
 use crate::note::on_behalf_of;
-use crate::operations::ListQueues;
+use crate::operations::{ListQueues, ListTopics, TopicPage};
 use crate::overview::{Here, Hold, Overview, SinkList};
 use crate::queue_state::place;
 use crate::session::{Queue, Session, find};
@@ -25,6 +26,9 @@ pub trait LiveState: Send + Sync {
 
     /// A page of queues, with what it knows of them.
     fn queues<'a>(&'a self, which: &'a ListQueues) -> BoxFuture<'a, Result<Overview, Error>>;
+
+    /// A page of topics.
+    fn topics<'a>(&'a self, which: &'a ListTopics) -> BoxFuture<'a, Result<TopicPage, Error>>;
 
     /// Its state and its recent work at a queue.
     fn here(&self, queue: &str) -> Here;
@@ -125,6 +129,18 @@ impl Scene {
         self.session().await?.queue(spec).await
     }
 
+    /// The job queue.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration has none, and when no connection can be made.
+    pub async fn jobs(&self) -> Result<Jobs, Error> {
+        match (&self.beside, self.session.get()) {
+            (Beside::Inside(_), Some(session)) => session.jobs().ok_or_else(no_jobs),
+            _ => Jobs::open(&self.config).await,
+        }
+    }
+
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
@@ -133,6 +149,11 @@ impl Scene {
     /// The name that others see: that of the person whom the request names, with the caller's own.
     pub fn by(&self, person: Option<&str>) -> String {
         on_behalf_of(&self.by, person)
+    }
+
+    /// The connections, if they were needed.
+    pub(super) fn opened(&self) -> Option<&Session> {
+        self.session.get().map(|session| &**session)
     }
 
     /// The connections.

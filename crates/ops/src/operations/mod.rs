@@ -13,6 +13,7 @@ mod queues;
 mod show;
 #[cfg(test)]
 mod tests;
+mod topics;
 mod why;
 
 pub use self::ahead::{CountAhead, DueSchedule, DueStep, QueueDue};
@@ -26,6 +27,9 @@ pub use self::forecast::{DAY, MakeForecast, late_by};
 pub use self::pause::{Pause, Resume};
 pub use self::queues::{ListQueues, ListSinks, QueueDetail, ShowQueue};
 pub use self::show::ShowElement;
+pub use self::topics::{
+    JOBS, ListTopics, PauseTopic, PeekJobs, ResumeTopic, ShowTopic, TopicDetail, TopicPage, TopicPause,
+};
 pub use self::why::Why;
 
 /// Hands all operations to a macro: those that are commands under their names, the commands on dead letters, then those that are parts
@@ -36,7 +40,8 @@ macro_rules! operations {
         $with! {
             commands: [Find, Why, RunNow, Reschedule, Cancel, Kill, Audit, ListFleet, Pause, Resume]
             dead: [CountDead]
-            parts: [ListQueues, ShowQueue, ListSinks, CountAhead, ListElements, ShowElement, MakeForecast]
+            jobs: [ListTopics, PeekJobs, PauseTopic, ResumeTopic]
+            parts: [ShowTopic, ListQueues, ShowQueue, ListSinks, CountAhead, ListElements, ShowElement, MakeForecast]
         }
     };
 }

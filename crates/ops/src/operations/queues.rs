@@ -185,10 +185,6 @@ impl Operation for ListSinks {
     const ROUTES: &'static [Route] = &[route!(GET "/v1/sinks" sinks ToLook,
         "List the sinks with their state, as this daemon sees them" => "The sinks")];
 
-    fn check(&self, _: &Config) -> Result<(), Error> {
-        Ok(())
-    }
-
     async fn run(&self, scene: &Scene) -> Result<SinkList, Error> {
         let unknown = || Error::invalid("list the sinks: they are known to daemons alone");
         scene.live().map(|live| live.sink_list()).ok_or_else(unknown)

@@ -1,18 +1,16 @@
 //! Jobs and topics as a person reads them.
 
-use crate::show;
+use super::{AddedJob, AddedJobs, ExportedJobs, FoundJobs, ImportedElements, JobDetail, TopicLimits, TopicState};
+use crate::content::escaped;
 use crate::table::TextTable;
-use delaybridge_ops::content::escaped;
-use delaybridge_ops::jobs::{
-    AddedJobs, ExportedJobs, FoundJobs, ImportedElements, JobDetail, TopicLimits, TopicState, TopicStates,
-};
-use delaybridge_ops::plural;
+use crate::{plural, show};
 
 /// Characters of a body in a row.
 const PREVIEW: usize = 80;
 
-pub(super) fn added(added: &AddedJobs) -> String {
-    let line = |job: &delaybridge_ops::jobs::AddedJob| match job.due_ms {
+/// What was added, a line for each job.
+pub fn added(added: &AddedJobs) -> String {
+    let line = |job: &AddedJob| match job.due_ms {
         Some(due) => format!("{} added, due {}\n", job.id, show::absolute(due)),
         None if job.conflict => format!("{} is there with another body; nothing was added\n", job.id),
         None if job.existing.is_some() => format!("{} holds the unique key; nothing was added\n", job.id),
@@ -21,12 +19,14 @@ pub(super) fn added(added: &AddedJobs) -> String {
     added.jobs.iter().map(line).collect()
 }
 
-pub(super) fn taken(found: &FoundJobs) -> String {
+/// Jobs that were taken.
+pub fn taken(found: &FoundJobs) -> String {
     let text = found.jobs.iter().map(|job| whole(job, found.now_ms)).collect::<Vec<_>>();
     if text.is_empty() { "no job is ready\n".to_owned() } else { text.join("\n") }
 }
 
-pub(super) fn one(found: &FoundJobs) -> String {
+/// Everything about jobs.
+pub fn one(found: &FoundJobs) -> String {
     found.jobs.iter().map(|job| whole(job, found.now_ms)).collect()
 }
 
@@ -35,7 +35,7 @@ fn whole(job: &JobDetail, now_ms: i64) -> String {
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<13} {value}\n"));
     let time = |ms: i64| format!("{} ({})", show::absolute(ms), show::relative(ms, now_ms));
     line("id", job.id.clone());
-    line("state", job.state.to_owned());
+    line("state", job.state.clone());
     job.token.iter().for_each(|token| line("token", token.clone()));
     for (name, ms) in
         [("due", job.due_ms), ("until", job.deadline_ms), ("died", job.died_ms), ("expires", job.expires_ms)]
@@ -54,11 +54,12 @@ fn whole(job: &JobDetail, now_ms: i64) -> String {
     if !job.content_type.is_empty() {
         line("content type", escaped(&job.content_type));
     }
-    line("body", job.body.preview(usize::MAX));
+    line("body", job.content.preview(usize::MAX));
     text
 }
 
-pub(crate) fn list(found: &FoundJobs) -> String {
+/// Jobs, a row for each.
+pub fn list(found: &FoundJobs) -> String {
     if found.jobs.is_empty() {
         return "no jobs\n".to_owned();
     }
@@ -67,29 +68,30 @@ pub(crate) fn list(found: &FoundJobs) -> String {
         let time = job.due_ms.or(job.deadline_ms).or(job.died_ms);
         table.row([
             job.id.clone(),
-            job.state.to_owned(),
+            job.state.clone(),
             time.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default(),
             job.priority.to_string(),
             job.attempts.to_string(),
             escaped(&job.reason),
             show::size(job.size),
-            job.body.preview(PREVIEW),
+            job.content.preview(PREVIEW),
         ]);
     }
     let more = if found.more { "There are more: raise --limit.\n" } else { "" };
     format!("{}{more}", table.render())
 }
 
-pub(crate) fn topics(found: &TopicStates) -> String {
-    if found.topics.is_empty() {
+/// Topics, a row for each.
+pub fn topics(found: &[TopicState], now_ms: i64) -> String {
+    if found.is_empty() {
         return "no topics\n".to_owned();
     }
     let mut table = TextTable::new("TOPIC|>DELAY|>READY|>RESERVED|>DEAD|OLDEST READY|NEXT DUE|");
-    for TopicState { topic, sizes } in &found.topics {
+    for TopicState { topic, sizes } in found {
         let numbers = [sizes.delay, sizes.ready, sizes.reserved, sizes.dead].map(|number| number.to_string());
         let times = [
             sizes.oldest_ready_ms.map(|ms| plural::duration(ms.unsigned_abs())).unwrap_or_default(),
-            sizes.next_due_ms.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default(),
+            sizes.next_due_ms.map(|ms| show::relative(ms, now_ms)).unwrap_or_default(),
             if sizes.paused { "paused".to_owned() } else { String::new() },
         ];
         table.row(std::iter::once(topic.clone()).chain(numbers).chain(times));
@@ -97,7 +99,8 @@ pub(crate) fn topics(found: &TopicStates) -> String {
     table.render()
 }
 
-pub(super) fn limits(found: &TopicLimits) -> String {
+/// The limits of a topic.
+pub fn limits(found: &TopicLimits) -> String {
     let time = |ms: u64| plural::duration(ms);
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
     let found = &found.limits;
@@ -114,13 +117,14 @@ pub(super) fn limits(found: &TopicLimits) -> String {
     ];
     let mut table = TextTable::new("LIMIT|VALUE|FROM");
     for (name, value) in rows {
-        let from = if found.set.contains(&name) { "set" } else { "configuration" };
+        let from = if found.set.iter().any(|set| set == name) { "set" } else { "configuration" };
         table.row([name.trim_end_matches("_ms").to_owned(), value, from.to_owned()]);
     }
     table.render()
 }
 
-pub(super) fn imported(done: &ImportedElements) -> String {
+/// The outcome of an import.
+pub fn imported(done: &ImportedElements) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
     let elements = plural::count(done.moved, "element");
     let mut text = format!("{elements} of {} {verb} to topic {}\n", done.queue, done.topic);
@@ -138,7 +142,8 @@ pub(super) fn imported(done: &ImportedElements) -> String {
     text
 }
 
-pub(super) fn exported(done: &ExportedJobs) -> String {
+/// The outcome of an export.
+pub fn exported(done: &ExportedJobs) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
     let jobs = plural::count(done.moved, "job");
     let mut text = format!("{jobs} of topic {} {verb} to {}\n", done.topic, done.key);
