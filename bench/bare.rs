@@ -54,7 +54,8 @@ impl BareSink {
     /// under way.
     pub async fn rate(&self, count: usize, size: usize) -> Result<f64> {
         let started = Instant::now();
-        let (mut under_way, mut handed_over) = (FuturesUnordered::new(), 0);
+        let mut under_way = FuturesUnordered::new();
+        let mut handed_over = 0;
         while handed_over < count || !under_way.is_empty() {
             while handed_over < count && under_way.len() < WINDOW / BATCH {
                 let end = count.min(handed_over + BATCH);

@@ -31,7 +31,10 @@ impl Chart {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
              font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
         );
-        let (left, right, top, bottom) = (MARGIN[0], WIDTH - MARGIN[1], MARGIN[2], HEIGHT - MARGIN[3]);
+        let left = MARGIN[0];
+        let right = WIDTH - MARGIN[1];
+        let top = MARGIN[2];
+        let bottom = HEIGHT - MARGIN[3];
         let mut text = |x: f64, y: f64, anchor: &str, more: &str, words: &str| {
             let words = words.replace('&', "&amp;").replace('<', "&lt;");
             // Writing to a String cannot fail.

@@ -145,11 +145,14 @@ async fn run(is_cluster: bool, elements: usize) -> Result<Ran> {
     ensure!(out.xlen::<_, usize>("out").await? == 0, "{elements} could not be offered before they fell due");
     // The work of an idle cluster server, such as pings to the others, is not charged to elements.
     let rest = Instant::now();
-    let (servers_before, daemon_before) = (servers.cpu(), daemon.process.usage().cpu);
+    let servers_before = servers.cpu();
+    let daemon_before = daemon.process.usage().cpu;
     let left_ms = due_ms.expect("there are queues") - redis_now_ms(&mut servers.at(&queues[0].timeouts).await).await;
     ensure!(left_ms > REST_MS, "only {left_ms} ms were left to see what the servers take at rest");
     tokio::time::sleep(Duration::from_millis(u64::try_from(left_ms - AWAKE_MS)?)).await;
-    let (servers_at, daemon_at, rest) = (servers.cpu(), daemon.process.usage().cpu, rest.elapsed());
+    let servers_at = servers.cpu();
+    let daemon_at = daemon.process.usage().cpu;
+    let rest = rest.elapsed();
     let share_at_rest =
         |before: Duration, after: Duration| after.saturating_sub(before).as_secs_f64() / rest.as_secs_f64();
     let servers_at_rest: Vec<f64> =

@@ -38,7 +38,8 @@ const COLUMNS: &[&str] = &[
 
 /// Measures the table of `ROWS=crowd`.
 pub async fn measure() -> Result<Table> {
-    let (crowds, elements) = (numbers("CROWDS", CROWDS)?, number("ELEMENTS", ELEMENTS)?);
+    let crowds = numbers("CROWDS", CROWDS)?;
+    let elements = number("ELEMENTS", ELEMENTS)?;
     let mut table = Table::new("Daemons that share one queue, to a stream of the same Redis, 256 B", COLUMNS);
     let mut runs: Vec<Vec<Ran>> = crowds.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds()? {
@@ -87,7 +88,8 @@ async fn run(crowd: usize, elements: usize) -> Result<Ran> {
         daemon.ready().await?;
     }
     let us = |before: &Counters, after: &Counters| after.daemon_us_since(before) + after.us_since(before, &["xadd"]);
-    let (before, began) = (server.running().usage().cpu, Instant::now());
+    let before = server.running().usage().cpu;
+    let began = Instant::now();
     tokio::time::sleep(WATCH).await;
     let used = server.running().usage().cpu.saturating_sub(before);
     let idle = used.as_secs_f64() / began.elapsed().as_secs_f64() * 100.0;

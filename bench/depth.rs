@@ -56,7 +56,8 @@ pub async fn measure() -> Result<Findings> {
     let mut table = Table::new(format!("Claim, settling and sweep alone, {size} B, list_cleanup: auto"), COLUMNS);
     let mut lines = Vec::new();
     for order in Order::ALL {
-        let (mut points, mut least) = (Vec::new(), None);
+        let mut points = Vec::new();
+        let mut least = None;
         for &depth in &depths {
             said(&format!("depth: {depth} pending, {}", order.name()));
             let found = at(depth, size, order).await.with_context(|| format!("drain with {depth} pending"))?;
@@ -94,13 +95,18 @@ async fn at(depth: usize, size: usize, order: Order) -> Result<Found> {
     let mut redis = server.client().await;
     let queue = RedissonQueue::new(QUEUE);
     let wanted = if std::env::var("DRAIN").as_deref() == Ok("all") { depth } else { number("DRAIN", DRAIN)? };
-    let (drain, rounds) = (wanted.min(depth), (wanted / depth).clamp(1, ROUNDS));
+    let drain = wanted.min(depth);
+    let rounds = (wanted / depth).clamp(1, ROUNDS);
     // Leave a few elements for the measurement after the drain; so few that the depth stays about the same.
     let rest = (depth / 10).clamp(1, REPLICATED);
     let load = Load { count: depth, size, order, last_in_ms: -1_000 };
     log_scripts(&mut redis).await?;
     let mut scripts = Scripts::connect(&server, &mut redis, QUEUE, true).await?;
-    let (mut us, mut cpu_us, mut seconds, mut ghosts, mut oldest) = (0.0, 0.0, 0.0, 0, Duration::ZERO);
+    let mut us = 0.0;
+    let mut cpu_us = 0.0;
+    let mut seconds = 0.0;
+    let mut ghosts = 0;
+    let mut oldest = Duration::ZERO;
     let mut memory = 0;
     for round in 1..=rounds {
         // Leave nothing in the other rounds: it would precede the elements of the next round.

@@ -48,7 +48,8 @@ const COLUMNS: &[&str] = &[
 
 /// Measures the table of `ROWS=end_to_end`.
 pub async fn measure() -> Result<Table> {
-    let (sizes, queues) = (numbers("SIZES", SIZES)?, numbers("QUEUES", QUEUES)?);
+    let sizes = numbers("SIZES", SIZES)?;
+    let queues = numbers("QUEUES", QUEUES)?;
     let most = number("ELEMENTS", ELEMENTS)?;
     let mut table = Table::new("From Redis to its sinks, random due times, everything overdue", COLUMNS);
     let mut alone = Vec::new();

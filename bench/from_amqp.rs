@@ -36,7 +36,10 @@ pub async fn measure() -> Result<Vec<Row>> {
     let rabbit = tokio::task::spawn_blocking(Rabbit::start).await?.context("start RabbitMQ")?;
     let bench = AmqpBench::connect(&rabbit).await?;
     let count = number("MESSAGES", MESSAGES)?;
-    let (mut consumers, mut ins, mut relays, mut throughs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut consumers = Vec::new();
+    let mut ins = Vec::new();
+    let mut relays = Vec::new();
+    let mut throughs = Vec::new();
     // The first round is not counted: the broker compiles its code and allocates memory.
     for round in 0..=rounds()? {
         said(&format!("inputs: RabbitMQ, round {round}"));
@@ -115,7 +118,9 @@ impl AmqpBench {
         let (connection, _channel, mut consumer) = self.consume(WINDOW as u16).await?;
         let publisher = connection.create_channel().await?;
         publisher.confirm_select(ConfirmSelectOptions::default()).await?;
-        let (mut under_way, mut started, mut done) = (FuturesUnordered::new(), None, 0);
+        let mut under_way = FuturesUnordered::new();
+        let mut started = None;
+        let mut done = 0;
         let mut taken = 0;
         while done < count {
             tokio::select! {

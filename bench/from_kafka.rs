@@ -36,7 +36,8 @@ pub async fn measure() -> Result<Vec<Row>> {
     let [mut consumers, mut ins, mut relays, mut throughs]: [Vec<f64>; 4] = Default::default();
     for round in 0..=rounds()? {
         said(&format!("inputs: Kafka, round {round}"));
-        let (plain, late) = (format!("plain-{round}"), format!("late-{round}"));
+        let plain = format!("plain-{round}");
+        let late = format!("late-{round}");
         fill(&broker, &plain, count, None).await?;
         fill(&broker, &late, count, Some("3600000")).await?;
         let found = [
@@ -59,7 +60,8 @@ pub async fn measure() -> Result<Vec<Row>> {
 /// Creates a topic with records.
 async fn fill(broker: &Arc<Kafka>, topic: &str, count: usize, delay: Option<&'static str>) -> Result<()> {
     to_kafka::create(broker, topic).await?;
-    let (bootstrap, topic) = (broker.bootstrap(), topic.to_owned());
+    let bootstrap = broker.bootstrap();
+    let topic = topic.to_owned();
     let write = move || {
         let producer = to_kafka::threaded(&bootstrap)?;
         for n in 0..count {
@@ -94,7 +96,8 @@ async fn bare(broker: &Arc<Kafka>, topic: &str, to: Option<&'static str>, count:
     if let Some(to) = to {
         to_kafka::create(broker, to).await?;
     }
-    let (bootstrap, topic) = (broker.bootstrap(), topic.to_owned());
+    let bootstrap = broker.bootstrap();
+    let topic = topic.to_owned();
     let read = move || {
         let consumer: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", &bootstrap)
@@ -105,7 +108,9 @@ async fn bare(broker: &Arc<Kafka>, topic: &str, to: Option<&'static str>, count:
             .create()?;
         let producer = to_kafka::threaded(&bootstrap)?;
         consumer.subscribe(&[&topic])?;
-        let (mut started, mut taken, until) = (None, 0, Instant::now() + Duration::from_secs(300));
+        let mut started = None;
+        let mut taken = 0;
+        let until = Instant::now() + Duration::from_secs(300);
         while taken < count {
             ensure!(Instant::now() < until, "{taken} of {count} records");
             let Some(record) = consumer.poll(Duration::from_millis(100)) else { continue };
@@ -114,7 +119,8 @@ async fn bare(broker: &Arc<Kafka>, topic: &str, to: Option<&'static str>, count:
             taken += 1;
             if let Some(to) = to {
                 let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
-                let (key, body) = (text(record.key()), text(record.payload()));
+                let key = text(record.key());
+                let body = text(record.payload());
                 let headers = record.headers().map(|headers| headers.detach()).unwrap_or_default();
                 send(&producer, BaseRecord::to(to).key(&key).payload(&body).headers(headers))?;
             }

@@ -35,9 +35,12 @@ pub async fn measure() -> Result<Vec<Row>> {
 /// Measures the costs of an idle daemon over a minute.
 pub async fn watch(daemon: &Daemon, server: &mut RedisServer) -> String {
     tokio::time::sleep(SETTLE).await;
-    let (before, redis_before, since) = (daemon.process.usage(), server.running().usage(), Instant::now());
+    let before = daemon.process.usage();
+    let redis_before = server.running().usage();
+    let since = Instant::now();
     tokio::time::sleep(WATCH).await;
-    let (after, redis_after) = (daemon.process.usage(), server.running().usage());
+    let after = daemon.process.usage();
+    let redis_after = server.running().usage();
     let share = |before: Usage, after: Usage| {
         (after.cpu.saturating_sub(before.cpu)).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0
     };

@@ -27,7 +27,9 @@ pub async fn scheduled(daemon: &Daemon) -> Result<Arrived> {
 
 /// Messages per second, from the first look that sees any to the last message.
 pub async fn timed(count: usize, arrived: impl AsyncFn() -> Result<Arrived>) -> Result<f64> {
-    let (mut first, mut last, mut moved) = (None, 0, Instant::now());
+    let mut first = None;
+    let mut last = 0;
+    let mut moved = Instant::now();
     loop {
         if let Arrived::At(there) = arrived().await? {
             if there > 0 {

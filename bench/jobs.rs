@@ -121,9 +121,10 @@ pub async fn measure() -> Result<Findings> {
 
 fn line(name: &str, kept: &str, runs: &[Ran]) -> Vec<String> {
     let middle = |figure: fn(&Ran) -> f64| median(runs.iter().map(figure));
-    let daemon = match runs.iter().all(|ran| ran.daemon_us.is_some()) {
-        true => format!("{:.0}", middle(|ran| ran.daemon_us.unwrap_or_default())),
-        false => "-".to_owned(),
+    let daemon = if runs.iter().all(|ran| ran.daemon_us.is_some()) {
+        format!("{:.0}", middle(|ran| ran.daemon_us.unwrap_or_default()))
+    } else {
+        "-".to_owned()
     };
     vec![
         name.to_owned(),

@@ -89,7 +89,8 @@ pub async fn late(redis: &mut MultiplexedConnection) -> Vec<i64> {
 pub async fn fairness() -> Result<Vec<Row>> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (flood, trickle) = (RedissonQueue::new("flood"), RedissonQueue::new("trickle"));
+    let flood = RedissonQueue::new("flood");
+    let trickle = RedissonQueue::new("trickle");
     fill(&mut redis, &flood, Load::overdue(FLOOD), |_| ()).await?;
     let now = redis_now_ms(&mut redis).await;
     let drops: Vec<Element> =

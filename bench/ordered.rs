@@ -58,7 +58,8 @@ const LINES: [OrderLine; 7] = [
 
 /// Measures the table of `ROWS=order`.
 pub async fn measure() -> Result<Table> {
-    let (elements, rounds) = (number("ELEMENTS", ELEMENTS)?, rounds()?);
+    let elements = number("ELEMENTS", ELEMENTS)?;
+    let rounds = rounds()?;
     let columns = ["order", "elements/s", "us of the daemon's CPU each", "us of scripts each"];
     let title = format!("Order: {elements} due elements of {KEYS} keys, {SIZE} B");
     let mut table = Table::new(title, &columns);
@@ -92,8 +93,10 @@ impl Target {
 }
 
 async fn drain(line: &OrderLine, broker: &Arc<Kafka>, elements: usize) -> Result<Vec<String>> {
-    let (server, target) = (RedisServer::start().await, RedisServer::start().await);
-    let (mut redis, mut sink) = (server.client().await, target.client().await);
+    let server = RedisServer::start().await;
+    let target = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let mut sink = target.client().await;
     let queue = RedissonQueue::new("ordered");
     let first_ms = redis_now_ms(&mut redis).await - 3_600_000;
     for start in (0..elements).step_by(5_000) {
@@ -121,12 +124,14 @@ async fn drain(line: &OrderLine, broker: &Arc<Kafka>, elements: usize) -> Result
         ensure!(daemon.process.exit_status().is_none(), "the daemon ended: {}", daemon.said());
         tokio::time::sleep(Duration::from_micros(200)).await;
     }
-    let (started, used) = (Instant::now(), daemon.process.usage().cpu);
+    let started = Instant::now();
+    let used = daemon.process.usage().cpu;
     while left(&mut redis, &queue).await? > 0 {
         ensure!(daemon.process.exit_status().is_none(), "the daemon ended: {}", daemon.said());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let (seconds, used) = (started.elapsed().as_secs_f64(), daemon.process.usage().cpu.saturating_sub(used));
+    let seconds = started.elapsed().as_secs_f64();
+    let used = daemon.process.usage().cpu.saturating_sub(used);
     let after = Counters::read(&mut redis).await?;
     let arrived = match line.to {
         Target::Stream => sink.xlen::<_, usize>(STREAM).await?,

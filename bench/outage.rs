@@ -31,7 +31,8 @@ pub async fn measure() -> Result<Vec<Row>> {
     to_kafka::create(&broker, TOPIC).await?;
     let mut server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (queue, mut oracle) = (RedissonQueue::new("outage"), Oracle::new());
+    let queue = RedissonQueue::new("outage");
+    let mut oracle = Oracle::new();
     fill(&mut redis, &queue, Load::overdue(due + BEFORE), |some| oracle.offered(some)).await?;
     let mut daemon = Daemon::spawn(
         &server.url(),
@@ -50,8 +51,10 @@ pub async fn measure() -> Result<Vec<Row>> {
     said(&format!("outage: Kafka is gone for {} s", length.as_secs()));
     let load = mb(&resident, 1.0);
 
-    let (mut resident, gone) = (Vec::new(), Instant::now());
-    let (before, redis_before) = (daemon.process.usage().cpu, server.running().usage().cpu);
+    let mut resident = Vec::new();
+    let gone = Instant::now();
+    let before = daemon.process.usage().cpu;
+    let redis_before = server.running().usage().cpu;
     let lines = daemon.log_lines();
     while gone.elapsed() < length {
         ensure!(daemon.process.exit_status().is_none(), "the daemon ended: {}", daemon.said());
@@ -63,8 +66,9 @@ pub async fn measure() -> Result<Vec<Row>> {
     let redis_cpu = share(server.running().usage().cpu.saturating_sub(redis_before));
     let logged = daemon.log_lines() - lines;
     let minute = resident.len().min(60);
-    let (first, last, most) =
-        (mb(&resident[..minute], 0.5), mb(&resident[resident.len() - minute..], 0.5), mb(&resident, 1.0));
+    let first = mb(&resident[..minute], 0.5);
+    let last = mb(&resident[resident.len() - minute..], 0.5);
+    let most = mb(&resident, 1.0);
 
     let again = broker.clone();
     tokio::task::spawn_blocking(move || again.restart(1)).await?.context("start Kafka again")?;
@@ -78,7 +82,8 @@ pub async fn measure() -> Result<Vec<Row>> {
             .await?;
         Ok(scheduled + in_flight + retry)
     };
-    let (mut resumed, at_return) = (None, left(&mut redis).await?);
+    let mut resumed = None;
+    let at_return = left(&mut redis).await?;
     loop {
         let left = left(&mut redis).await?;
         if left < at_return && resumed.is_none() {

@@ -65,10 +65,7 @@ impl Stock {
         let with_ids = deliveries.iter().all(|delivery| delivery.id.is_some());
         let report: Report =
             if with_ids { self.oracle.judge(deliveries) } else { self.oracle.judge_payloads(deliveries) };
-        match report.is_complete() {
-            true => Ok(report.duplicates),
-            false => bail!("not everything arrived as it was: {report}"),
-        }
+        if report.is_complete() { Ok(report.duplicates) } else { bail!("not everything arrived as it was: {report}") }
     }
 
     /// Measures the elements/s that are claimed and settled, without a delivery.
@@ -141,8 +138,11 @@ impl Stock {
             }
             tokio::time::sleep(pause / 10).await;
         };
-        let (started, before) = (Instant::now(), self.cpu(&daemon, broker));
-        let (mut left, mut moved_at, mut resident) = (from, started, 0);
+        let started = Instant::now();
+        let before = self.cpu(&daemon, broker);
+        let mut left = from;
+        let mut moved_at = started;
+        let mut resident = 0;
         while left > 0 {
             tokio::time::sleep(pause).await;
             resident = resident.max(daemon.process.usage().resident);
@@ -157,7 +157,8 @@ impl Stock {
                 bail!("{left} elements are not settled, and nothing was for {PATIENCE:?}: {}", daemon.said());
             }
         }
-        let (seconds, after) = (started.elapsed().as_secs_f64(), self.cpu(&daemon, broker));
+        let seconds = started.elapsed().as_secs_f64();
+        let after = self.cpu(&daemon, broker);
         daemon.stop().await;
         let us = |n: usize| after[n].saturating_sub(before[n]).as_secs_f64() * 1e6 / from as f64;
         Ok(Passage {

@@ -147,7 +147,8 @@ pub async fn drain(broker: &Arc<Kafka>, forwarder: Forwarder, load: Load, cap: u
         Forwarder::Take | Forwarder::DrainTo => {
             let mode = forwarder.mode().context("find the argument of the Java program")?;
             let url = stock.server.url().trim_end_matches("/0").to_owned();
-            let (count, most) = (stock.count.to_string(), cap.to_string());
+            let count = stock.count.to_string();
+            let most = cap.to_string();
             let arguments = ["forward", &url, &broker.bootstrap(), QUEUE, &topic, mode, &count, &most];
             let mut peer = spawn(arguments.map(str::to_owned).to_vec()).await?;
             let done = peer.done(Duration::from_secs(cap + 60)).await?;
@@ -181,8 +182,10 @@ async fn connect(broker: &Arc<Kafka>, binary: &std::ffi::OsStr, count: usize, ca
     command.env("REDIS", stock.server.url()).env("KAFKA", broker.bootstrap()).env("QUEUE", QUEUE).env("TOPIC", &topic);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = Process::spawn("Redpanda Connect", command)?;
-    let (mut began, mut resident) = (Instant::now(), 0);
-    let (mut first, mut now) = (0, 0);
+    let mut began = Instant::now();
+    let mut resident = 0;
+    let mut first = 0;
+    let mut now = 0;
     while now < count && began.elapsed() < Duration::from_secs(cap) {
         ensure!(process.exit_status().is_none(), "it ended: {:?}", process.exit_status());
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -26,7 +26,8 @@ const LAYOUTS: [&str; 2] = ["yii2", "hdt3213"];
 
 /// Measures the table of `ROWS=pools`.
 pub async fn measure() -> Result<Table> {
-    let (depths, size) = (numbers("DEPTHS", DEPTHS)?, number("SIZE", 256)?);
+    let depths = numbers("DEPTHS", DEPTHS)?;
+    let size = number("SIZE", 256)?;
     let columns =
         ["layout", "pending", "drained", "us of Redis each", "to least depth", "jobs/s with client", "longest scripts"];
     let mut table = Table::new(format!("Job pools: claim, reading of jobs and settling alone, {size} B"), &columns);
@@ -84,8 +85,10 @@ pub(crate) async fn drain(
     let has_bodies = source.bodies().is_some();
     let store = RedisStore::new(link.clone(), source, owner);
     log_scripts(redis).await?;
-    let (before, started) = (Counters::read(redis).await?, Instant::now());
-    let (mut drained, mut number) = (0, 0);
+    let before = Counters::read(redis).await?;
+    let started = Instant::now();
+    let mut drained = 0;
+    let mut number = 0;
     while drained < DRAIN.min(depth) {
         number += 1;
         let request = ClaimRequest {
@@ -122,7 +125,8 @@ pub(crate) async fn drain(
         }
         drained += count;
     }
-    let (after, seconds) = (Counters::read(redis).await?, started.elapsed().as_secs_f64());
+    let after = Counters::read(redis).await?;
+    let seconds = started.elapsed().as_secs_f64();
     let us = after.us_since(&before, &["evalsha", "hget", "hstrlen", "get", "strlen", "unlink"]) / drained as f64;
     let longest = show_longest(&longest_scripts(redis).await?);
     link.close().await;

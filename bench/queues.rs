@@ -26,7 +26,8 @@ const MEASURED: [(&str, &str); 4] = [
 
 /// Measures the rows of `ROWS=queues`.
 pub async fn measure() -> Result<Vec<Row>> {
-    let (many, rounds) = (number("MANY", MANY)?.max(BUSY), rounds()?);
+    let many = number("MANY", MANY)?.max(BUSY);
+    let rounds = rounds()?;
     let mut rows = Vec::new();
     for count in [BUSY, many] {
         let mut lines = Vec::new();

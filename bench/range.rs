@@ -37,7 +37,9 @@ const COLUMNS: &[&str] = &[
 
 /// Measures the table of `ROWS=range`.
 pub async fn measure() -> Result<Table> {
-    let (depths, size, rounds) = (numbers("DEPTHS", DEPTHS)?, number("SIZE", 256)?, rounds()?);
+    let depths = numbers("DEPTHS", DEPTHS)?;
+    let size = number("SIZE", 256)?;
+    let rounds = rounds()?;
     let title = format!("Claim, confirm and bury beside a script that moves the range, {size} B, medians of {rounds}");
     let mut table = Table::new(title, COLUMNS);
     for (order, bar, bytes) in [(Order::Offers, "<= 2x", "<= 5"), (Order::Random, "<= 1.35x", "<= 40")] {
@@ -139,9 +141,10 @@ impl Side {
         let server = RedisServer::start().await;
         let mut redis = server.client().await;
         let queue = RedissonQueue::new(QUEUE);
-        let by = match ours {
-            true => By::Ours(Box::new(Scripts::connect(&server, &mut redis, QUEUE, false).await?)),
-            false => By::Range(Box::new(Yardstick::new(&redis, &queue, order))),
+        let by = if ours {
+            By::Ours(Box::new(Scripts::connect(&server, &mut redis, QUEUE, false).await?))
+        } else {
+            By::Range(Box::new(Yardstick::new(&redis, &queue, order)))
         };
         Ok(Side { server, redis, queue, by })
     }
@@ -150,7 +153,9 @@ impl Side {
     async fn drain(&mut self, count: usize, emptied: bool) -> Result<Cost> {
         let before = Counters::read(&mut self.redis).await?;
         match &mut self.by {
-            By::Ours(scripts) => drop(scripts.drain(count).await?),
+            By::Ours(scripts) => {
+                let _ = scripts.drain(count).await?;
+            }
             By::Range(yardstick) => yardstick.drain(count).await?,
         }
         let after = Counters::read(&mut self.redis).await?;

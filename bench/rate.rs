@@ -56,8 +56,10 @@ struct Cost {
 
 /// Measures the table of `ROWS=rate`.
 pub async fn measure() -> Result<Table> {
-    let (seconds, pending) = (number("RATE_SECONDS", 20)?, number("RATE_PENDING", 100_000)?);
-    let (rates, rounds) = (numbers("RATES", RATES)?, rounds()?);
+    let seconds = number("RATE_SECONDS", 20)?;
+    let pending = number("RATE_PENDING", 100_000)?;
+    let rates = numbers("RATES", RATES)?;
+    let rounds = rounds()?;
     let contenders: Vec<By> = Build::all().into_iter().map(By::Daemon).chain([By::Smallest]).collect();
     let title = format!(
         "Single elements of {pending} pending, in the order of offers, 256 B, {seconds} s to a stream of another Redis, \
@@ -138,12 +140,14 @@ impl By {
     }
 
     async fn run(self, rate: usize, seconds: usize, pending: usize) -> Result<Cost> {
-        let (server, sink) = (RedisServer::start().await, RedisServer::start().await);
-        let (mut redis, queue) = (server.client().await, RedissonQueue::new("rate"));
+        let server = RedisServer::start().await;
+        let sink = RedisServer::start().await;
+        let mut redis = server.client().await;
+        let queue = RedissonQueue::new("rate");
         let count = rate * seconds;
         ensure!(count < pending, "{count} elements cannot fall due out of {pending}");
-        let (load, mut chosen) =
-            (Load { count: pending, size: 256, order: Order::Offers, last_in_ms: 2 * DAY_MS }, Vec::new());
+        let load = Load { count: pending, size: 256, order: Order::Offers, last_in_ms: 2 * DAY_MS };
+        let mut chosen = Vec::new();
         fill(&mut redis, &queue, load, |some| {
             let room = count - chosen.len();
             chosen.extend(some.iter().take(room).map(|element| element.member.clone()));
@@ -168,7 +172,9 @@ impl By {
         tokio::time::sleep(Duration::from_millis(u64::try_from(wait).context("schedule the elements in time")?)).await;
 
         let used = |daemon: &Option<Daemon>| daemon.as_ref().map(|daemon| daemon.process.usage().cpu);
-        let (before, used_before, began) = (Counters::read(&mut redis).await?, used(&daemon), Instant::now());
+        let before = Counters::read(&mut redis).await?;
+        let used_before = used(&daemon);
+        let began = Instant::now();
         let end = began + Duration::from_millis(500) + Duration::from_secs(seconds as u64) + AFTER;
         if self == By::Smallest {
             let mut yardstick = Yardstick::new(&redis, &queue, Order::Offers);
@@ -190,7 +196,9 @@ impl By {
                 tokio::time::sleep(AFTER).await;
             }
         }
-        let (after, used_after, watched) = (Counters::read(&mut redis).await?, used(&daemon), began.elapsed());
+        let after = Counters::read(&mut redis).await?;
+        let used_after = used(&daemon);
+        let watched = began.elapsed();
         let left: usize = redis.zcard(&queue.timeouts).await?;
         ensure!(left == pending - count, "{} of {count} elements were taken", pending - left);
         if let Some(daemon) = daemon {

@@ -77,8 +77,10 @@ impl Scripts {
         let (claimed, mut to_settle) = mpsc::channel::<Whole>(1);
         let (settled_all, mut ended) = watch::channel(false);
         let mut drained = Drained::default();
-        let (mut claimer, sweep) = (self.claimer.clone(), self.sweep);
-        let (this, started) = (&*self, Instant::now());
+        let mut claimer = self.claimer.clone();
+        let sweep = self.sweep;
+        let this = &*self;
+        let started = Instant::now();
         let claiming = async {
             let claimed = claimed;
             let mut taken = 0;

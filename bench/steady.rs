@@ -175,10 +175,11 @@ pub async fn run(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client:
 
 async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client: Client) -> Result<Vec<String>> {
     let seconds = number("STEADY_SECONDS", 30)?;
-    let (server, topic) =
-        (RedisServer::start().await, format!("steady-{}-{rate}", forwarder.mode().unwrap_or("bridge")));
+    let server = RedisServer::start().await;
+    let topic = format!("steady-{}-{rate}", forwarder.mode().unwrap_or("bridge"));
     to_kafka::create_stamped(broker, &topic).await?;
-    let (redis_url, count) = (server.url().trim_end_matches("/0").to_owned(), rate * seconds);
+    let redis_url = server.url().trim_end_matches("/0").to_owned();
+    let count = rate * seconds;
     // Either forwards until it is dropped.
     let (daemon, _peer) = match forwarder.mode() {
         None => {
@@ -191,7 +192,8 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client
             (Some(daemon), None)
         }
         Some(mode) => {
-            let (count, most) = (count.to_string(), (seconds + 60).to_string());
+            let count = count.to_string();
+            let most = (seconds + 60).to_string();
             let arguments =
                 ["forward", &redis_url, &broker.bootstrap(), QUEUE, &topic, mode, &count, &most].map(str::to_owned);
             (None, Some(spawn(arguments.to_vec()).await?))
@@ -200,7 +202,8 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client
     let mut peer = None;
     let offering: BoxFuture<'_, Result<Done>> = match client {
         Client::Live => {
-            let (rate, seconds) = (rate.to_string(), seconds.to_string());
+            let rate = rate.to_string();
+            let seconds = seconds.to_string();
             let offer = ["offer", &redis_url, QUEUE, &rate, &seconds, "1000", "10000", "256"].map(str::to_owned);
             // The client lives until all elements have arrived, and its transfer task with it.
             let peer = peer.insert(spawn(offer.to_vec()).await?);
@@ -262,14 +265,17 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client
 /// Offers like a client, one element after the other, with random delays of 1 to 10 s.
 async fn offer(redis: MultiplexedConnection, rate: usize, seconds: usize) -> Result<Done> {
     let queue = RedissonQueue::new(QUEUE);
-    let (count, began) = (rate * seconds, Instant::now());
+    let count = rate * seconds;
+    let began = Instant::now();
     let mut offered = 0;
     while offered < count {
         tokio::time::sleep(Duration::from_millis(5)).await;
         let by_now = ((began.elapsed().as_secs_f64() * rate as f64) as usize).min(count);
         let now = redis_now_ms(&mut redis.clone()).await;
         join_all((offered..by_now).map(|_| {
-            let (mut redis, queue, due) = (redis.clone(), &queue, now + fastrand::i64(1_000..10_000));
+            let mut redis = redis.clone();
+            let queue = &queue;
+            let due = now + fastrand::i64(1_000..10_000);
             async move { queue.offer(&mut redis, due, format!("{due:013}{:0>243}", "")).await }
         }))
         .await;

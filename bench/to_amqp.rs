@@ -42,7 +42,8 @@ async fn into(rabbit: &Rabbit, kind: &str) -> Result<Vec<Row>> {
     let connection = Connection::connect(&url, ConnectionProperties::default()).await.context("connect")?;
     let channel = connection.create_channel().await?;
     let pids: Vec<u32> = rabbit.pid().into_iter().collect();
-    let (mut bares, mut passages) = (Vec::new(), Vec::new());
+    let mut bares = Vec::new();
+    let mut passages = Vec::new();
     for round in 0..=ROUNDS {
         let name = format!("{kind}-bare-{round}");
         declare(&channel, &name, kind).await?;
@@ -63,7 +64,8 @@ async fn into(rabbit: &Rabbit, kind: &str) -> Result<Vec<Row>> {
         channel.queue_delete(name.as_str().into(), QueueDeleteOptions::default()).await?;
     }
     let rates = || passages.iter().map(|passage| passage.rate);
-    let (rate, bare) = (median(rates()), median(bares.clone()));
+    let rate = median(rates());
+    let bare = median(bares.clone());
     let row = |of: &str, found: String, bar| Row { what: format!("{ELEMENTS} to a {kind} queue{of}"), found, bar };
     Ok(vec![
         row("", format!("{rate:.0}/s ({}), every id once", each(rates())), "every id once"),

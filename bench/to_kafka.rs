@@ -86,7 +86,9 @@ struct Found {
 /// Measures the table of `ROWS=kafka`.
 pub async fn measure() -> Result<Table> {
     let broker = start().await?;
-    let (elements, cap, rounds) = (number("ELEMENTS", ELEMENTS)?, number("PEER_SECONDS", 60)?, rounds()?);
+    let elements = number("ELEMENTS", ELEMENTS)?;
+    let cap = number("PEER_SECONDS", 60)?;
+    let rounds = rounds()?;
     let title = format!("{elements} pending to Kafka, 256 B, every id once, medians of {rounds}");
     let mut table = Table::new(title, COLUMNS);
     let builds = Build::all().into_iter().map(Forwarder::Delaybridge);
@@ -146,10 +148,8 @@ impl By {
 
     fn cells(self, order: Order, runs: &[Found], ours: &[Found]) -> Vec<String> {
         let of = |runs: &[Found], figure: fn(&Found) -> f64| median(runs.iter().map(figure));
-        let show = |figure: f64, digits: usize| match figure.is_nan() {
-            true => "-".to_owned(),
-            false => format!("{figure:.digits$}"),
-        };
+        let show =
+            |figure: f64, digits: usize| if figure.is_nan() { "-".to_owned() } else { format!("{figure:.digits$}") };
         let this = self == By::Forwarder(Forwarder::Delaybridge(Build::This));
         vec![
             order.name().to_owned(),
@@ -178,7 +178,8 @@ pub async fn create_stamped(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
 }
 
 async fn create_with(broker: &Arc<Kafka>, topic: &str, settings: &'static [(&str, &str)]) -> Result<()> {
-    let (broker, topic) = (broker.clone(), topic.to_owned());
+    let broker = broker.clone();
+    let topic = topic.to_owned();
     let create = move || broker.create_topic(&topic, PARTITIONS, settings);
     tokio::task::spawn_blocking(create).await?.context("create a topic")
 }
@@ -207,14 +208,16 @@ async fn patiently<T>(ask: impl AsyncFn() -> Result<T, String>) -> Result<T> {
 
 /// Deletes a topic.
 pub async fn delete(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
-    let (broker, topic) = (broker.clone(), topic.to_owned());
+    let broker = broker.clone();
+    let topic = topic.to_owned();
     tokio::task::spawn_blocking(move || broker.delete_topic(&topic)).await?.context("delete a topic")
 }
 
 /// Measures the records/s of a producer that does nothing else.
 pub async fn bare(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize) -> Result<f64> {
     create(broker, topic).await?;
-    let (bootstrap, name) = (broker.bootstrap(), topic.to_owned());
+    let bootstrap = broker.bootstrap();
+    let name = topic.to_owned();
     let run = tokio::task::spawn_blocking(move || {
         let producer = connected(&bootstrap, &name)?;
         Run::of(&producer, &name, count, size, Duration::ZERO)
@@ -228,7 +231,8 @@ pub async fn bare(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize) -
 pub async fn bare_ack_ms(broker: &Arc<Kafka>, rate: usize, seconds: usize) -> Result<[f64; 2]> {
     let topic = format!("paced-{rate}");
     create(broker, &topic).await?;
-    let (bootstrap, name) = (broker.bootstrap(), topic.clone());
+    let bootstrap = broker.bootstrap();
+    let name = topic.clone();
     let between = Duration::from_secs(1) / rate.max(1) as u32;
     let mut run = tokio::task::spawn_blocking(move || {
         let producer = connected(&bootstrap, &name)?;

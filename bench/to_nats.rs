@@ -29,7 +29,8 @@ const ROUNDS: usize = 3;
 pub async fn measure() -> Result<Vec<Row>> {
     let nats = tokio::task::spawn_blocking(Nats::start).await?.context("start NATS")?;
     let pids: Vec<u32> = nats.pid().into_iter().collect();
-    let (mut bares, mut passages) = (Vec::new(), Vec::new());
+    let mut bares = Vec::new();
+    let mut passages = Vec::new();
     for round in 0..=ROUNDS {
         make_stream(&nats, "BARE", "bare", &json!({}));
         let rate = bare(nats.port(), ELEMENTS, 256).await?;
@@ -47,7 +48,8 @@ pub async fn measure() -> Result<Vec<Row>> {
         remove(&nats, "OUT")?;
     }
     let rates = || passages.iter().map(|passage| passage.rate);
-    let (rate, bare) = (median(rates()), median(bares.clone()));
+    let rate = median(rates());
+    let bare = median(bares.clone());
     let row = |of: &str, found: String, bar| Row { what: format!("{ELEMENTS} to a stream of NATS{of}"), found, bar };
     Ok(vec![
         row("", format!("{rate:.0}/s ({}), every id once", each(rates())), "every id once"),
@@ -104,7 +106,9 @@ async fn bare(port: u16, count: usize, size: usize) -> Result<f64> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::with_capacity(1 << 16, reader);
     writer.write_all(b"CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true}\r\nSUB inbox.* 1\r\n").await?;
-    let (mut sent, mut confirmed, mut text) = (0, 0, String::new());
+    let mut sent = 0;
+    let mut confirmed = 0;
+    let mut text = String::new();
     let started = Instant::now();
     while confirmed < count {
         text.clear();
@@ -129,7 +133,8 @@ fn message(text: &mut String, n: usize, size: usize) -> Result<()> {
          delaybridge-queue: q\r\ndelaybridge-due-ms: 1700000000000\r\ndelaybridge-attempt: 1\r\n\r\n"
     );
     let body = payload(n, size);
-    let (head, total) = (headers.len(), headers.len() + body.len());
+    let head = headers.len();
+    let total = headers.len() + body.len();
     write!(text, "HPUB bare inbox.{n} {head} {total}\r\n{headers}{body}\r\n").context("write a message")
 }
 

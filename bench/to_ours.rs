@@ -68,8 +68,13 @@ pub async fn to_rocketmq() -> Result<Vec<Row>> {
 }
 
 async fn measure<B: Broker>(broker: &B) -> Result<Vec<Row>> {
-    let (elements, rounds, pids) = (number("ELEMENTS", B::ELEMENTS)?, rounds()?, broker.pids());
-    let (mut bares, mut scripts, mut passages, mut doubled) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let elements = number("ELEMENTS", B::ELEMENTS)?;
+    let rounds = rounds()?;
+    let pids = broker.pids();
+    let mut bares = Vec::new();
+    let mut scripts = Vec::new();
+    let mut passages = Vec::new();
+    let mut doubled = 0;
     for round in 0..=rounds {
         said(&format!("{}: round {round} of {rounds}", B::NAME));
         let place = format!("bare-{round}");
@@ -94,9 +99,10 @@ async fn measure<B: Broker>(broker: &B) -> Result<Vec<Row>> {
     }
     let rates = || passages.iter().map(|passage| passage.rate);
     let bare_rates = || bares.iter().map(|run| run.rate);
-    let (rate, bare) = (median(rates()), median(bare_rates()));
-    let (client, server) =
-        (median(bares.iter().map(|run| run.cpu_us[0])), median(bares.iter().map(|run| run.cpu_us[1])));
+    let rate = median(rates());
+    let bare = median(bare_rates());
+    let client = median(bares.iter().map(|run| run.cpu_us[0]));
+    let server = median(bares.iter().map(|run| run.cpu_us[1]));
     let with_daemon = median(passages.iter().map(|passage| passage.cpu_us.iter().sum::<f64>()));
     let row = |of: &str, found: String, bar| Row { what: format!("{elements} to {}{of}", B::PLACE), found, bar };
     Ok(vec![
@@ -134,7 +140,8 @@ async fn lateness<B: Broker>(broker: &B) -> Result<Row> {
     broker.make("late")?;
     let server = RedisServer::start().await;
     let queue = RedissonQueue::new("steady");
-    let (sink, to) = (broker.sink(), broker.to("late"));
+    let sink = broker.sink();
+    let to = broker.to("late");
     let mut daemon = Daemon::spawn(
         &server.url(),
         &format!(

@@ -109,8 +109,11 @@ impl Trickle {
         }
         let head: i64 = redis.publish(&queue.channel, start).await?;
         ensure!(head > 0, "no client subscribes to the queue's channel");
-        let (before, began) = (Counters::read(&mut redis).await?, Instant::now());
-        let (mut ghosts, mut oldest, mut pings) = (0.0f64, 0.0f64, Vec::new());
+        let before = Counters::read(&mut redis).await?;
+        let began = Instant::now();
+        let mut ghosts = 0.0f64;
+        let mut oldest = 0.0f64;
+        let mut pings = Vec::new();
         let patience = Duration::from_secs(self.seconds as u64 * 2 + 60);
         while redis.xlen::<_, usize>("out").await? < count {
             ensure!(began.elapsed() < patience, "not all of {count} arrived within {patience:?}");
@@ -123,7 +126,8 @@ impl Trickle {
             let () = redis::cmd("PING").query_async(&mut redis).await?;
             pings.push(asked.elapsed().as_micros() as i64);
         }
-        let (after, seconds) = (Counters::read(&mut redis).await?, began.elapsed().as_secs_f64());
+        let after = Counters::read(&mut redis).await?;
+        let seconds = began.elapsed().as_secs_f64();
         let deliveries = read_stream(&mut redis, "out").await;
         let mut late: Vec<i64> = deliveries.iter().filter_map(|d| Some(d.arrived_ms? - d.due_ms?)).collect();
         late.sort_unstable();
@@ -157,7 +161,9 @@ impl Trickle {
         let load = Load { count: self.pending, size: 256, order: self.order, last_in_ms: 2 * DAY_MS };
         // In the order of offers, take the head of the list; in random order, take elements from the whole list.
         let stride = if self.order == Order::Offers { 1 } else { self.pending / count };
-        let (mut seen, mut chosen, mut middle) = (0, Vec::with_capacity(count), Vec::new());
+        let mut seen = 0;
+        let mut chosen = Vec::with_capacity(count);
+        let mut middle = Vec::new();
         fill(redis, queue, load, |elements| {
             for element in elements {
                 if seen % stride == 0 && chosen.len() < count {

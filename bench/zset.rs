@@ -13,7 +13,8 @@ const UNITS: [&str; 2] = ["ms", "ns"];
 
 /// Measures the table of `ROWS=zset`.
 pub async fn measure() -> Result<Table> {
-    let (depths, size) = (numbers("DEPTHS", DEPTHS)?, number("SIZE", 256)?);
+    let depths = numbers("DEPTHS", DEPTHS)?;
+    let size = number("SIZE", 256)?;
     let columns = [
         "unit",
         "pending",

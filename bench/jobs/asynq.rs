@@ -28,7 +28,7 @@ pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     })
     .await??;
     let after = server.running().usage().cpu;
-    drop(std::fs::remove_file(&program));
+    let _ = std::fs::remove_file(&program);
     let report: serde_json::Value = serde_json::from_str(&text).context("read the report of asynq")?;
     let figure = |name: &str| report[name].as_f64().with_context(|| format!("asynq reports no {name}"));
     let jobs = figure("jobs")?;

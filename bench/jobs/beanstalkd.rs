@@ -27,7 +27,9 @@ pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
         ensure!(Instant::now() < deadline, "beanstalkd does not answer");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let (mut ran, before, own_before) = (Ran::default(), server.usage().cpu, own_cpu());
+    let mut ran = Ran::default();
+    let before = server.usage().cpu;
+    let own_before = own_cpu();
     let began = Instant::now();
     let producer = |_| {
         tokio::spawn(async move {

@@ -26,7 +26,9 @@ pub async fn queue(server: &RedisServer) -> JobQueue {
 pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     let mut server = kept.redis().await;
     let jobs = queue(&server).await;
-    let (mut ran, server_before, own_before) = (Ran::default(), server.running().usage().cpu, own_cpu());
+    let mut ran = Ran::default();
+    let server_before = server.running().usage().cpu;
+    let own_before = own_cpu();
     let began = Instant::now();
     let producer = |_| {
         let jobs = jobs.clone();
@@ -51,7 +53,8 @@ pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     let task = tokio::spawn(dispensing.run(heard, stop.clone()));
     let began = Instant::now();
     let consumer = |_| {
-        let (jobs, dispenser) = (jobs.clone(), dispenser.clone());
+        let jobs = jobs.clone();
+        let dispenser = dispenser.clone();
         tokio::spawn(async move {
             let mut times = Vec::new();
             loop {

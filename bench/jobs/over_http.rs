@@ -54,7 +54,8 @@ pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
                 }
                 let answer: Value = serde_json::from_slice(&answer).expect("JSON");
                 let job = &answer["jobs"][0];
-                let (id, token) = (job["id"].as_str().expect("an id"), job["token"].as_str().expect("a token"));
+                let id = job["id"].as_str().expect("an id");
+                let token = job["token"].as_str().expect("a token");
                 let finish = request("PUT", &format!("/v1/jobs/{id}/finish?token={token}"), "");
                 assert_eq!(client.ask(&finish).await.0, 204, "finish");
                 times.push(at.elapsed());
@@ -94,7 +95,8 @@ impl Client {
     /// Sends a request; returns the status and the body of the response.
     async fn ask(&mut self, request: &[u8]) -> (u16, Vec<u8>) {
         self.0.get_mut().write_all(request).await.expect("write");
-        let (mut status, mut length) = (0, 0);
+        let mut status = 0;
+        let mut length = 0;
         let mut line = String::new();
         loop {
             line.clear();

@@ -105,7 +105,8 @@ async fn demo(kind: &str) -> Result<ExitCode> {
     println!("A private redis-server listens on port {}; it is gone when this is over.", server.port());
     let mut target = Target::start(kind, redis.clone()).await?;
 
-    let (http_port, page_port) = (ports::free_port(), ports::free_port());
+    let http_port = ports::free_port();
+    let page_port = ports::free_port();
     let yaml = configuration(&server.url(), http_port, page_port, &target);
     let config = dir.path().join("delaybridge.yaml");
     std::fs::write(&config, &yaml).with_context(|| format!("write {}", config.display()))?;
@@ -157,7 +158,8 @@ Next, with queues of your own. Until you remove `mode: shadow` from the file, no
 `make build` builds target/release/delaybridge. docs/tutorials/redisson-team.md goes on to RabbitMQ and Kafka.";
 
 fn configuration(redis_url: &str, http_port: u16, page_port: u16, target: &Target) -> String {
-    let (sink, destination) = (target.sink(), target.destination());
+    let sink = target.sink();
+    let destination = target.destination();
     format!(
         "\
 http: {{ listen: \"127.0.0.1:{http_port}\", admin: {{ listen: \"127.0.0.1:{page_port}\" }} }}   # /metrics and the probes; the page
@@ -250,13 +252,16 @@ impl Daemon {
 }
 
 fn show(delivery: &Delivery) {
-    let (due, late) = (delivery.due_ms.unwrap_or(0), delivery.late_ms.unwrap_or(0.0));
+    let due = delivery.due_ms.unwrap_or(0);
+    let late = delivery.late_ms.unwrap_or(0.0);
     println!("    {}  {late:>4.0} ms  {}", clock(due), String::from_utf8_lossy(&delivery.payload));
 }
 
 /// The time of day in UTC.
 fn clock(ms: i64) -> String {
-    let (hours, minutes, seconds) = (ms / 3_600_000 % 24, ms / 60_000 % 60, ms / 1000 % 60);
+    let hours = ms / 3_600_000 % 24;
+    let minutes = ms / 60_000 % 60;
+    let seconds = ms / 1000 % 60;
     format!("{hours:02}:{minutes:02}:{seconds:02}.{:03}", ms % 1000)
 }
 

@@ -172,7 +172,8 @@ fn hold(path: &str, view: &[&str]) -> Result<Process, String> {
     unshare.args(view).args(["sh", "-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut holder = Process::spawn("the holder of a file system", unshare).map_err(|e| e.to_string())?;
     let child = holder.child_mut();
-    let (stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let stdout = child.stdout.take().expect("piped");
+    let mut stderr = child.stderr.take().expect("piped");
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line).map_err(|e| e.to_string())?;
     if line.trim() == "mounted" {

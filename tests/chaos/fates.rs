@@ -93,7 +93,8 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
         fates.entry((&record.queue, &record.id)).or_default().insert(&record.fate);
     }
     let dead: BTreeSet<u64> = evidence.dead.iter().filter_map(|dead| dead.n).collect();
-    let (mut wrong, mut unnamed) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
+    let mut unnamed = 0;
     for (offer, n) in evidence.offers.iter().zip(0u64..) {
         let known = fates.remove(&(QUEUES[offer.queue], &*offer.id)).unwrap_or_default();
         // This queue's ids are in the payloads, and this one cannot be read.
@@ -135,7 +136,8 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
 #[test]
 fn each_element_has_one_route_or_none() {
     let routes: Vec<_> = (0..15).map(|n| route(3 * n)).collect();
-    let (first, second) = (Some(Route::First), Some(Route::Second));
+    let first = Some(Route::First);
+    let second = Some(Route::Second);
     assert_eq!(routes[..6], [first, first, first, second, None, first]);
     assert_eq!(sink("redis: { url: u, timeout: 5ms }"), "trail: { redis: { url: u, timeout: 5ms , stream: trail } }");
 }

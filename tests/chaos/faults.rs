@@ -67,10 +67,7 @@ pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
 /// The faults caused by people and other programs.
 fn of_operators(profile: Profile) -> Vec<What> {
     let pauses = [What::Pause(0), What::Pause(1), What::Pause(2)];
-    let others = match profile.delivers() {
-        true => vec![What::Junk(0)],
-        false => vec![What::Consumers],
-    };
+    let others = if profile.delivers() { vec![What::Junk(0)] } else { vec![What::Consumers] };
     pauses.into_iter().chain(others).chain([What::Rolling]).collect()
 }
 

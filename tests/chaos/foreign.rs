@@ -53,7 +53,8 @@ pub async fn remove(stage: &Stage, queue: usize) {
 
 /// Puts a text at the key of a queue's retries. Scripts check the types of their keys first, and refuse.
 pub async fn key(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
-    let (key, text) = (format!("delaybridge:retry:{}", tag(queue)), format!("not of {}", QUEUES[queue]));
+    let key = format!("delaybridge:retry:{}", tag(queue));
+    let text = format!("not of {}", QUEUES[queue]);
     let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
     let mut set = redis::cmd("SET");
     // With an expiry, so that it disappears whatever happens here.

@@ -121,7 +121,8 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
     seat.terminate().await;
 
     let mut here: HashSet<u64> = dead.iter().filter_map(|dead| dead.n).collect();
-    let (mut twice, mut firsts) = (0, HashSet::new());
+    let mut twice = 0;
+    let mut firsts = HashSet::new();
     let mut unannounced = 0;
     for arrival in &arrivals {
         let Some(n) = arrival.n else { continue };
@@ -133,7 +134,9 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
         .iter()
         .zip(0u64..)
         .filter(|(offer, _)| offer.taken == Answer::Yes && offer.kind == Kind::Good && offer.withdrawn.is_none());
-    let (mut count, mut by_redis, mut by_us) = (0, 0, 0);
+    let mut count = 0;
+    let mut by_redis = 0;
+    let mut by_us = 0;
     for (_, n) in taken {
         count += 1;
         match (here.contains(&n), present.contains(&n)) {
@@ -174,7 +177,8 @@ impl Behind {
     async fn of(master: &RedisServer) -> Behind {
         let link = Proxy::start(master.port()).await;
         let server = RedisServer::start_with(ServerOptions::default()).await;
-        let (mut from, mut to) = (master.client().await, server.client().await);
+        let mut from = master.client().await;
+        let mut to = server.client().await;
         let users: Vec<String> = redis::cmd("ACL").arg("LIST").query_async(&mut from).await.expect("read the users");
         for user in users.iter().filter(|user| !user.starts_with("user default ")) {
             let words: Vec<&str> = user.split_whitespace().skip(1).collect();

@@ -173,7 +173,8 @@ fn lost(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
 }
 
 fn unknown(evidence: &Evidence, found: &mut Found) {
-    let (mut unknown, mut wrong) = (Vec::new(), Vec::new());
+    let mut unknown = Vec::new();
+    let mut wrong = Vec::new();
     for arrival in &evidence.arrivals {
         let offer = arrival.n.and_then(|n| evidence.offers.get(usize::try_from(n).ok()?));
         match offer {
@@ -235,7 +236,8 @@ fn unannounced(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
             &all.collect::<Vec<_>>(),
         );
     }
-    let (seen, announced) = (duplicates(evidence) - forgotten, announced(evidence));
+    let seen = duplicates(evidence) - forgotten;
+    let announced = announced(evidence);
     // A process loses its counts since the last scrape when it ends.
     let all_live = evidence.lives.len() == evidence.plan.settings.daemons;
     if seen as f64 > announced && all_live {
@@ -381,7 +383,8 @@ fn counters(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
         }
     }
     let unseen = |life: &crate::evidence::Lived| {
-        let (sent, counted) = (sent.get(&life.number).map_or(0, HashSet::len), life.metrics.get(DELIVERED));
+        let sent = sent.get(&life.number).map_or(0, HashSet::len);
+        let counted = life.metrics.get(DELIVERED);
         (sent as f64 - counted.copied().unwrap_or(0.0)).max(0.0)
     };
     // Processes that were scraped when everything was settled have counted everything.

@@ -96,20 +96,24 @@ impl Seat {
             Road::Straight(redis) => (None, redis),
         };
         // A daemon with jobs has its clients at the end of this link.
-        let (port, api) = (free_port(), free_port());
+        let port = free_port();
+        let api = free_port();
         let behind = if plan.settings.profile.delivers() { target.port() } else { Some(api) };
         let link = match behind {
             Some(port) => Some(Proxy::start(port).await),
             None => None,
         };
-        let text = match plan.settings.profile.delivers() {
-            true => yaml(plan, port, &redis, target, link.as_ref()),
-            false => yaml_of_jobs(plan, port, &redis, api),
+        let text = if plan.settings.profile.delivers() {
+            yaml(plan, port, &redis, target, link.as_ref())
+        } else {
+            yaml_of_jobs(plan, port, &redis, api)
         };
         let config = ConfigFile::new(&text);
         // Once, not for every process: a server that is down or suspended cannot add a user.
         let file = config.confined(AclPurpose::Run);
-        let (life, scraped, other) = (tokio::sync::Mutex::default(), Mutex::default(), Mutex::default());
+        let life = tokio::sync::Mutex::default();
+        let scraped = Mutex::default();
+        let other = Mutex::default();
         Seat { config, file, port, source, target: link, lie, other, life, scraped }
     }
 
@@ -279,7 +283,8 @@ impl Seat {
         // Before it listens for signals, a process cannot end gracefully.
         let odd_end = odd_end.filter(|odd| owner.is_some() || !odd.contains("(SIGTERM)"));
         let log = life.log.all();
-        let (number, metrics) = (life.number, metrics.map(|(_, metrics)| metrics).unwrap_or_default());
+        let number = life.number;
+        let metrics = metrics.map(|(_, metrics)| metrics).unwrap_or_default();
         let odd_end = odd_end.map(|odd| {
             let all = life.log.all();
             format!("{odd}; its last lines:\n{}", all[all.len().saturating_sub(15)..].join("\n"))
@@ -323,25 +328,27 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
     // The sink must answer within 7/10 of the lease; a lost reply of Redis is noticed after 2/5 of it. Earlier if claims
     // are to be confirmed as a whole after a failover: that needs the time of a command, and a second.
     let fifths = if settings.fails { 1 } else { 2 };
-    let (timeout, command) = (lease * 7 / 10, lease * fifths / 5);
+    let timeout = lease * 7 / 10;
+    let command = lease * fifths / 5;
     // Retries later than a failover that began before them.
     let retry = if settings.fails { "2s" } else { "100ms" };
     // Any replica may be the next master.
-    let durable = match settings.durable {
-        true => {
-            format!("durability: {{ replicas: {}, timeout: {}ms }}, ", settings.profile.replicas(), command * 5 / 12)
-        }
-        false => String::new(),
+    let durable = if settings.durable {
+        format!("durability: {{ replicas: {}, timeout: {}ms }}, ", settings.profile.replicas(), command * 5 / 12)
+    } else {
+        String::new()
     };
-    let (sink, link) = (target, link.map(Proxy::port));
+    let sink = target;
+    let link = link.map(Proxy::port);
     let queue = |place: usize, source: &str| {
         let route = sink.route(QUEUES[place]);
         let (key, order) = settings.orders.yaml(place, sink);
         let looks = if settings.looks { ", duplicates: look" } else { "" };
         let more = format!("{looks}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }}");
-        let to = match settings.trail {
-            true => fates::destinations(QUEUES[place], &more),
-            false => format!("to: [{{ sink: out, {route}{key}{more} }}]"),
+        let to = if settings.trail {
+            fates::destinations(QUEUES[place], &more)
+        } else {
+            format!("to: [{{ sink: out, {route}{key}{more} }}]")
         };
         format!(
             "{{ source: {source}, codec: json, lease: {lease}ms, {durable}{order}max_in_flight: {}, {to} }}",

@@ -129,7 +129,8 @@ impl NatsStreams {
 
     /// Waits until the server has stored what was under way.
     async fn quiet(self: &Arc<Self>) {
-        let (mut before, mut quiet) = (Vec::new(), 0);
+        let mut before = Vec::new();
+        let mut quiet = 0;
         while quiet < LOOKS {
             sleep(LOOK).await;
             let now = self.work(|nats| Ok(QUEUES.map(|queue| info(nats, queue)["state"]["last_seq"].clone()))).await;

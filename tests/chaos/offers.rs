@@ -62,7 +62,8 @@ impl Book {
     pub fn note(&self, queue: usize, size: usize, due_ms: i64, kind: Kind, id: impl FnOnce(u64) -> String) -> u64 {
         let mut offers = self.lock();
         let n = offers.len() as u64;
-        let (taken, answered_ms) = (Answer::Unknown, 0);
+        let taken = Answer::Unknown;
+        let answered_ms = 0;
         offers.push(Offer { queue, id: id(n), size, due_ms, kind, taken, answered_ms, withdrawn: None });
         n
     }

@@ -120,9 +120,10 @@ impl Options {
 fn binary(path: &str) -> Result<PathBuf, String> {
     let whole = std::fs::canonicalize(path).map_err(|e| format!("--old {path}: {e}"))?;
     let mode = std::fs::metadata(&whole).map_err(|e| format!("--old {path}: {e}"))?;
-    match mode.is_file() && mode.permissions().mode() & 0o111 != 0 {
-        true => Ok(whole),
-        false => Err(format!("--old {path}: no file that can be run")),
+    if mode.is_file() && mode.permissions().mode() & 0o111 != 0 {
+        Ok(whole)
+    } else {
+        Err(format!("--old {path}: no file that can be run"))
     }
 }
 

@@ -185,7 +185,8 @@ impl Settings {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (at, lasts) = (self.at.as_secs_f64(), self.lasts.as_secs_f64());
+        let at = self.at.as_secs_f64();
+        let lasts = self.lasts.as_secs_f64();
         write!(f, "{:>4}  at {at:>7.2} s  for {lasts:>5.2} s  {:<16} {:?}", self.number, self.what.kind(), self.what)
     }
 }
@@ -249,7 +250,8 @@ fn a_seed_is_one_schedule_and_a_subset_keeps_its_numbers() {
 #[test]
 fn brokers_are_away_for_as_long_as_asked() {
     let kinds = ["broker-freeze", "broker-kill", "kill"].map(str::to_owned).to_vec();
-    let (length, lasts) = (Duration::from_secs(300), Some(Duration::from_secs(25)));
+    let length = Duration::from_secs(300);
+    let lasts = Some(Duration::from_secs(25));
     let plan = Plan::new(&Options { profile: Profile::Kafka, length, kinds, lasts, ..Options::default() });
     let of_brokers: Vec<_> = plan.faults.iter().filter(|fault| matches!(fault.what, What::Broker(_))).collect();
     assert!(of_brokers.len() > 5 && of_brokers.iter().all(|fault| Some(fault.lasts) == lasts), "{plan}");

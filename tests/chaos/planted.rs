@@ -53,7 +53,8 @@ const fn planted(lie: &'static str, kinds: &'static [&'static str], rule: Rule) 
 fn plan(planted: &Planted) -> Plan {
     let kinds = planted.kinds.iter().map(|kind| (*kind).to_owned()).collect();
     let trail = matches!(planted.rule, Rule::Route | Rule::Trail);
-    let (length, profile) = (Duration::from_secs(12), planted.profile);
+    let length = Duration::from_secs(12);
+    let profile = planted.profile;
     let options = Options { seed: 12, length, kinds, profile, trail, ..Options::default() };
     let mut plan = Plan::new(&options);
     // Data that a server forgot comes back while a claim lives.
@@ -71,10 +72,7 @@ fn plan(planted: &Planted) -> Plan {
 /// Plays the same plan without the lie; the error lists the violations.
 pub async fn honest(planted: &Planted, folder: &Path) -> Result<(), String> {
     let outcome = run(&plan(planted), None, &folder.join(format!("not-{}", planted.lie))).await;
-    match outcome.violations.is_empty() {
-        true => Ok(()),
-        false => Err(format!("without {}:\n{}", planted.lie, report(&outcome))),
-    }
+    if outcome.violations.is_empty() { Ok(()) } else { Err(format!("without {}:\n{}", planted.lie, report(&outcome))) }
 }
 
 /// Plays a lie; returns the time until it was detected, or the result instead.
@@ -85,8 +83,9 @@ pub async fn notice(planted: &Planted, folder: &Path) -> Result<Duration, String
     let took = began.elapsed();
     let text = report(&outcome);
     write(&outcome.folder, "report.txt", &text);
-    match outcome.violations.iter().any(|violation| violation.rule == planted.rule) {
-        true => Ok(took),
-        false => Err(format!("{} was not noticed by `{}`:\n{text}", planted.lie, planted.rule.name())),
+    if outcome.violations.iter().any(|violation| violation.rule == planted.rule) {
+        Ok(took)
+    } else {
+        Err(format!("{} was not noticed by `{}`:\n{text}", planted.lie, planted.rule.name()))
     }
 }

@@ -310,7 +310,8 @@ async fn again(server: &RedisServer, words: &[&str], lasts: Duration) -> u64 {
 /// Renames the stream of a queue, and puts another type in its place.
 async fn wrong_type(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
     let mut redis = stage.target.lock().await.server().client().await;
-    let (stream, aside) = (format!("out-{}", QUEUES[queue]), format!("aside-{}", QUEUES[queue]));
+    let stream = format!("out-{}", QUEUES[queue]);
+    let aside = format!("aside-{}", QUEUES[queue]);
     let mut breaks = redis::pipe();
     breaks.atomic().rename(&stream, &aside).set(&stream, "no stream");
     // Without any arrivals, the stream does not exist yet.
@@ -328,10 +329,7 @@ async fn wrong_type(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
 /// Pauses and resumes a queue with the command line.
 async fn pause(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
     let name = QUEUES[queue];
-    let pause = match stage.crowded {
-        false => vec!["pause", name, "--why", "chaos"],
-        true => vec!["jobs", "pause", name],
-    };
+    let pause = if stage.crowded { vec!["jobs", "pause", name] } else { vec!["pause", name, "--why", "chaos"] };
     let paused = operate(stage, &pause).await;
     sleep(lasts).await;
     // Also without a confirmation of the pause.

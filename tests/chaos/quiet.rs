@@ -131,7 +131,8 @@ pub async fn residue(redis: &mut Clients) -> Vec<String> {
 pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::RedisResult<Vec<LeftClaim>> {
     let mut found = Vec::new();
     for (queue, name_of_queue) in QUEUES.iter().enumerate() {
-        let (tag, redis) = (tag(queue), &mut redis.0[queue]);
+        let tag = tag(queue);
+        let redis = &mut redis.0[queue];
         let mut read = redis::cmd("ZRANGE");
         read.arg(format!("delaybridge:leases:{tag}")).arg(0).arg(-1).arg("WITHSCORES");
         for (name, till_ms) in read.query_async::<Vec<(String, i64)>>(redis).await? {
@@ -160,10 +161,7 @@ pub async fn arrivals(target: &Target, seed: u64, book: &Book, has_routes: bool)
     let mut arrivals = Vec::new();
     for (queue, name) in QUEUES.iter().enumerate() {
         let first = target.deliveries(queue).await.into_iter().map(|delivery| (delivery, Route::First));
-        let second = match has_routes {
-            true => target.stream(&second(name)).await,
-            false => Vec::new(),
-        };
+        let second = if has_routes { target.stream(&second(name)).await } else { Vec::new() };
         for (delivery, route) in first.chain(second.into_iter().map(|delivery| (delivery, Route::Second))) {
             let n = number(&delivery.payload);
             let offer = n.and_then(|n| book.get(n));

@@ -169,7 +169,8 @@ async fn answer(desk: Arc<Desk>, request: Request<Incoming>) -> Result<Response<
         let mut headers: BTreeMap<String, Vec<u8>> =
             head.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
         let text = |name: &str| Some(String::from_utf8_lossy(headers.get(name)?).into_owned());
-        let (id, queue) = (text("delaybridge-id"), text("delaybridge-queue"));
+        let id = text("delaybridge-id");
+        let queue = text("delaybridge-queue");
         let due_ms = text("delaybridge-due-ms").and_then(|due| due.parse().ok());
         let attempt = text("delaybridge-attempt").and_then(|attempt| attempt.parse().ok());
         let status = match answer {

@@ -45,7 +45,8 @@ fn user(line: &str) -> Option<(String, Vec<String>)> {
 
 /// Splits at spaces outside of parentheses.
 fn rules(line: &str) -> Vec<String> {
-    let (mut words, mut depth) = (vec![String::new()], 0_usize);
+    let mut words = vec![String::new()];
+    let mut depth = 0_usize;
     for letter in line.chars() {
         match letter {
             '(' => depth += 1,

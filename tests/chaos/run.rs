@@ -100,9 +100,10 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         probe.probe(&PROBES).await;
     }
     let mut redis = stage.clients().await;
-    let mut stuck = match delivers {
-        true => quiet::settled(&mut redis, healed + plan.bound()).await.err(),
-        false => jobs::look::settled(&mut redis, healed + plan.bound()).await.err(),
+    let mut stuck = if delivers {
+        quiet::settled(&mut redis, healed + plan.bound()).await.err()
+    } else {
+        jobs::look::settled(&mut redis, healed + plan.bound()).await.err()
     };
     let settled_after = healed.elapsed();
     for queue in 0..hostile {
@@ -138,17 +139,13 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     if let Some(collector) = collector {
         collector.await.expect("the collector goes on to its end");
     }
-    let (arrivals, dead) = match delivers {
-        true => {
-            let arrivals = quiet::arrivals(&*stage.target.lock().await, plan.seed, &book, plan.settings.trail).await;
-            (arrivals, quiet::dead_letters(&mut redis).await)
-        }
-        false => (jobs::judge::arrivals(&handed), died),
+    let (arrivals, dead) = if delivers {
+        let arrivals = quiet::arrivals(&*stage.target.lock().await, plan.seed, &book, plan.settings.trail).await;
+        (arrivals, quiet::dead_letters(&mut redis).await)
+    } else {
+        (jobs::judge::arrivals(&handed), died)
     };
-    let records = match plan.settings.trail {
-        true => fates::records(&*stage.target.lock().await).await,
-        false => Vec::new(),
-    };
+    let records = if plan.settings.trail { fates::records(&*stage.target.lock().await).await } else { Vec::new() };
     let (lives, struck, stalls) = stage.take_seen();
     let clock = stage.clock.as_ref().map(Clock::history).unwrap_or_default();
     let mut offers = book.all();

@@ -32,7 +32,8 @@ impl SqsQueues {
 
     /// The keys of the sink under `sqs` that name the server.
     pub fn login(&self) -> String {
-        let (url, file) = (self.server.queue_url(&place(QUEUES[0])), self.credentials.path().display());
+        let url = self.server.queue_url(&place(QUEUES[0]));
+        let file = self.credentials.path().display();
         format!("queue_url: '{url}', region: eu-west-1, credentials_file: '{file}'")
     }
 

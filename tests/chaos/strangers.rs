@@ -89,7 +89,8 @@ fn entries() -> Vec<Vec<u8>> {
 fn of_queue(queue: usize) -> (Vec<Words>, Vec<Words>) {
     let key = |word: &str| format!("delaybridge:{word}:{}", tag(queue)).into_bytes();
     let now = now_ms().to_string();
-    let (mut add, mut remove) = (Vec::new(), Vec::new());
+    let mut add = Vec::new();
+    let mut remove = Vec::new();
     let names = NAMES.iter().map(|name| name.to_vec()).chain((0..LEASES).map(|n| format!("2.0.{n}").into_bytes()));
     for (member, score) in names.zip([&b"-inf"[..], b"0", now.as_bytes(), b"1.5"].into_iter().cycle()) {
         add.push(words(&[b"ZADD", &key("leases"), score, &member]));
@@ -150,7 +151,8 @@ async fn remove_from_claims(redis: &mut MultiplexedConnection) -> redis::RedisRe
 fn of_topic(topic: usize) -> (Vec<Words>, Vec<Words>) {
     let key = |word: &str| format!("delaybridge:jobs:{word}:{{{}}}", QUEUES[topic]).into_bytes();
     let now = now_ms().to_string();
-    let (mut add, mut remove) = (Vec::new(), Vec::new());
+    let mut add = Vec::new();
+    let mut remove = Vec::new();
     let whole =
         [&[1, 1][..], &[0; 16], &60_000_u32.to_le_bytes(), &5_u32.to_le_bytes(), &[0], b"a stranger's"].concat();
     let records: [Vec<u8>; 4] =
@@ -162,7 +164,8 @@ fn of_topic(topic: usize) -> (Vec<Words>, Vec<Words>) {
     let strange = NAMES.iter().map(|name| name.to_vec());
     let of_ours = (0..24).map(|n| format!("s-{n}").into_bytes());
     for (n, id) in strange.chain(of_ours).enumerate() {
-        let (mut record, state) = (&records[n % 4], &states[n / 4 % 3]);
+        let mut record = &records[n % 4];
+        let state = &states[n / 4 % 3];
         let is_id = id.starts_with(b"s-");
         if is_id && n % 4 == 3 && state.is_none() {
             record = &records[0];

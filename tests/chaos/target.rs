@@ -111,7 +111,8 @@ impl Target {
     pub fn sink(&self, link: Option<u16>, timeout: u128) -> String {
         match self {
             Target::Redis(server) => {
-                let (port, command) = (link.unwrap_or(server.port()), timeout * 4 / 7);
+                let port = link.unwrap_or(server.port());
+                let command = timeout * 4 / 7;
                 format!(
                     "redis: {{ url: 'redis://127.0.0.1:{port}/0', timeout: {timeout}ms, connect_timeout: 1s, command_timeout: {command}ms }}"
                 )
@@ -134,7 +135,8 @@ impl Target {
             }
             Target::Consumers => panic!("jobs are not delivered"),
             Target::Webhook(receiver) => {
-                let (port, connect) = (link.unwrap_or(receiver.port()), timeout * 4 / 7);
+                let port = link.unwrap_or(receiver.port());
+                let connect = timeout * 4 / 7;
                 format!(
                     "http: {{ url: 'http://127.0.0.1:{port}/', timeout: {timeout}ms, connect_timeout: {connect}ms, \
                      max_concurrency: 500 }}"
@@ -198,7 +200,8 @@ impl Target {
                 blocking(move || rabbit.restart()).await;
             }
             (Target::Amqp(rabbit, _), Ailment::Full) => {
-                let (first, then) = (rabbit.clone(), rabbit.clone());
+                let first = rabbit.clone();
+                let then = rabbit.clone();
                 blocking(move || first.set_disk_alarm(true)).await;
                 sleep(lasts).await;
                 blocking(move || then.set_disk_alarm(false)).await;
@@ -213,7 +216,8 @@ impl Target {
                 }
             }
             (Target::Amqp(rabbit, _), Ailment::Rights) => {
-                let (first, then) = (rabbit.clone(), rabbit.clone());
+                let first = rabbit.clone();
+                let then = rabbit.clone();
                 blocking(move || first.set_permissions("/", "guest", [".*", "", ".*"])).await;
                 sleep(lasts).await;
                 blocking(move || then.set_permissions("/", "guest", [".*", ".*", ".*"])).await;
@@ -232,7 +236,8 @@ impl Target {
     /// Consumes arrivals in RabbitMQ until `end` is cancelled, and then the rest.
     pub fn collect(&self, end: CancellationToken) -> Option<tokio::task::JoinHandle<()>> {
         let Target::Amqp(rabbit, taken) = self else { return None };
-        let (url, taken) = (url(rabbit), taken.clone());
+        let url = url(rabbit);
+        let taken = taken.clone();
         Some(tokio::spawn(async move {
             let mut rabbits = None;
             loop {

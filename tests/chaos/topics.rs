@@ -118,7 +118,8 @@ impl Topics {
     /// started when there is space again.
     async fn fill(self: &Arc<Self>, lasts: Duration) -> u64 {
         let disk = self.disk.as_ref().expect("a disk that can be full");
-        let (began, until) = (Instant::now(), Instant::now() + lasts + ENDS);
+        let began = Instant::now();
+        let until = Instant::now() + lasts + ENDS;
         disk.fill();
         // The next record that needs more space makes it exit.
         while Instant::now() < until && self.kafka.answers(OTHER) {
@@ -207,7 +208,8 @@ impl Topics {
     /// All records of a topic that receives no more. With one replica, a record can be read as soon as it is in the
     /// log.
     async fn read_all(self: &Arc<Self>, queue: usize) -> Vec<Delivery> {
-        let (mut before, mut quiet) = (self.ends(&[queue]).await, 0);
+        let mut before = self.ends(&[queue]).await;
+        let mut quiet = 0;
         let until = Instant::now() + PATIENCE;
         loop {
             assert!(Instant::now() < until, "records come into a topic that none may write to, or cannot be read");

@@ -60,7 +60,10 @@ impl Profile {
     /// Parses a profile with all names and positions in full.
     fn read(profile: &str) -> Profile {
         let mut found = Profile::default();
-        let (mut file, mut function, mut called, mut is_call) = (PathBuf::new(), "", "", false);
+        let mut file = PathBuf::new();
+        let mut function = "";
+        let mut called = "";
+        let mut is_call = false;
         for line in profile.lines() {
             let (key, value) = line.split_once('=').unwrap_or(("", line));
             match key {

@@ -60,7 +60,8 @@ impl Way {
         for element in elements {
             let (id, payload) = open_entry(element);
             let payload = redisson_codecs::decode(self.spec.codec, &payload.expect("an element")).expect("a payload");
-            let (due_ms, attempt) = (element.due_ms(), element.attempts() + 1);
+            let due_ms = element.due_ms();
+            let attempt = element.attempts() + 1;
             let id = id.into();
             let element = ElementInfo { id: &id, queue: &self.spec.id, due_ms, attempt, topic: None, carried: None };
             let routed = self.spec.to[0].fill(&element, &payload).expect("a destination");

@@ -36,7 +36,8 @@ fn deliver(events: &Events, name: String) -> QueueEvents {
 
 /// The bytes that each of these queues holds.
 fn each(events: &Events, numbers: std::ops::Range<usize>) -> f64 {
-    let (mut kept, count) = (Vec::with_capacity(numbers.len()), numbers.len());
+    let mut kept = Vec::with_capacity(numbers.len());
+    let count = numbers.len();
     let region = Region::new(ALLOCATOR);
     kept.extend(numbers.map(|n| deliver(events, format!("q{n}"))));
     let change = region.change();

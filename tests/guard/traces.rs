@@ -19,7 +19,8 @@ const TRACES: &str = "DELAYBRIDGE_GUARD_TRACES";
 /// The lines of the pipeline that check whether elements are traced, by file.
 fn asked() -> HashSet<(PathBuf, u32)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/pipeline/src");
-    let (mut folders, mut lines) = (vec![root], HashSet::new());
+    let mut folders = vec![root];
+    let mut lines = HashSet::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("read the source") {
             let path = entry.expect("an entry").path();

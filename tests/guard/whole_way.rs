@@ -88,7 +88,7 @@ async fn link(server: &RedisServer) -> Link {
     let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
     let endpoint = RedisEndpoint { command_timeout: Duration::from_secs(5), ..server.endpoint() };
     let link = Link::start(Arc::new(endpoint), options);
-    drop(link.ready().await);
+    let _ = link.ready().await;
     link
 }
 
@@ -228,7 +228,8 @@ async fn idle() -> [f64; 2] {
         }
     }
     // Ended tasks are freed a little later, on a busy machine much later.
-    let (mut rest, mut same) = (held(&region), 0);
+    let mut rest = held(&region);
+    let mut same = 0;
     while same < SAME {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let now = held(&region);

@@ -109,7 +109,8 @@ fn make_test_names_test_programs_that_exist() {
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().expect("targets"));
     let names: Vec<_> = targets.map(|target| target["name"].as_str().expect("a name")).collect();
 
-    let (places, policy) = (read("tests/suite/src/place.rs"), read("tests/suite/src/policy.rs"));
+    let places = read("tests/suite/src/place.rs");
+    let policy = read("tests/suite/src/policy.rs");
     let places = places.lines().filter(|line| line.contains("=>"));
     let programs = policy.lines().filter(|line| line.starts_with("const PROGRAMS"));
     let named: Vec<_> = places.chain(programs).flat_map(|line| line.split('"').skip(1).step_by(2)).collect();

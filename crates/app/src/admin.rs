@@ -22,7 +22,8 @@ pub(super) fn start(
 ) -> anyhow::Result<()> {
     let Some(spec) = &config.admin else { return Ok(()) };
     let admin = Admin::new(spec, reload.clone(), &process.events, process.stopping.clone());
-    let (names, counted) = (config.redis.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), process.clone());
+    let names = config.redis.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let counted = process.clone();
     let in_flight = move || names.iter().map(|name| counted.budget_of(name).used().count).sum();
     let admin = Arc::new(admin.map_err(|problem| anyhow!(problem))?.counting(in_flight));
     let listener = ApiListener::bind(&spec.listen)

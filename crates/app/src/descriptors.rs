@@ -19,7 +19,8 @@ pub(super) fn raise() -> u64 {
 /// be killed for it. Reports what the configuration may need, and that a bound was lowered.
 pub(super) fn share(limit: u64, config: &Config, events: &Events) -> Vec<ApiSpec> {
     let needed = Descriptors::of(config);
-    let (wanted, room) = (needed.clients, room(limit, &needed));
+    let wanted = needed.clients;
+    let room = room(limit, &needed);
     events.descriptors(limit, needed.sum(), (wanted > room).then_some(room));
     let part = |spec: &ApiSpec| {
         if wanted > room { part(spec.max_connections as u64, wanted, room) } else { spec.max_connections }

@@ -48,7 +48,8 @@ pub(super) async fn run(
     process.stopping.cancel();
 
     // 30 % of the time is reserved: 20 % for releases and verdicts, 10 % for closing what is left.
-    let (abandon_at, give_up_at) = (timeout.mul_f64(ABANDON), timeout.mul_f64(0.9));
+    let abandon_at = timeout.mul_f64(ABANDON);
+    let give_up_at = timeout.mul_f64(0.9);
     let idle = async {
         // Claimers first: a claim in progress brings its elements into the drain.
         while tasks.len() > keepers {

@@ -34,14 +34,16 @@ pub(super) fn start(
             on_bad_delay: spec.rules.on_bad_delay,
             queue: spec.name.clone(),
             address: {
-                let (config, spec) = (config.clone(), spec.clone());
+                let config = config.clone();
+                let spec = spec.clone();
                 Box::new(move |arrival| address(&config, &spec, arrival))
             },
         };
         let intake = JobIntake::new(rules, jobs, process.events.input(&spec.name));
         #[cfg(debug_assertions)]
         let intake = intake.hasty(delaybridge_pipeline::fault_injection::acknowledges_before_redis());
-        let (input, stop) = (spec.connector.input(), process.stopping.clone());
+        let input = spec.connector.input();
+        let stop = process.stopping.clone();
         tasks.spawn(named("input", async move { input.run(&intake, stop).await }));
     }
 }
@@ -60,14 +62,18 @@ fn address(config: &Config, input: &InputSpec, arrival: &Arrival) -> Result<(), 
 
 fn goes_on(config: &Config, input: &InputSpec, queue: &QueueSpec, arrival: &Arrival) -> Result<(), InputRefusal> {
     let id = Identity::from(MessageId([0; 8]));
-    let (due_ms, topic, carried) = (Some(0), Some(input.topic.as_str()), Some(&arrival.carried));
+    let due_ms = Some(0);
+    let topic = Some(input.topic.as_str());
+    let carried = Some(&arrival.carried);
     let element = ElementInfo { id: &id, queue: &queue.id, due_ms, attempt: 1, topic, carried };
     // A payload that its codec refuses is handled by the rules of the queue.
     let payload = queue.decode(&arrival.body).unwrap_or_else(|_| Payload::opaque(arrival.body.clone()));
     for route in &queue.to {
         let destination = route.destination(&element, &payload).map_err(|_| InputRefusal::NoAddress)?;
         let Some(sink) = config.sinks.iter().find(|sink| sink.name == route.sink) else { continue };
-        let (kind, address, fields) = (sink.kind(), sink.connector.address(), destination.fields());
+        let kind = sink.kind();
+        let address = sink.connector.address();
+        let fields = destination.fields();
         if input.connector.takes_from(&RedeliveryPlace { kind, address: &address, fields: &fields }) {
             return Err(InputRefusal::Loop);
         }

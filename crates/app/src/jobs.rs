@@ -98,7 +98,8 @@ fn end(config: &Config, process: &Process, tasks: &mut JoinSet<&'static str>) ->
         return ServiceEnd { closing: leaving.clone(), leaving, goodbye };
     }
     let closing = CancellationToken::new();
-    let (begun, close) = (leaving.clone(), closing.clone());
+    let begun = leaving.clone();
+    let close = closing.clone();
     tasks.spawn(named("job API delay", async move {
         begun.cancelled().await;
         tokio::time::sleep(delay).await;
@@ -140,7 +141,9 @@ async fn clock(
     process: Arc<Process>,
     heartbeat: Heartbeat,
 ) {
-    let (mut index, mut seen, mut resting) = (Index::default(), Topics::default(), Resting::default());
+    let mut index = Index::default();
+    let mut seen = Topics::default();
+    let mut resting = Resting::default();
     loop {
         // Biased: shutdown takes priority. The next daemon does a round that was abandoned.
         tokio::select! {
@@ -170,7 +173,8 @@ async fn clock(
             let now = Instant::now();
             let heard = matches!(*subscription.borrow(), SubscriberState::Subscribed);
             resting.stir(&stirred, heard, now);
-            let (queue, events) = (&queue, &events);
+            let queue = &queue;
+            let events = &events;
             let (due, rested): (Vec<_>, Vec<_>) = topics.iter().cloned().partition(|topic| resting.is_due(topic, now));
             seen.total += rested.len();
             seen.paused
@@ -260,7 +264,8 @@ impl Index {
     /// Reads the index, or what fits in a round. An index that has as many members as a while ago is not read again: a topic that
     /// is entered changes their number, and is announced.
     async fn round(&mut self, queue: &JobQueue) -> Round {
-        let (now, size) = (Instant::now(), queue.index_size().await.ok());
+        let now = Instant::now();
+        let size = queue.index_size().await.ok();
         let last = self.whole.take().filter(|last| Some(last.size) == size && now.since(last.at) < INDEX_EVERY);
         if let Some(last) = last {
             let unreadable = last.unreadable;
@@ -270,7 +275,8 @@ impl Index {
         let configured = &queue.settings().topics;
         let whole = self.after.is_none();
         let mut topics: Vec<_> = if whole { configured.keys().cloned().collect() } else { Vec::new() };
-        let (mut unreadable, mut problem) = (0, None);
+        let mut unreadable = 0;
+        let mut problem = None;
         for _ in 0..PAGES {
             match queue.topics_page(self.after.as_ref(), PAGE).await {
                 Ok(page) => {

@@ -120,7 +120,8 @@ impl App {
     fn start(config: &Arc<Config>, events: Events, limit: u64) -> anyhow::Result<App> {
         let mut owner = [0; 8];
         getrandom::fill(&mut owner).context("draw a random number for this process")?;
-        let (in_flight, bytes) = (u64::from(config.limits.in_flight), config.limits.in_flight_bytes);
+        let in_flight = u64::from(config.limits.in_flight);
+        let bytes = config.limits.in_flight_bytes;
         let (tracer, traces) = traces::start(config, &events, owner).unzip();
         let process = Process::new(owner, Budget::new(in_flight, bytes), events.clone()).traced_by(tracer);
         let names: Vec<_> = config.redis.iter().map(|(name, _)| name.clone()).collect();
@@ -135,8 +136,9 @@ impl App {
         let open =
             |spec: &Arc<SinkSpec>| (spec.name.clone(), sinks.open(spec, named(config.redis_of_sink(&spec.name))));
         let by_name: ByName = config.sinks.iter().map(open).collect();
-        drop(sinks.replace(by_name.clone()));
-        let (mut tasks, mut groups) = (JoinSet::new(), Vec::new());
+        let _ = sinks.replace(by_name.clone());
+        let mut tasks = JoinSet::new();
+        let mut groups = Vec::new();
         let stuck = |redis: &Redis| STUCK.saturating_add(redis.command_timeout());
         let started = Arc::new(AtomicBool::new(false));
         for redis in &servers {
@@ -195,13 +197,13 @@ impl App {
         self.sinks.close_all(CLOSE).await;
         // The reloads have ended, so this is the last reference; otherwise the subscriptions end when it is dropped.
         if let Ok(groups) = Arc::try_unwrap(self.groups) {
-            drop(tokio::time::timeout(CLOSE, join_all(groups.into_iter().map(Group::close))).await);
+            let _ = tokio::time::timeout(CLOSE, join_all(groups.into_iter().map(Group::close))).await;
         }
         if let Some(traces) = self.traces {
             traces.close().await;
         }
         let connected = join_all(self.servers.iter().map(Redis::close));
-        drop(tokio::time::timeout(CLOSE, connected).await);
+        let _ = tokio::time::timeout(CLOSE, connected).await;
         if signal.is_some() { code } else { FAILED }
     }
 }

@@ -130,9 +130,12 @@ mod tests {
 
     /// Looks at a topic with these sizes for an hour; returns the number of looks and whether it is forgotten.
     fn looks(sizes: [u64; 4], heard: bool) -> (usize, bool) {
-        let (mut resting, topic, began) = (Resting::default(), "a".parse().unwrap(), Instant::now());
+        let mut resting = Resting::default();
+        let topic = "a".parse().unwrap();
+        let began = Instant::now();
         resting.stir(&Stirred::default(), heard, began);
-        let (mut looks, mut over) = (0, false);
+        let mut looks = 0;
+        let mut over = false;
         for second in 0..3_600 {
             let now = began.after(Duration::from_secs(second));
             if resting.is_due(&topic, now) {
@@ -157,7 +160,9 @@ mod tests {
 
     #[test]
     fn what_happens_ends_the_rest() {
-        let (mut resting, topic, began) = (Resting::default(), "a".parse::<Topic>().unwrap(), Instant::now());
+        let mut resting = Resting::default();
+        let topic = "a".parse::<Topic>().unwrap();
+        let began = Instant::now();
         let at = |seconds| began.after(Duration::from_secs(seconds));
         resting.note(&topic, &tick([0; 4]), began);
         assert!(!resting.note(&topic, &tick([0; 4]), at(500)));
@@ -174,7 +179,9 @@ mod tests {
 
     #[test]
     fn a_topic_is_looked_at_when_a_limit_is_reached_or_its_numbers_have_changed() {
-        let (mut resting, topic, began) = (Resting::default(), "a".parse::<Topic>().unwrap(), Instant::now());
+        let mut resting = Resting::default();
+        let topic = "a".parse::<Topic>().unwrap();
+        let began = Instant::now();
         let at = |seconds| began.after(Duration::from_secs(seconds));
         let quiet = Stirred::default();
         resting.stir(&quiet, true, began);
@@ -197,7 +204,9 @@ mod tests {
 
     #[test]
     fn every_topic_is_looked_at_when_announcements_may_have_been_missed() {
-        let (mut resting, topic, began) = (Resting::default(), "a".parse::<Topic>().unwrap(), Instant::now());
+        let mut resting = Resting::default();
+        let topic = "a".parse::<Topic>().unwrap();
+        let began = Instant::now();
         let at = |seconds| began.after(Duration::from_secs(seconds));
         let quiet = Stirred::default();
         resting.stir(&quiet, true, began);

@@ -171,7 +171,8 @@ fn cut(number: c_int, count: Arc<OnceLock<Count>>) -> ! {
         let _ = sender.send(count.get().map_or_else(InFlight::default, |count| count()));
     });
     let left = counting.ok().and_then(|_| counted.recv_timeout(COUNT).ok());
-    let (signal, text) = (name(number), "another signal to stop: exiting now");
+    let signal = name(number);
+    let text = "another signal to stop: exiting now";
     match left {
         Some(InFlight { elements: 0, .. }) => warn!(signal, in_flight = 0, "{text}; nothing is in flight"),
         Some(InFlight { elements, holders }) => warn!(

@@ -40,7 +40,8 @@ impl Sinks {
     /// Opens a sink, which begins to connect. An unexpected end of its worker ends the process.
     pub(super) fn open(&self, spec: &SinkSpec, redis: &Redis) -> Arc<SinkHandle> {
         let process = &self.process;
-        let (events, gates) = (process.events.sink(&spec.name), process.gates.clone());
+        let events = process.events.sink(&spec.name);
+        let gates = process.gates.clone();
         let sink = spec.connect(redis);
         #[cfg(debug_assertions)]
         let sink = delaybridge_pipeline::fault_injection::sink(sink);
@@ -72,7 +73,7 @@ impl Sinks {
         for handle in old {
             let sinks = self.clone();
             self.process.spawn("sink close", async move {
-                drop(tokio::time::timeout(CLOSE, handle.close()).await);
+                let _ = tokio::time::timeout(CLOSE, handle.close()).await;
                 sinks.open.lock().old.retain(|other| !Arc::ptr_eq(other, &handle));
             });
         }
@@ -82,7 +83,7 @@ impl Sinks {
     pub(super) async fn close_all(&self, within: Duration) {
         let Open { at_work, old } = std::mem::take(&mut *self.open.lock());
         for handle in at_work.into_values().chain(old) {
-            drop(tokio::time::timeout(within, handle.close()).await);
+            let _ = tokio::time::timeout(within, handle.close()).await;
         }
     }
 }

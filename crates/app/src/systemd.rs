@@ -71,7 +71,8 @@ impl Notifier {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Notifier(None));
         }
-        let (status, watchdog) = (events.status().clone(), sd_notify::watchdog_enabled());
+        let status = events.status().clone();
+        let watchdog = sd_notify::watchdog_enabled();
         let (orders, ordered) = sync_channel(ORDERS);
         // Nothing is ever sent: the end of the thread closes the channel.
         let (finished, done) = sync_channel(0);
@@ -125,9 +126,11 @@ fn notify(
     ordered: &Receiver<Order>,
     mut send: impl FnMut(&[NotifyState]) -> bool,
 ) {
-    let (mut ready_told, mut line_told) = (false, String::new());
+    let mut ready_told = false;
+    let mut line_told = String::new();
     loop {
-        let (ready, line) = (status.startup().ok, status.headline());
+        let ready = status.startup().ok;
+        let line = status.headline();
         let mut states = Vec::new();
         if ready && !ready_told {
             states.push(NotifyState::Ready);

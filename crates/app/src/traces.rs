@@ -37,6 +37,6 @@ impl Exporter {
     /// Sends the remaining spans, within a time limit.
     pub(super) async fn close(self) {
         self.stop.cancel();
-        drop(tokio::time::timeout(LAST_WORDS, self.task).await);
+        let _ = tokio::time::timeout(LAST_WORDS, self.task).await;
     }
 }

@@ -151,7 +151,8 @@ async fn tell_consumers(watched: &Watched, process: &Process) {
 
 async fn tell_missing_rights(watched: &Watched, process: &Process) {
     for place in watched.registry.places().into_iter().take(RIGHTS_CHECKED) {
-        let (spec, ledger) = (watched.registry.spec(place), watched.ledger(place));
+        let spec = watched.registry.spec(place);
+        let ledger = watched.ledger(place);
         let Some(conn) = watched.place(&ledger).current() else { continue };
         // If the server cannot answer or the connection is lost, the first refused command will report it.
         let Ok(Some(missing)) = missing_rights(&conn, &spec.rights(&ledger)).await else { return };

@@ -34,7 +34,8 @@ impl AwsCredentials {
         token: Option<&str>,
         until: Option<u64>,
     ) -> Result<AwsCredentials, &'static str> {
-        let (key_id, secret) = (key_id.trim(), secret.trim());
+        let key_id = key_id.trim();
+        let secret = secret.trim();
         let token = token.map(str::trim).filter(|token| !token.is_empty());
         let fits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if !fits(key_id) || !fits(secret) {

@@ -37,7 +37,8 @@ impl AwsSigner<'_> {
         let lines = all.iter().fold(String::new(), |text, (name, value)| text + name + ":" + value.trim() + "\n");
         let body = digest::digest(&digest::SHA256, body);
         let request = format!("POST\n/\n\n{lines}\n{names}\n{}", hex::encode(body));
-        let (key, scope) = (self.credentials.key_id(), self.scope());
+        let key = self.credentials.key_id();
+        let scope = self.scope();
         let signature = self.signature(&request);
         let proof = format!("{ALGORITHM} Credential={key}/{scope}, SignedHeaders={names}, Signature={signature}");
         added.push(("authorization", proof));
@@ -48,7 +49,8 @@ impl AwsSigner<'_> {
     /// `X-Amz`.
     pub fn presigned(&self, host: &str, query: &[(&str, &str)], valid: Duration) -> String {
         let credential = format!("{}/{}", self.credentials.key_id(), self.scope());
-        let (time, valid) = (self.time(), valid.as_secs().to_string());
+        let time = self.time();
+        let valid = valid.as_secs().to_string();
         let mut all = query.to_vec();
         all.extend([
             ("X-Amz-Algorithm", ALGORITHM),

@@ -19,7 +19,8 @@ pub struct XmlElement {
 impl XmlElement {
     /// Reads a document; `None` if it is not one.
     pub fn read(text: &str) -> Option<XmlElement> {
-        let (mut open, mut rest) = (vec![XmlElement::default()], text);
+        let mut open = vec![XmlElement::default()];
+        let mut rest = text;
         while let Some(at) = rest.find('<') {
             let (before, markup) = rest.split_at(at);
             open.last_mut()?.text.push_str(&unescaped(before)?);
@@ -43,9 +44,10 @@ impl XmlElement {
                 if element.name.is_empty() || tag.starts_with('!') || open.len() > DEEPEST {
                     return None;
                 }
-                match is_empty {
-                    true => open.last_mut()?.children.push(element),
-                    false => open.push(element),
+                if is_empty {
+                    open.last_mut()?.children.push(element)
+                } else {
+                    open.push(element)
                 }
                 rest
             };
@@ -87,7 +89,8 @@ fn local(tag: &str) -> &str {
 
 /// A text with its entities replaced; `None` if there is one that is not known.
 fn unescaped(text: &str) -> Option<String> {
-    let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
     while let Some((before, entity)) = rest.split_once('&') {
         let (name, behind) = entity.split_once(';')?;
         plain.push_str(before);

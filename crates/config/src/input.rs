@@ -51,9 +51,10 @@ pub fn take_standard_input() -> bool {
 fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     source.take(LARGEST_CONFIGURATION + 1).read_to_end(&mut text)?;
-    match text.len() as u64 > LARGEST_CONFIGURATION {
-        true => Err(io::Error::other(format!("it is larger than {} MiB", LARGEST_CONFIGURATION >> 20))),
-        false => Ok(text),
+    if text.len() as u64 > LARGEST_CONFIGURATION {
+        Err(io::Error::other(format!("it is larger than {} MiB", LARGEST_CONFIGURATION >> 20)))
+    } else {
+        Ok(text)
     }
 }
 

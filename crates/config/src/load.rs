@@ -40,7 +40,8 @@ pub fn load_for(path: &Path, env: &dyn Fn(&str) -> Option<OsString>, needs: Need
     match input::read(path).map(String::from_utf8) {
         Ok(Ok(text)) => load_str_for(&text, &file, env, needs),
         Ok(Err(error)) => {
-            let (good, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+            let good = error.utf8_error().valid_up_to();
+            let bytes = error.as_bytes();
             let before = String::from_utf8_lossy(&bytes[..good]);
             let last = before.rsplit('\n').next().unwrap_or_default();
             let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);

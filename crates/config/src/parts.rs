@@ -28,7 +28,8 @@ pub(super) fn of(tree: &Node, (file, text): (&str, &str), files: &Files, config:
         };
         entries.iter().map(|(name, node)| (name.text.as_str(), hash_of(|hash| write(node, files, hash)))).collect()
     };
-    let (queues, sinks) = (written(top::QUEUES.name), written(top::SINKS.name));
+    let queues = written(top::QUEUES.name);
+    let sinks = written(top::SINKS.name);
     let classes = child(tree, top::CLASSES.name).map(|node| hash_of(|hash| write(node, files, hash)));
     let sink_hash = |spec: &Arc<SinkSpec>| {
         // One with a server of its own does not care where its queues are.

@@ -145,6 +145,8 @@ fn free_ports() -> Result<[u16; 3], String> {
     // All three at once, so that they differ.
     let [a, b, c] = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0"));
     let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port()).map_err(failed);
-    let (a, b, c) = (a.map_err(failed)?, b.map_err(failed)?, c.map_err(failed)?);
+    let a = a.map_err(failed)?;
+    let b = b.map_err(failed)?;
+    let c = c.map_err(failed)?;
     Ok([port(&a)?, port(&b)?, port(&c)?])
 }

@@ -10,7 +10,8 @@ fn the_kit_has_every_statement_that_the_specification_calls_checked() {
     let page = std::fs::read_to_string(path).unwrap();
     // A statement is one item of a list: `- **K1** *(checked)* A producer ...`.
     let items = page.split("\n- **").skip(1).map(|item| item.split("\n\n").next().unwrap_or(item));
-    let (mut checked, mut all) = (BTreeSet::new(), BTreeSet::new());
+    let mut checked = BTreeSet::new();
+    let mut all = BTreeSet::new();
     for item in items {
         let number = item.split("**").next().unwrap();
         all.insert(number);

@@ -291,7 +291,8 @@ mod tests {
     fn the_priority_is_that_of_the_header_before_that_of_the_property() {
         let with = |header: Option<&str>, property: Option<&str>| {
             let pair = |name: &str, value: Option<&str>| value.map(|value| (name.to_owned(), value.to_owned()));
-            let (headers, properties) = (pair("X-Priority", header), pair("priority", property));
+            let headers = pair("X-Priority", header);
+            let properties = pair("priority", property);
             let headers = headers.into_iter().collect();
             Carried { headers, properties: properties.into_iter().collect(), ..Carried::default() }.priority()
         };

@@ -257,7 +257,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn on_request_the_clock_follows_paused_time_and_goes_back_to_its_own() {
         const HOUR: Duration = Duration::from_secs(3600);
-        let (before, clock) = (Instant::now(), RedisClock::new());
+        let before = Instant::now();
+        let clock = RedisClock::new();
         clock.observe(1_000);
         {
             let _clock = follow_tokio();

@@ -157,7 +157,8 @@ fn split(spans: &[DueSpan], at: &[usize], first_halves: &[u64]) -> Vec<DueSpan> 
             None => all.push(*span),
             Some((_, count)) => {
                 // What was claimed or rescheduled since the whole was counted is in neither half.
-                let (middle_ms, first) = (middle_ms(span), (*count).min(span.count));
+                let middle_ms = middle_ms(span);
+                let first = (*count).min(span.count);
                 all.push(DueSpan { until_ms: middle_ms, count: first, ..*span });
                 all.push(DueSpan { from_ms: middle_ms, count: span.count - first, ..*span });
             }

@@ -139,7 +139,9 @@ impl Json {
         if self.0.first() != Some(&bracket) {
             return Err(NoParts::Kind);
         }
-        let (mut parts, mut count, mut start) = (Vec::new(), 0, 1);
+        let mut parts = Vec::new();
+        let mut count = 0;
+        let mut start = 1;
         let mut end = |at: usize, start: usize| {
             let part = self.0[start..at].trim_ascii();
             // `[]` has no part, and `[1]` has one.
@@ -166,7 +168,9 @@ impl Json {
 
 /// The brackets, commas and colons outside of strings, each with its offset, the depth after it, and the byte.
 fn structure(text: &[u8]) -> impl Iterator<Item = (usize, usize, u8)> {
-    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    let mut depth = 0_usize;
+    let mut quoted = false;
+    let mut escaped = false;
     text.iter().enumerate().filter_map(move |(at, byte)| {
         match byte {
             _ if escaped => escaped = false,
@@ -272,7 +276,8 @@ mod tests {
         let mut valid = 0;
         for _ in 0..200_000 {
             let text: String = (0..random.usize(1..9)).map(|_| words[random.usize(..words.len())]).collect();
-            let (value, json) = (serde_json::from_str::<Value>(&text).ok(), Json::read(text.clone().into()).ok());
+            let value = serde_json::from_str::<Value>(&text).ok();
+            let json = Json::read(text.clone().into()).ok();
             assert_eq!(value.is_some(), json.is_some(), "{text}");
             let (Some(value), Some(json)) = (value, json) else { continue };
             valid += 1;

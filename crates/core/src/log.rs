@@ -45,7 +45,8 @@ macro_rules! error {
 pub const fn target_bytes<const LENGTH: usize>(path: &str) -> [u8; LENGTH] {
     let path = path.as_bytes();
     let mut target = [b':'; LENGTH];
-    let (mut at, mut behind) = (0, 0);
+    let mut at = 0;
+    let mut behind = 0;
     while at < path.len() {
         if path[at] == b'_' && behind == 0 {
             behind = 1;

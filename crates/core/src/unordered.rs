@@ -47,9 +47,11 @@ mod tests {
 
     #[test]
     fn the_task_is_woken_by_a_future_and_not_by_a_poll() {
-        let (woken, mut futures) = (Arc::new(Woken::default()), FuturesUnordered::new());
+        let woken = Arc::new(Woken::default());
+        let mut futures = FuturesUnordered::new();
         assert_eq!(poll(&mut futures, &woken), (Poll::Ready(None), 0));
-        let (first, second) = (oneshot::channel(), oneshot::channel());
+        let first = oneshot::channel();
+        let second = oneshot::channel();
         futures.push(first.1);
         futures.push(second.1);
         assert_eq!(poll(&mut futures, &woken), (Poll::Pending, 0));
@@ -65,7 +67,8 @@ mod tests {
 
     #[test]
     fn a_future_that_yields_is_polled_again() {
-        let (woken, mut futures) = (Arc::new(Woken::default()), FuturesUnordered::new());
+        let woken = Arc::new(Woken::default());
+        let mut futures = FuturesUnordered::new();
         let mut polls = 0;
         futures.push(poll_fn(move |cx| {
             polls += 1;

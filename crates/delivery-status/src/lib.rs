@@ -104,10 +104,13 @@ pub fn metadata(list: &TopicPartitionList) -> Vec<Vec<u8>> {
     }
     // SAFETY: there are `cnt` elements, which belong to the list.
     let elements = unsafe { std::slice::from_raw_parts(native.elems, count) };
-    let bytes = elements.iter().map(|element| match element.metadata.is_null() {
-        true => Vec::new(),
-        // SAFETY: a pointer that is not null points to `metadata_size` bytes, which belong to the list.
-        false => unsafe { std::slice::from_raw_parts(element.metadata.cast::<u8>(), element.metadata_size) }.to_vec(),
+    let bytes = elements.iter().map(|element| {
+        if element.metadata.is_null() {
+            Vec::new()
+        } else {
+            // SAFETY: a pointer that is not null points to `metadata_size` bytes, which belong to the list.
+            unsafe { std::slice::from_raw_parts(element.metadata.cast::<u8>(), element.metadata_size) }.to_vec()
+        }
     });
     bytes.collect()
 }
@@ -115,7 +118,8 @@ pub fn metadata(list: &TopicPartitionList) -> Vec<Vec<u8>> {
 /// Returns the first offset of a partition as the last fetch showed it; `None` before that. Asks no broker.
 pub fn first_offset<C: ConsumerContext>(consumer: &BaseConsumer<C>, topic: &str, partition: i32) -> Option<i64> {
     let topic = CString::new(topic).ok()?;
-    let (mut low, mut high) = (-1, -1);
+    let mut low = -1;
+    let mut high = -1;
     let client = consumer.client().native_ptr();
     // SAFETY: the client lives as long as `consumer`, and the name as long as the call, which writes two numbers.
     let error =
@@ -132,7 +136,9 @@ fn visit(message: &BorrowedMessage<'_>, mut show: impl FnMut(&[u8], Option<&[u8]
         return;
     }
     for at in 0.. {
-        let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+        let mut name = ptr::null();
+        let mut value = ptr::null();
+        let mut size = 0;
         // SAFETY: `list` is the list of above. Behind its end this is an error, and nothing is written.
         let end = unsafe { rd_kafka_header_get_all(list, at, &raw mut name, &raw mut value, &raw mut size) };
         if end.is_error() || name.is_null() {

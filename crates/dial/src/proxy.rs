@@ -220,7 +220,8 @@ fn is_excepted(except: &str, host: &str, port: u16) -> bool {
 
 /// Whether an address is in a network.
 fn is_in(address: IpAddr, network: &str, bits: &str) -> Option<bool> {
-    let (network, bits) = (network.parse::<IpAddr>().ok()?, bits.parse::<u32>().ok()?);
+    let network = network.parse::<IpAddr>().ok()?;
+    let bits = bits.parse::<u32>().ok()?;
     let (one, other, width) = match (address, network) {
         (IpAddr::V4(one), IpAddr::V4(other)) => (u128::from(one.to_bits()), u128::from(other.to_bits()), 32),
         (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits(), other.to_bits(), 128),

@@ -169,7 +169,8 @@ mod tests {
         server.write_all(b"-ERR max number of clients reached\r\n").await.unwrap();
         drop(server);
         let (mut reader, mut writer) = tokio::io::split(socket);
-        let (mut failed, mut words) = (false, Vec::new());
+        let mut failed = false;
+        let mut words = Vec::new();
         // What a client library does: it writes first, and ends with the first error.
         let talking = async {
             while !failed && !words.ends_with(b"\n") {

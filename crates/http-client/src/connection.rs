@@ -74,7 +74,8 @@ impl HttpConnection {
         if self.opened.elapsed() >= oldest || self.used.elapsed() >= idle {
             return false;
         }
-        let (sender, driver) = (&mut self.sender, &mut self.driver);
+        let sender = &mut self.sender;
+        let driver = &mut self.driver;
         poll_fn(|context| {
             // First: it takes in what the server has done meanwhile.
             if driver.as_mut().is_some_and(|work| work.as_mut().poll(context).is_ready()) {
@@ -96,7 +97,8 @@ impl HttpConnection {
         request.headers_mut().insert(HOST, self.host.clone());
         self.too_many.watch(&mut request);
         let Some(mut driver) = self.driver.take() else { return Err(SendError::NotSent) };
-        let (sender, has_answered) = (&mut self.sender, self.has_answered);
+        let sender = &mut self.sender;
+        let has_answered = self.has_answered;
         let mut exchange = std::pin::pin!(async {
             match sender.try_send_request(request).await {
                 Ok(response) => read(response, most).await.map_err(SendError::InDoubt),

@@ -87,7 +87,8 @@ impl HttpPeer {
 
     /// Opens a connection, which `too_many` ends.
     pub(crate) async fn dial(&self, too_many: TooMany) -> Result<FairStream<DialStream>, DialError> {
-        let (to, encrypted) = (self.origin.address(), self.tls.is_some());
+        let to = self.origin.address();
+        let encrypted = self.tls.is_some();
         let options = Options { proxy: self.proxy.of(&to, encrypted)?, ..Options::default() };
         let stream = Attempt::new(encrypted, PLAIN).open_with(&to, self.tls.as_ref(), options).await?;
         Ok(FairStream::new(stream, self.reads.clone(), too_many))

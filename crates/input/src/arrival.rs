@@ -59,7 +59,9 @@ impl Arrival {
             header(name).or_else(|| other().then(String::new))
         };
         let is_ours = |name: &str| carried::OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
-        let (delay, due, to) = (present(carried::DELAY), present(carried::DUE), header(carried::TO));
+        let delay = present(carried::DELAY);
+        let due = present(carried::DUE);
+        let to = header(carried::TO);
         let delivered_by = header(headers::QUEUE).zip(Some(header(headers::DUE_MS).unwrap_or_default()));
         carried.others.retain(|(name, _)| !is_ours(name));
         carried.headers.retain(|(name, _)| !is_ours(name));

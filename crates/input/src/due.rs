@@ -69,8 +69,12 @@ fn number(text: &str) -> Option<i64> {
 fn instant(text: &str) -> Option<i64> {
     let (date, rest) = text.trim().split_at_checked(10)?;
     let time = rest.strip_prefix(['T', 't', ' '])?;
-    let (year, month, day) = (digits(date, 0, 4)?, digits(date, 5, 2)?, digits(date, 8, 2)?);
-    let (hour, minute, second) = (digits(time, 0, 2)?, digits(time, 3, 2)?, digits(time, 6, 2)?);
+    let year = digits(date, 0, 4)?;
+    let month = digits(date, 5, 2)?;
+    let day = digits(date, 8, 2)?;
+    let hour = digits(time, 0, 2)?;
+    let minute = digits(time, 3, 2)?;
+    let second = digits(time, 6, 2)?;
     let marks = [(date, 4, '-'), (date, 7, '-'), (time, 2, ':'), (time, 5, ':')];
     if marks.iter().any(|(text, at, mark)| !text[*at..].starts_with(*mark)) {
         return None;
@@ -97,7 +101,8 @@ fn instant(text: &str) -> Option<i64> {
         _ => {
             let sign = if zone.starts_with('+') { 1 } else { -1 };
             let zone = zone.strip_prefix(['+', '-'])?;
-            let (hours, minutes) = (digits(zone, 0, 2)?, digits(zone, 3, 2)?);
+            let hours = digits(zone, 0, 2)?;
+            let minutes = digits(zone, 3, 2)?;
             if zone.len() != 5 || !zone[2..].starts_with(':') || hours > 23 || minutes > 59 {
                 return None;
             }

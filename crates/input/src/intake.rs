@@ -116,7 +116,8 @@ impl JobIntake {
     /// first: then some of them may be scheduled, and none is to be acknowledged.
     pub async fn take(&self, arrivals: Vec<Arrival>, stop: &CancellationToken) -> Option<Vec<Verdict>> {
         let now_ms = self.jobs.now_ms();
-        let (mut refusals, mut jobs) = (Vec::with_capacity(arrivals.len()), VecDeque::new());
+        let mut refusals = Vec::with_capacity(arrivals.len());
+        let mut jobs = VecDeque::new();
         let were_refused: Vec<bool> = arrivals.iter().map(|arrival| arrival.was_refused).collect();
         for arrival in arrivals {
             match self.job(&arrival, now_ms) {
@@ -161,7 +162,8 @@ impl JobIntake {
             return Err(InputRefusal::TooLarge);
         }
         let IntakeRules { max_delay, on_bad_delay, queue, address, .. } = &self.rules;
-        let (delay, at) = (arrival.delay.as_deref(), arrival.due.as_deref());
+        let delay = arrival.delay.as_deref();
+        let at = arrival.due.as_deref();
         let by_us = arrival.delivered_by.as_ref().filter(|(by, _)| **by == **queue);
         if by_us.is_some() && delay.is_none() && at.is_none() {
             return Err(InputRefusal::Loop);
@@ -237,7 +239,8 @@ impl JobIntake {
 
 /// Takes the jobs of one call out of these: at least one.
 fn call(jobs: &mut VecDeque<NewJob>) -> Vec<NewJob> {
-    let (mut call, mut bytes) = (Vec::new(), 0);
+    let mut call = Vec::new();
+    let mut bytes = 0;
     while let Some(job) = jobs.front()
         && (call.is_empty() || call.len() < MAX_BATCH && bytes + job.body.len() <= CALL_BYTES)
     {
@@ -259,8 +262,5 @@ fn by_contents(job: NewJob) -> NewJob {
 /// under an id made of its own id and its body. All other ids are made of the contents already.
 fn verdict(job: &NewJob, added: &Added) -> Option<Verdict> {
     let is_open = matches!(job.alias, Some(JobAlias::Contents(_))) && (added.differs || added.finished);
-    match added.created {
-        true => Some(Verdict::Scheduled),
-        false => (!is_open).then_some(Verdict::Duplicate),
-    }
+    if added.created { Some(Verdict::Scheduled) } else { (!is_open).then_some(Verdict::Duplicate) }
 }

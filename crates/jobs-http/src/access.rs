@@ -227,10 +227,7 @@ fn grant(section: &Section<'_>) -> TopicGrant {
     for text in texts.iter().filter(|text| !is_pattern(&text.value)) {
         section.cx.report.problem(&text.spot, "no topic has such a name", PATTERN);
     }
-    let rights = match section.has(&grant::RIGHTS) {
-        true => section.some_of::<Right>(&grant::RIGHTS),
-        false => Vec::new(),
-    };
+    let rights = if section.has(&grant::RIGHTS) { section.some_of::<Right>(&grant::RIGHTS) } else { Vec::new() };
     TopicGrant { patterns: texts.into_iter().map(|text| text.value).collect(), rights }
 }
 

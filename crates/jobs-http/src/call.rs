@@ -60,7 +60,8 @@ impl<C> Call<C> {
         memory: &BodyMemory,
     ) -> Result<Call<C>, Problem> {
         let query = Query::parse(head.uri.query().unwrap_or_default())?;
-        let (memory, room) = (memory.clone(), BodyRoom::default());
+        let memory = memory.clone();
+        let room = BodyRoom::default();
         Ok(Call { peer, caller, headers: head.headers, path, query, body: Some(body), memory, room })
     }
 
@@ -207,7 +208,8 @@ impl Call {
     /// # Errors
     /// It is no id of a job, or the caller has no such right.
     pub fn job(&self, right: Right) -> Result<JobId, Problem> {
-        let (topic, id) = (self.part("topic"), self.part("id"));
+        let topic = self.part("topic");
+        let id = self.part("id");
         let whole = id.strip_prefix(topic).is_some_and(|rest| rest.starts_with('~'));
         if topic.is_empty() || whole {
             self.job_named(right, id)

@@ -159,8 +159,8 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     let tokens_max_age = section.duration(&TOKENS_MAX_AGE);
     let max_body = usize::try_from(section.size(&MAX_BODY)).unwrap_or(usize::MAX);
     let max_connections = section.count(&MAX_CONNECTIONS).and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
-    let (max_topics_per_token, max_rate) =
-        (section.count(&MAX_TOPICS_PER_TOKEN), section.rate(&MAX_RATE_PER_TOKEN).map(RequestRate::per_second));
+    let max_topics_per_token = section.count(&MAX_TOPICS_PER_TOKEN);
+    let max_rate = section.rate(&MAX_RATE_PER_TOKEN).map(RequestRate::per_second);
     let shutdown_delay = shutdown_delay(section);
     let mut own = vec![Face::Own];
     if section.has(&COMPAT) {
@@ -175,7 +175,8 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
         ("jobs.lmstfy.admin", vec![Face::LmstfyAdmin], of_lmstfy(&lmstfy::ADMIN)),
     ];
     let listeners = listeners.into_iter().filter_map(|(key, faces, listen)| {
-        let (tls, tokens_file) = (tls.clone(), tokens_file.clone());
+        let tls = tls.clone();
+        let tokens_file = tokens_file.clone();
         let spec = ApiSpec {
             key,
             listen: listen?,

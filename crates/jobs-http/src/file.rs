@@ -80,7 +80,8 @@ fn watch<T, E: fmt::Display>(
     tell: impl Fn(Option<News<'_, T>>, Duration),
 ) {
     // Certificate and key are written one after the other, and a file may be seen half written: only the second failure counts.
-    let (mut failed, mut told) = (None::<String>, false);
+    let mut failed = None::<String>;
+    let mut told = false;
     loop {
         thread::sleep(LOOK);
         if watched.strong_count() == 0 {

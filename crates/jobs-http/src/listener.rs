@@ -173,9 +173,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
         // The socket is closed, and its file stays.
-        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let _ = std::os::unix::net::UnixListener::bind(&path).unwrap();
         assert!(path.exists());
-        drop(ApiListener::bind(&Listen::Unix(path.clone())).unwrap());
+        let _ = ApiListener::bind(&Listen::Unix(path.clone())).unwrap();
         std::fs::write(&path, "mine").unwrap();
         let refused = ApiListener::bind(&Listen::Unix(path.clone())).unwrap_err();
         assert!(refused.to_string().contains("no socket"), "{refused}");

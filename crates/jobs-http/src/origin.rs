@@ -74,9 +74,10 @@ pub fn same_origin(headers: &HeaderMap, form: bool) -> Result<(), Problem> {
     match (text(headers, &ORIGIN), text(headers, &HOST)) {
         (Some(origin), Some(host)) => {
             let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-            match !host.is_empty() && authority.eq_ignore_ascii_case(host) {
-                true => Ok(()),
-                false => refused("it comes from another page; a proxy has to pass on the header `Host`"),
+            if !host.is_empty() && authority.eq_ignore_ascii_case(host) {
+                Ok(())
+            } else {
+                refused("it comes from another page; a proxy has to pass on the header `Host`")
             }
         }
         (Some(_), None) => refused("it has no `Host`"),

@@ -63,7 +63,8 @@ fn answer(code: u8, message: &str, data: Value) -> Reply {
 /// A job is added under the client's id, if no other topic has the id.
 async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let mut fields = fields(&mut call).await?;
-    let (id, topic) = (text(&mut fields, "id")?, text(&mut fields, "topic")?);
+    let id = text(&mut fields, "id")?;
+    let topic = text(&mut fields, "topic")?;
     let mut seconds = |name: &'static str, most: u64, wrong: &str| match fields.number(name) {
         Ok(Some(seconds)) if (1..=most).contains(&seconds) => Ok(Duration::from_secs(seconds)),
         _ => Err(Problem::bad(wrong)),
@@ -74,7 +75,8 @@ async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     if topic.is_empty() {
         return Err(Problem::bad(NO_TOPIC));
     }
-    let (delay, ttr) = (seconds("delay", 1 << 31, WRONG_DELAY)?, seconds("ttr", 86_400, WRONG_TTR)?);
+    let delay = seconds("delay", 1 << 31, WRONG_DELAY)?;
+    let ttr = seconds("ttr", 86_400, WRONG_TTR)?;
     let body = text(&mut fields, "body")?;
     let topic = call.topic_named(Right::Add, &topic)?;
     let local: LocalId = id.parse().map_err(|error| Problem::bad(format!("push the job: {error}")))?;
@@ -143,7 +145,8 @@ async fn get(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 /// The job with the id of the request: in the topic of the request, if it names one; else in the one topic that has the id.
 async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
     let mut fields = fields(call).await?;
-    let (id, said) = (text(&mut fields, "id")?, text(&mut fields, "topic")?);
+    let id = text(&mut fields, "id")?;
+    let said = text(&mut fields, "topic")?;
     if id.is_empty() {
         return Err(Problem::bad(NO_ID));
     }
@@ -166,7 +169,8 @@ async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
 /// The topics that have a job of this id, of those that the caller has one of these rights on.
 async fn topics_of(api: &Api, call: &Call, rights: &[Right], id: &LocalId) -> Result<Vec<Topic>, Problem> {
     let failed = |error| problem("look for the job in all topics", error);
-    let (mut all, mut after) = (Vec::new(), None);
+    let mut all = Vec::new();
+    let mut after = None;
     loop {
         let page = api.queue.topics(after.as_ref(), TOPICS).await.map_err(failed)?;
         after = page.last().cloned().filter(|_| page.len() == TOPICS);

@@ -19,7 +19,9 @@ impl Api {
         let Some(weight) = weight(&jobs) else {
             return self.queue.add(topic, jobs).await.map_err(|error| problem(what, error));
         };
-        let (queue, topic, who) = (self.queue.clone(), topic.clone(), who(call.peer, &call.caller));
+        let queue = self.queue.clone();
+        let topic = topic.clone();
+        let who = who(call.peer, &call.caller);
         let added = self.turns.run((&who, weight, what), async move { queue.add(&topic, jobs).await }).await?;
         added.map_err(|error| problem(what, error))
     }
@@ -52,7 +54,9 @@ impl Api {
         (skip, limit): (u64, usize),
         what: &str,
     ) -> Result<(JobsPage, CallerTurn), Problem> {
-        let (queue, topic, who) = (self.queue.clone(), topic.clone(), who(call.peer, &call.caller));
+        let queue = self.queue.clone();
+        let topic = topic.clone();
+        let who = who(call.peer, &call.caller);
         let work = async move { queue.peek(&topic, state, skip, limit).await };
         let (jobs, turn) = self.turns.run_and_keep((&who, page(limit), what), work).await?;
         Ok((jobs.map_err(|error| problem(what, error))?, turn))

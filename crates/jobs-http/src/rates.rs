@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn so_many_in_an_interval_and_no_more() {
-        let (rates, now) = (Rates::default(), Instant::now());
+        let rates = Rates::default();
+        let now = Instant::now();
         let rate = RequestRate { count: 3, interval: Duration::from_secs(2) };
         let ask = |who: &'static str, ms: u64| rates.admit_at(who, rate, now.after(Duration::from_millis(ms)));
         assert_eq!([ask("a", 0), ask("a", 0), ask("a", 1)], [Ok(()); 3]);
@@ -95,7 +96,8 @@ mod tests {
 
     #[test]
     fn callers_that_have_earned_all_back_are_forgotten() {
-        let (rates, now) = (Rates::default(), Instant::now());
+        let rates = Rates::default();
+        let now = Instant::now();
         let rate = RequestRate { count: 1, interval: Duration::from_secs(1) };
         for n in 0..MOST + 50 {
             let _ = rates.admit_at(n, rate, now.after(Duration::from_millis(n as u64)));

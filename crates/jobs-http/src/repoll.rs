@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn one_that_wakes_itself_for_long_lets_others_go_first() {
-        let (task, mut future) = (Arc::new(Task::default()), ready_in(2 * MOST + 1));
+        let task = Arc::new(Task::default());
+        let mut future = ready_in(2 * MOST + 1);
         assert_eq!(poll(&mut future, &task), (Poll::Pending, 1));
         assert_eq!(poll(&mut future, &task), (Poll::Pending, 2));
         assert_eq!(poll(&mut future, &task), (Poll::Ready(2 * MOST + 1), 2));
@@ -122,7 +123,8 @@ mod tests {
 
     #[test]
     fn a_wake_up_between_polls_is_one_of_the_task() {
-        let (task, kept) = (Arc::new(Task::default()), Mutex::new(Vec::new()));
+        let task = Arc::new(Task::default());
+        let kept = Mutex::new(Vec::new());
         let mut future = Repoll::new(poll_fn(|cx| {
             kept.lock().push(cx.waker().clone());
             Poll::<()>::Pending

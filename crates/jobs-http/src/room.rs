@@ -233,7 +233,8 @@ mod tests {
         // From before the room is taken until long afterwards.
         let other = async {
             for second in 0..60 {
-                let (began, mut room) = (Instant::now(), BodyRoom::default());
+                let began = Instant::now();
+                let mut room = BodyRoom::default();
                 let held = room.hold(memory, &who("other"), 1 << 20, 1 << 20).await;
                 let took = began.elapsed();
                 assert!(held.is_ok() && took < Duration::from_secs(4), "{second}: {held:?}, {took:?}");

@@ -128,7 +128,7 @@ pub async fn serve<S: Served>(listener: ApiListener, api: Arc<S>, certificates: 
             place = places.take(origin, || api.events().crowded(api.max_connections())) => place,
         };
         let served = connection(accepted, Arc::new(place), api.clone(), certificates.clone());
-        drop(connections.spawn(Repoll::new(served)));
+        let _ = connections.spawn(Repoll::new(served));
     }
     drop(listener);
     connections.close();
@@ -198,10 +198,13 @@ async fn serve_on<A: Served>(
 ) {
     let unflushed = Unflushed::default();
     let connection = Connection { peer, unflushed: unflushed.clone() };
-    let (stopping, end) = (api.stopping().clone(), api.goodbye());
+    let stopping = api.stopping().clone();
+    let end = api.goodbye();
     let service = service_fn(move |mut request| {
         heed_authority(&mut request);
-        let (api, connection, busy) = (api.clone(), connection.clone(), place.busy());
+        let api = api.clone();
+        let connection = connection.clone();
+        let busy = place.busy();
         async move {
             let mut answer = api.clone().respond(connection, request).await;
             if api.leaving().is_cancelled() {
@@ -224,11 +227,13 @@ async fn serve_on<A: Served>(
         biased;
         _ = &mut served => return,
         () = stopping.cancelled() => end,
-        () = place.leave().cancelled() => match place.has_served() {
-            true => LEAVE,
-            // Its head has not come: there is nothing to wait for.
-            false => return,
-        },
+        () = place.leave().cancelled() => {
+            if !place.has_served() {
+                // Its head has not come: there is nothing to wait for.
+                return;
+            }
+            LEAVE
+        }
     };
     // The last bytes of an answer may be on their way.
     served.as_mut().graceful_shutdown();

@@ -95,7 +95,8 @@ pub(super) struct TokensFile {
 impl TokensFile {
     fn new(spec: &ApiSpec, events: &ApiEvents) -> Result<TokensFile, ConfigErrors> {
         let open = |path: &PathBuf| {
-            let (path, events) = (path.clone(), events.clone());
+            let path = path.clone();
+            let events = events.clone();
             let tell = move |news: Option<News<'_, Tokens>>, age| {
                 match news {
                     None => {}

@@ -35,7 +35,8 @@ impl Api {
         if jobs.is_empty() {
             return Ok((jobs, handover::HandedOut::new(|| {})));
         }
-        let (dispenser, events) = (self.dispenser.clone(), self.events.clone());
+        let dispenser = self.dispenser.clone();
+        let events = self.events.clone();
         // Bodies are shared, not copied.
         let held = jobs.clone();
         let put_back = move || {

@@ -166,7 +166,8 @@ mod tests {
         let turns = Turns::default();
         let order = parking_lot::Mutex::new(Vec::new());
         let names = (0..20).map(|_| "greedy").chain(["other"]);
-        let (turns, order) = (&turns, &order);
+        let turns = &turns;
+        let order = &order;
         let batches = names.map(|name| async move {
             let _turn = turns.take(&who(name), MAX_BATCH, "add").await.unwrap();
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -50,7 +50,8 @@ impl JobQueue {
         if jobs.len() > MAX_BATCH {
             return Err(JobError::Invalid(format!("{} jobs at once: at most {MAX_BATCH}", jobs.len())));
         }
-        let (mut ids, mut args) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(7 + PER_JOB * jobs.len()));
+        let mut ids = Vec::with_capacity(jobs.len());
+        let mut args = Vec::with_capacity(7 + PER_JOB * jobs.len());
         for job in jobs {
             let own = job.id.is_some();
             let id = job.id.clone().unwrap_or_else(|| self.new_id());
@@ -61,7 +62,9 @@ impl JobQueue {
         match <[LocalId; 1]>::try_from(ids) {
             Ok([id]) if self.durable.is_some() => self.add_all(topic, vec![id], args).await,
             Ok([id]) => {
-                let (queue, name, bytes) = (self.clone(), topic.clone(), args.iter().map(Bytes::len).sum());
+                let queue = self.clone();
+                let name = topic.clone();
+                let bytes = args.iter().map(Bytes::len).sum();
                 let send = move |jobs: Vec<_>| async move { Ok(queue.add_each(&name, jobs).await) };
                 Ok(vec![self.shared.adds.call(topic, (id, args), bytes, send).await?])
             }
@@ -147,7 +150,8 @@ impl JobQueue {
         }
         let letters = fields.bytes()?;
         let mut dues = fields.array()?;
-        let (is_new, mut holders) = (fields.int()? == 1, fields.array()?);
+        let is_new = fields.int()? == 1;
+        let mut holders = fields.array()?;
         if letters.len() != ids.len() {
             return Err(BadReply { script: "jobs_add", expected: "a letter for each job" }.into());
         }
@@ -199,7 +203,9 @@ fn arguments(
     }
     let priority = Some(check_priority(job.priority)?).filter(|priority| *priority > 0).map(number);
     let (word, due) = due_arguments(job.due)?;
-    let (ttr, tries, ttl) = (job.ttr.map(millis), job.tries.map(number), job.ttl.map(millis));
+    let ttr = job.ttr.map(millis);
+    let tries = job.tries.map(number);
+    let ttl = job.ttl.map(millis);
     let chosen = match (own, job.is_repeated) {
         (false, _) => "0",
         (true, false) => "1",

@@ -93,7 +93,10 @@ impl JobQueue {
     /// Returns an error of the connection; with large jobs some may have been made ready. With ids it may be repeated.
     pub async fn redrive(&self, topic: &Topic, which: Which<'_>, ttl: Option<Duration>) -> Result<u64, JobError> {
         let (most, mut ids) = which.arguments()?;
-        let (named, mut left, mut moved, mut stay) = (!ids.is_empty(), most.max(ids.len() as u64), 0, 0);
+        let named = !ids.is_empty();
+        let mut left = most.max(ids.len() as u64);
+        let mut moved = 0;
+        let mut stay = 0;
         // A script reads at most 512 KiB of records; each continues after the last. Not after the end: a call that is refused there
         // would not say what was moved before it.
         while left > 0 && stay < MAX_UNREADABLE {
@@ -313,10 +316,14 @@ impl JobQueue {
         let aged = Aged::of(&mut fields.array()?)?;
         self.observed(topic, &aged);
         let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
-        let (delay, ready, reserved, dead) = (count()?, count()?, count()?, count()?);
+        let delay = count()?;
+        let ready = count()?;
+        let reserved = count()?;
+        let dead = count()?;
         let head = fields.time_ms()?;
         let oldest_ready_ms = head.filter(|head| *head <= now).map(|head| now.saturating_sub(head));
-        let (more, paused) = (fields.int()? == 1, fields.int()? == 1);
+        let more = fields.int()? == 1;
+        let paused = fields.int()? == 1;
         let until = |at: i64| Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0));
         let next_firing = fields.time_ms()?.map(until);
         let next_change = fields.time_ms()?.into_iter().chain(head.filter(|head| *head > now)).min().map(until);

@@ -135,7 +135,7 @@ impl Dispenser {
     /// Releases jobs that were taken but could not be passed on: they are ready at once, and this attempt does not
     /// count.
     pub fn put_back(&self, jobs: Vec<Reserved>) {
-        drop(Handed { jobs, unseen: self.unseen.clone() });
+        let _ = Handed { jobs, unseen: self.unseen.clone() };
     }
 }
 
@@ -200,7 +200,8 @@ impl Dispensing {
     async fn serve(mut self, mut heard: mpsc::Receiver<SubscriberEvent>, stop: CancellationToken) {
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut stopping, mut deaf) = (false, false);
+        let mut stopping = false;
+        let mut deaf = false;
         loop {
             if stopping {
                 self.dismiss_all();
@@ -305,7 +306,10 @@ impl Dispensing {
             self.topics.remove(topic);
             return;
         }
-        let (change, mut consumers, mut asked, mut ttr) = (wanted.changes, Vec::new(), 0, None);
+        let change = wanted.changes;
+        let mut consumers = Vec::new();
+        let mut asked = 0;
+        let mut ttr = None;
         for id in &wanted.line {
             let Some(waiting) = self.waiting.get(id) else { continue };
             if waiting.busy || waiting.reply.is_closed() || self.looks_at(waiting).as_ref() != Some(topic) {
@@ -332,7 +336,10 @@ impl Dispensing {
         if let Some(wanted) = self.topics.get_mut(topic) {
             wanted.busy = true;
         }
-        let (jobs, topic, token, ttr) = (self.jobs.clone(), topic.clone(), Token::random(), ttr.flatten());
+        let jobs = self.jobs.clone();
+        let topic = topic.clone();
+        let token = Token::random();
+        let ttr = ttr.flatten();
         self.calls.push(Box::pin(async move {
             let result = jobs.pop_as(&topic, token, asked, ttr).await;
             Called { topic, token, change, asked, consumers, result }
@@ -385,7 +392,9 @@ impl Dispensing {
         match self.looks_at(waiting).filter(|_| !done) {
             _ if waiting.reply.is_closed() => self.forget(id),
             Some(next) => self.call(&next),
-            None if waiting.until <= Instant::now() => drop(self.answer(id, Ok(Vec::new()))),
+            None if waiting.until <= Instant::now() => {
+                let _ = self.answer(id, Ok(Vec::new()));
+            }
             None => {}
         }
     }
@@ -398,7 +407,8 @@ impl Dispensing {
             self.answer(*id, Err(error.clone()));
         }
         if error.outcome_unknown() {
-            let (jobs, topic) = (self.jobs.clone(), topic.clone());
+            let jobs = self.jobs.clone();
+            let topic = topic.clone();
             self.chores.push(Box::pin(async move {
                 // The lost call may still run until then.
                 tokio::time::sleep(jobs.command_timeout() + Duration::from_millis(100)).await;
@@ -429,9 +439,10 @@ impl Dispensing {
         self.deadlines.remove(&(waiting.until, id));
         for topic in &waiting.topics {
             if let Some(wanted) = self.topics.get_mut(topic) {
-                match wanted.line.front() == Some(&id) {
-                    true => drop(wanted.line.pop_front()),
-                    false => wanted.line.retain(|other| *other != id),
+                if wanted.line.front() == Some(&id) {
+                    wanted.line.pop_front();
+                } else {
+                    wanted.line.retain(|other| *other != id)
                 }
                 // Kept while a call is outstanding, because otherwise its call would be forgotten.
                 if wanted.line.is_empty() && !wanted.busy {
@@ -471,7 +482,8 @@ impl Dispensing {
     }
 
     fn ring(&mut self) {
-        let (now, now_ms) = (Instant::now(), self.jobs.now_ms());
+        let now = Instant::now();
+        let now_ms = self.jobs.now_ms();
         let due = self.topics.iter().filter(|(_, wanted)| wanted.next_ms.is_some_and(|next| next <= now_ms));
         let due: Vec<_> = due.map(|(topic, _)| topic.clone()).collect();
         for topic in due {

@@ -30,7 +30,8 @@ impl JobQueue {
     /// Returns an error of the connection.
     pub async fn count_topics(&self, prefix: &str) -> Result<u64, JobError> {
         // Names are ASCII, so no byte of a name is above this one.
-        let (from, till) = (format!("[{prefix}"), format!("({prefix}\u{7f}"));
+        let from = format!("[{prefix}");
+        let till = format!("({prefix}\u{7f}");
         let mut command = redis::cmd("ZLEXCOUNT");
         command.arg(self.index()).arg(from).arg(till);
         Ok(self.conn(self.index()).await?.query(&command).await?)
@@ -67,10 +68,7 @@ impl JobQueue {
         let hash = self.keys(topic).topic().clone();
         let mut command = redis::cmd("EXISTS");
         command.arg(&hash[..]);
-        match self.conn(&hash).await?.query::<bool>(&command).await? {
-            true => self.enter(topic, true).await,
-            false => Ok(()),
-        }
+        if self.conn(&hash).await?.query::<bool>(&command).await? { self.enter(topic, true).await } else { Ok(()) }
     }
 
     /// Refuses a topic that is not in the configuration if only those are allowed, and a new topic if the maximum number is

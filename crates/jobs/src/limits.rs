@@ -79,8 +79,11 @@ impl Limits {
         let settings = self.over(base);
         let TopicSettings { ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl, .. } = settings;
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let (ttr_ms, ttl_ms, dead_ttl_ms) = (ms(ttr), ttl.map(ms), dead_ttl.map(ms));
-        let (backoff_ms, backoff_max_ms) = (ms(settings.backoff), ms(settings.backoff_max));
+        let ttr_ms = ms(ttr);
+        let ttl_ms = ttl.map(ms);
+        let dead_ttl_ms = dead_ttl.map(ms);
+        let backoff_ms = ms(settings.backoff);
+        let backoff_max_ms = ms(settings.backoff_max);
         let set = self.names();
         Allowed {
             ttr_ms,

@@ -150,9 +150,11 @@ impl JobQueue {
         let reply = self.run(&self.shared.scripts.peek, topic, &args).await?;
         let mut fields = Fields::of("jobs_peek", reply)?;
         let now = self.observe(&mut fields)?;
-        let (mut rows, mut jobs) = (fields.array()?, Vec::new());
+        let mut rows = fields.array()?;
+        let mut jobs = Vec::new();
         while !rows.is_empty() {
-            let (id, letter) = (rows.bytes()?, rows.text()?);
+            let id = rows.bytes()?;
+            let letter = rows.text()?;
             let local = LocalId::shown(&id);
             let own = local.as_str().as_bytes() == &id[..];
             let job = info("jobs_peek", topic.clone(), local, now, &letter, &mut rows)?;
@@ -187,8 +189,13 @@ impl JobQueue {
         let mut fields = Fields::of("jobs_stats", reply)?;
         let now = self.observe(&mut fields)?;
         let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
-        let (delay, ready, reserved, overdue, dead) = (count()?, count()?, count()?, count()?, count()?);
-        let (head, oldest_dead_ms) = (fields.time_ms()?, fields.time_ms()?);
+        let delay = count()?;
+        let ready = count()?;
+        let reserved = count()?;
+        let overdue = count()?;
+        let dead = count()?;
+        let head = fields.time_ms()?;
+        let oldest_dead_ms = fields.time_ms()?;
         Ok(Sizes {
             delay,
             ready,
@@ -274,7 +281,8 @@ fn info(
         "f" => JobState::Forwarding,
         _ => return Err(BadReply { script, expected: "w, r, d or f" }),
     };
-    let (bytes, changed) = (fields.bytes()?, fields.bytes()?);
+    let bytes = fields.bytes()?;
+    let changed = fields.bytes()?;
     let id = JobId { topic, local };
     let (record, changed) = match (Record::read(&bytes), State::read(&changed)) {
         (Some(record), Ok(changed)) => (record, changed),

@@ -41,10 +41,7 @@ impl FromStr for Topic {
 
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-');
-        match (1..=255).contains(&text.len()) && text.bytes().all(allowed) {
-            true => Ok(Topic(text.into())),
-            false => Err(TOPIC),
-        }
+        if (1..=255).contains(&text.len()) && text.bytes().all(allowed) { Ok(Topic(text.into())) } else { Err(TOPIC) }
     }
 }
 
@@ -70,9 +67,10 @@ impl FromStr for RecurringName {
 
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-');
-        match (1..=100).contains(&text.len()) && text.bytes().all(allowed) {
-            true => Ok(RecurringName(text.into())),
-            false => Err(RECURRING),
+        if (1..=100).contains(&text.len()) && text.bytes().all(allowed) {
+            Ok(RecurringName(text.into()))
+        } else {
+            Err(RECURRING)
         }
     }
 }
@@ -119,10 +117,7 @@ impl FromStr for LocalId {
 
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'~' | b'-');
-        match (1..=128).contains(&text.len()) && text.bytes().all(allowed) {
-            true => Ok(LocalId(text.into())),
-            false => Err(LOCAL),
-        }
+        if (1..=128).contains(&text.len()) && text.bytes().all(allowed) { Ok(LocalId(text.into())) } else { Err(LOCAL) }
     }
 }
 
@@ -186,10 +181,7 @@ impl FromStr for Token {
 
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         let bytes: [u8; 16] = text.as_bytes().try_into().map_err(|_| TOKEN)?;
-        match bytes.iter().all(|byte| DIGITS_64.contains(byte)) {
-            true => Ok(Token(bytes)),
-            false => Err(TOKEN),
-        }
+        if bytes.iter().all(|byte| DIGITS_64.contains(byte)) { Ok(Token(bytes)) } else { Err(TOKEN) }
     }
 }
 
@@ -231,7 +223,8 @@ mod tests {
 
     #[test]
     fn tokens_are_read_as_they_are_written_and_differ() {
-        let (one, other) = (Token::random(), Token::random());
+        let one = Token::random();
+        let other = Token::random();
         assert_eq!(one.to_string().parse(), Ok(one));
         assert_ne!(one, other);
         assert!("short".parse::<Token>().is_err() && "0123456789abcde/".parse::<Token>().is_err());

@@ -77,7 +77,8 @@ impl JobQueue {
             check_ttr(ttr)?;
         }
         let settings = self.settings().of(topic);
-        let (mut late, mut passed) = (0, 0);
+        let mut late = 0;
+        let mut passed = 0;
         // After that time it does not run: see `recover`. The first reply corrects a wrong calendar of this machine.
         while late < 2 {
             let args = [
@@ -118,7 +119,8 @@ impl JobQueue {
     ///
     /// Returns [`JobError::Conflict`] if the job is no longer reserved under this token.
     pub async fn finish(&self, id: &JobId, token: Token) -> Result<(), JobError> {
-        let (queue, topic) = (self.clone(), id.topic.clone());
+        let queue = self.clone();
+        let topic = id.topic.clone();
         let send = move |jobs: Vec<_>| async move { queue.finish_all(&topic, &jobs).await };
         self.shared.finishes.call(&id.topic, (id.local.clone(), token), id.local.as_str().len(), send).await
     }
@@ -203,7 +205,8 @@ impl JobQueue {
         how: Release,
         reason: &str,
     ) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
-        let (delay, reason) = (delay.into(), if reason.is_empty() { "released" } else { reason });
+        let delay = delay.into();
+        let reason = if reason.is_empty() { "released" } else { reason };
         let args = jobs.iter().map(|(id, token)| release_arguments((id, *token), how.word(), delay, reason));
         self.release_with(topic, JobOperation::Released, args.collect::<Result<Vec<_>, _>>()?.concat()).await
     }
@@ -275,7 +278,8 @@ impl JobQueue {
     /// Returns an error of the connection. It may be repeated.
     pub async fn recover(&self, topic: &Topic, token: Token) -> Result<u64, JobError> {
         const PAGE: i64 = 500;
-        let (mut found, mut from) = (0, 0_i64);
+        let mut found = 0;
+        let mut from = 0_i64;
         // Pages and their number are bounded; other jobs come back when their time to run ends.
         for _ in 0..200 {
             let args = [text(token.as_str()), number(from), number(PAGE), text(topic.as_str())];
@@ -321,7 +325,8 @@ type TimedOutcome = Result<(Settled, i64), JobError>;
 
 /// Reads a letter and a time for each job.
 fn timed(script: &'static str, jobs: usize, fields: &mut Fields) -> Result<Vec<TimedOutcome>, JobError> {
-    let (letters, mut times) = (fields.bytes()?, fields.array()?);
+    let letters = fields.bytes()?;
+    let mut times = fields.array()?;
     if letters.len() != jobs {
         return Err(BadReply { script, expected: "a letter for each job" }.into());
     }
@@ -361,8 +366,11 @@ fn popped(topic: &Topic, token: Token, fields: &mut Fields) -> Result<Popped, Ba
         let unread = BadReply { script: "jobs_pop", expected: "a job's record of version 1" };
         let record = Record::read(&jobs.bytes()?).ok_or(unread)?;
         let mut count = || Ok::<_, BadReply>(u32::try_from(jobs.int()?).unwrap_or(u32::MAX));
-        let (attempt, tries, ttr_ms) = (count()?, count()?, count()?);
-        let (deadline_ms, expires_ms) = (jobs.int()?, jobs.int()?);
+        let attempt = count()?;
+        let tries = count()?;
+        let ttr_ms = count()?;
+        let deadline_ms = jobs.int()?;
+        let expires_ms = jobs.int()?;
         popped.jobs.push(Reserved {
             id: JobId { topic: topic.clone(), local },
             token,
@@ -377,7 +385,8 @@ fn popped(topic: &Topic, token: Token, fields: &mut Fields) -> Result<Popped, Ba
             expires_ms: Some(expires_ms).filter(|ms| *ms > 0),
         });
     }
-    let (due, over) = (fields.time_ms()?, fields.time_ms()?);
+    let due = fields.time_ms()?;
+    let over = fields.time_ms()?;
     popped.aged = Aged::of(&mut fields.array()?)?;
     popped.paused = fields.int()? == 1;
     // A paused topic has no next job until it is resumed.

@@ -27,9 +27,6 @@ impl JobQueue {
         held.arg(&records[..]);
         let held: u64 = self.conn(&records).await?.query(&held).await?;
         let dead = self.sizes(topic).await?.dead;
-        match held.saturating_sub(dead) < limit {
-            true => Ok(()),
-            false => Err(JobError::Full { topic: topic.clone(), limit }),
-        }
+        if held.saturating_sub(dead) < limit { Ok(()) } else { Err(JobError::Full { topic: topic.clone(), limit }) }
     }
 }

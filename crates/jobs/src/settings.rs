@@ -100,8 +100,9 @@ impl JobSettings {
 
 /// Checks the length of a reservation.
 pub(super) fn check_ttr(ttr: Duration) -> Result<(), JobError> {
-    match (Duration::from_millis(1)..=MAX_TTR).contains(&ttr) {
-        true => Ok(()),
-        false => Err(JobError::Invalid("the time to run must be 1 ms to 7 days".to_owned())),
+    if (Duration::from_millis(1)..=MAX_TTR).contains(&ttr) {
+        Ok(())
+    } else {
+        Err(JobError::Invalid("the time to run must be 1 ms to 7 days".to_owned()))
     }
 }

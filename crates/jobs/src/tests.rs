@@ -172,7 +172,8 @@ fn bodies(jobs: &[Reserved]) -> Vec<&[u8]> {
 #[tokio::test]
 async fn a_record_that_cannot_be_read_takes_no_neighbour_along() {
     let server = TestServer::start();
-    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let jobs = queue(&server).await;
+    let mut redis = server.admin().await;
     jobs.add(&topic(), ["a", "b", "c", "d", "e"].map(|id| own(id, "x")).into()).await.unwrap();
     let strange: &[u8] = b"\xff\0 of another program";
     let mut broken = redis::pipe();
@@ -204,7 +205,8 @@ async fn a_record_that_cannot_be_read_takes_no_neighbour_along() {
 #[tokio::test]
 async fn a_job_behind_records_that_cannot_be_read_is_handed_out_at_once() {
     let server = TestServer::start();
-    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let jobs = queue(&server).await;
+    let mut redis = server.admin().await;
     let mut strangers = redis::pipe();
     for n in 0..15 {
         strangers.hset(key("records"), n, "none").zadd(key("due"), n, n).ignore();
@@ -217,7 +219,8 @@ async fn a_job_behind_records_that_cannot_be_read_is_handed_out_at_once() {
 #[tokio::test]
 async fn a_state_that_cannot_be_read_is_set_aside_and_begins_anew_by_a_redrive() {
     let server = TestServer::start();
-    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let jobs = queue(&server).await;
+    let mut redis = server.admin().await;
     jobs.add(&topic(), ["a", "b", "c"].map(|id| own(id, "x")).into()).await.unwrap();
     let popped = jobs.pop_now(&topic(), 3, Some(Duration::from_millis(1))).await.unwrap().jobs;
     let mut broken = redis::pipe();
@@ -241,7 +244,8 @@ async fn a_state_that_cannot_be_read_is_set_aside_and_begins_anew_by_a_redrive()
 #[tokio::test]
 async fn a_limit_that_cannot_be_read_is_as_if_it_was_not_set() {
     let server = TestServer::start();
-    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let jobs = queue(&server).await;
+    let mut redis = server.admin().await;
     for strange in [&b"abc"[..], b"-5", b"nan", b"1e99", b"\xff", b"", b"9999999999999999999"] {
         let mut set = redis::pipe();
         for field in
@@ -284,7 +288,8 @@ async fn an_id_that_is_there_with_another_body_is_told_and_nothing_is_changed() 
 #[tokio::test]
 async fn members_of_the_index_that_are_no_names_hide_no_topics() {
     let server = TestServer::start();
-    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let jobs = queue(&server).await;
+    let mut redis = server.admin().await;
     let mut names = redis::pipe();
     for n in 0..250 {
         names.zadd(TOPICS, format!("a topic {n}"), 0).ignore();
@@ -307,7 +312,8 @@ async fn members_of_the_index_that_are_no_names_hide_no_topics() {
 #[tokio::test]
 async fn scores_at_the_ends_of_all_times_are_times() {
     let server = TestServer::start();
-    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let jobs = queue(&server).await;
+    let mut redis = server.admin().await;
     for end in ["-inf", "+inf", "-1e300", "1e300"] {
         jobs.add(&topic(), vec![own("a", "x")]).await.unwrap();
         for word in ["due", "dead", "reserved"] {
@@ -363,7 +369,8 @@ async fn added(jobs: &JobQueue, new: Vec<NewJob>) -> Vec<(bool, bool)> {
 #[tokio::test]
 async fn a_job_that_an_earlier_version_has_added_under_a_former_id_is_the_same() {
     let server = TestServer::start();
-    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let jobs = queue(&server).await;
+    let mut redis = server.admin().await;
     let added = async |new| added(&jobs, vec![new]).await[0];
     let former = |written_ms| JobAlias::Former { id: "t-0-7".parse().unwrap(), written_ms };
     assert_eq!(added(own("t-0-7", "one")).await, (true, false));
@@ -386,7 +393,8 @@ async fn a_job_that_an_earlier_version_has_added_under_a_former_id_is_the_same()
 #[tokio::test]
 async fn contents_are_remembered_as_long_as_the_id() {
     let server = TestServer::start();
-    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let jobs = queue(&server).await;
+    let mut redis = server.admin().await;
     let one = || with("order", "one", JobAlias::Contents("order~1".parse().unwrap()));
     let of = |id, body| with(id, body, JobAlias::ContentsOf("order".parse().unwrap()));
     assert_eq!(added(&jobs, vec![one(), one()]).await, [(true, false), (false, false)]);
@@ -400,7 +408,8 @@ async fn contents_are_remembered_as_long_as_the_id() {
     let contents = format!("=order {}", sha1_smol::Sha1::from("one").digest());
     let of_contents: i64 = redis.zscore(key("gone"), contents).await.unwrap();
     assert!(of_contents >= of_id, "{of_contents} {of_id}");
-    let (key, until) = ("k".parse().unwrap(), UniqueUntil::Finished);
+    let key = "k".parse().unwrap();
+    let until = UniqueUntil::Finished;
     let unique = NewJob { unique: Some(Unique { key, lasts: Duration::from_secs(1), until }), ..one() };
     assert!(matches!(jobs.add(&topic(), vec![unique]).await, Err(JobError::Invalid(_))));
 }
@@ -429,7 +438,9 @@ async fn a_cancelled_message_is_known_whichever_id_it_had() {
         (added.created, added.differs)
     };
     let delete = async |id: &str| jobs.delete(&JobId { topic: topic(), local: id.parse().unwrap() }).await.unwrap();
-    let (yes, no, taken) = ((true, false), (false, false), (false, true));
+    let yes = (true, false);
+    let no = (false, false);
+    let taken = (false, true);
 
     // It had its own id, which another one has now.
     assert_eq!(add(one(false)).await, yes);
@@ -479,7 +490,8 @@ async fn a_tick_tells_when_something_changes_by_itself() {
 #[tokio::test]
 async fn the_jobs_of_many_topics_are_counted_in_few_calls() {
     let server = TestServer::start();
-    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let jobs = queue(&server).await;
+    let mut redis = server.admin().await;
     let topics: Vec<Topic> = (0..600).map(|n| format!("t{n}").parse().unwrap()).collect();
     jobs.add(&topics[0], vec![NewJob::new("x"), NewJob::new("y"), NewJob::new("z")]).await.unwrap();
     let popped = jobs.pop_now(&topics[0], 2, None).await.unwrap().jobs;

@@ -191,7 +191,8 @@ mod tests {
         item: u32,
         bytes: usize,
     ) -> impl Future<Output = Result<(usize, usize), JobError>> + use<> {
-        let (together, calls) = (together.clone(), calls.clone());
+        let together = together.clone();
+        let calls = calls.clone();
         async move {
             let send = move |items: Vec<u32>| async move {
                 let number = calls.fetch_add(1, Ordering::SeqCst);
@@ -204,7 +205,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_during_a_call_goes_together_in_the_next() {
-        let (together, calls) = (Together::new(), Arc::default());
+        let together = Together::new();
+        let calls = Arc::default();
         let first = spawn(ask(&together, &calls, 0, 1));
         tokio::time::sleep(Duration::from_millis(1)).await;
         let others: Vec<_> = (1..=250).map(|n| spawn(ask(&together, &calls, n, 1))).collect();
@@ -223,7 +225,8 @@ mod tests {
     /// A caller that is dropped, even the one that started the call, takes nothing from the others.
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_goes_away_leaves_the_call_to_the_others() {
-        let (together, calls) = (Together::new(), Arc::default());
+        let together = Together::new();
+        let calls = Arc::default();
         let mut begun = Vec::new();
         for n in 0..2 {
             begun.push(spawn(ask(&together, &calls, n, 1)));
@@ -240,7 +243,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_without_callers_is_forgotten() {
-        let (together, calls) = (Together::new(), Arc::default());
+        let together = Together::new();
+        let calls = Arc::default();
         let all: Vec<_> = (0..5).map(|n| spawn(ask(&together, &calls, n, 1))).collect();
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert_eq!(together.lines.lock()[&topic()].calls.len(), 3, "two are outstanding, the others wait together");
@@ -254,7 +258,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_items_go_alone_and_an_error_is_everyone_s() {
-        let (together, calls) = (Together::new(), Arc::default());
+        let together = Together::new();
+        let calls = Arc::default();
         let first = spawn(ask(&together, &calls, 0, 1));
         tokio::time::sleep(Duration::from_millis(1)).await;
         let large = [1, 2].map(|n| spawn(ask(&together, &calls, n, BYTES)));

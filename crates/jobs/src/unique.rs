@@ -18,9 +18,10 @@ impl FromStr for UniqueKey {
     type Err = InvalidName;
 
     fn from_str(text: &str) -> Result<Self, InvalidName> {
-        match (1..=255).contains(&text.len()) && !text.chars().any(char::is_control) {
-            true => Ok(UniqueKey(text.into())),
-            false => Err(KEY),
+        if (1..=255).contains(&text.len()) && !text.chars().any(char::is_control) {
+            Ok(UniqueKey(text.into()))
+        } else {
+            Err(KEY)
         }
     }
 }

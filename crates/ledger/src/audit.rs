@@ -52,7 +52,9 @@ impl Ledger {
     pub async fn changes(&self, conn: &Conn, most: usize) -> Result<Vec<ChangeRecord>, StoreError> {
         let text = |bytes: &Bytes| String::from_utf8_lossy(&bytes[..bytes.len().min(FIELD)]).into_owned();
         let mut records = Vec::new();
-        let (mut last, mut page, mut bytes) = ("+".to_owned(), 1, 0);
+        let mut last = "+".to_owned();
+        let mut page = 1;
+        let mut bytes = 0;
         while records.len() < most && bytes < LARGEST {
             let mut command = redis::cmd("XREVRANGE");
             let page_of = page.min(most - records.len());

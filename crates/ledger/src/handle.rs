@@ -45,7 +45,9 @@ impl Ledger {
 
     /// Takes an element apart: its id, and the payload or why there is none.
     pub fn open(&self, element: &Element) -> (Identity, Result<Bytes, NoPayload>) {
-        let (origin, given, bytes) = (element.origin(), element.given_id(), element.bytes());
+        let origin = element.origin();
+        let given = element.given_id();
+        let bytes = element.bytes();
         if element.is_damaged() {
             let (id, junk) = element.as_junk();
             return (id, Err(junk.into()));

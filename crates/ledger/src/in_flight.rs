@@ -107,7 +107,9 @@ impl Ledger {
             total: keys.iter().map(|key| key.size).sum(),
             members: Vec::new(),
         };
-        let (mut skip, mut bytes, mut of) = (first, 0, Vec::new());
+        let mut skip = first;
+        let mut bytes = 0;
+        let mut of = Vec::new();
         for key in keys {
             if skip >= key.size {
                 skip -= key.size;

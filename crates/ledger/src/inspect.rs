@@ -126,7 +126,9 @@ impl Ledger {
             });
             return Ok(Page { now_ms: raw.now_ms, total: raw.total, seen: seen.collect() });
         }
-        let (mut now_ms, mut total, mut seen) = (0, 0, Vec::new());
+        let mut now_ms = 0;
+        let mut total = 0;
+        let mut seen = Vec::new();
         for (key, kind) in self.places(place) {
             // Of the keys behind the page only the size is asked for.
             let begin = first.saturating_sub(total);
@@ -252,7 +254,8 @@ impl Ledger {
             Place::Retry | Place::InFlight => match Header::decode(&start) {
                 None => (None, bare(None, Shape::Unknown, size, start)),
                 Some((header, at)) => {
-                    let (element, size) = (start.slice(at..), size - at);
+                    let element = start.slice(at..);
+                    let size = size - at;
                     let packed = match header.origin {
                         Origin::Delayed => self.source.search().read(header.given_id(), &element, size),
                         Origin::Ready => bare(Some(header.given_id().into()), Shape::Bare, size, element),

@@ -153,7 +153,8 @@ mod tests {
     #[test]
     fn no_queue_is_taken_for_that_of_another_database() {
         let of = |database, tag: &str| Keys::of(&KeySpace { database, ..KeySpace::default() }, tag);
-        let (one, other) = (of(3, "{q}"), of(0, "3:{q}"));
+        let one = of(3, "{q}");
+        let other = of(0, "3:{q}");
         assert!(one.in_databases().contains(&one.in_database));
         assert!(![&other.presence, &other.in_database].contains(&&one.in_database), "{other:?}");
     }

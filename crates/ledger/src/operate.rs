@@ -187,7 +187,8 @@ impl Ledger {
         args: &mut Vec<Bytes>,
     ) {
         keys.extend([at.key().clone(), self.keys.lives()]);
-        let (place, field) = (text(keys.len() - 1), at.field().cloned().unwrap_or_default());
+        let place = text(keys.len() - 1);
+        let field = at.field().cloned().unwrap_or_default();
         let word = Bytes::from_static(at.word().as_bytes());
         let bodies = self.source.bodies();
         let mut companions =

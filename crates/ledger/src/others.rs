@@ -27,7 +27,9 @@ pub struct Others {
 impl Others {
     fn read(text: &[u8]) -> Option<Others> {
         let mut parts = std::str::from_utf8(text).ok()?.split(' ');
-        let (since, seen, until) = (parts.next()?, parts.next()?, parts.next()?);
+        let since = parts.next()?;
+        let seen = parts.next()?;
+        let until = parts.next()?;
         let seen_ms = if seen.is_empty() { None } else { Some(seen.parse().ok()?) };
         Some(Others { since_ms: since.parse().ok()?, seen_ms, until_ms: until.parse().ok()? })
     }

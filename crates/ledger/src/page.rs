@@ -117,7 +117,8 @@ pub(super) async fn page_of(
     ];
     let reply = conn.script(&PEEK, std::slice::from_ref(key), &args).await?;
     let mut fields = Fields::of("peek", reply)?;
-    let (now_ms, total) = (fields.int()?, count_of(fields.int()?)?);
+    let now_ms = fields.int()?;
+    let total = count_of(fields.int()?)?;
     let mut rest = fields.array()?;
     let mut members = Vec::new();
     while !rest.is_empty() {

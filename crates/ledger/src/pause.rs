@@ -117,9 +117,12 @@ impl Pause {
     fn of_text(text: &str) -> Option<Pause> {
         let mut parts = text.splitn(3, '\n');
         let mut times = parts.next()?.split(' ');
-        let (_nonce, since, until) = (times.next()?, times.next()?, times.next()?);
+        let _nonce = times.next()?;
+        let since = times.next()?;
+        let until = times.next()?;
         let until_ms = if until.is_empty() { None } else { Some(until.parse().ok()?) };
-        let (by, why) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+        let by = parts.next()?.to_owned();
+        let why = parts.next()?.to_owned();
         Some(Pause { by, why, since_ms: since.parse().ok()?, until_ms })
     }
 
@@ -228,8 +231,10 @@ impl Ledger {
         if fields.is_empty() {
             return Ok(None);
         }
-        let (before, after) = (fields.bytes()?, fields.bytes()?);
-        let (before, after) = (Pause::at(&before, now_ms), Pause::at(&after, now_ms));
+        let before = fields.bytes()?;
+        let after = fields.bytes()?;
+        let before = Pause::at(&before, now_ms);
+        let after = Pause::at(&after, now_ms);
         Ok(Some(Changed { now_ms, before, after, notified: fields.int()? == 1 }))
     }
 }

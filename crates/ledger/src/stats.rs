@@ -69,8 +69,10 @@ impl Ledger {
         let args = self.source.depth_args();
         let reply = conn.script(&self.scripts.stats, &self.with_source(), &args).await?;
         let mut fields = Fields::of("stats", reply)?;
-        let (now_ms, leases) = (fields.int()?, fields.int()?);
-        let (retry, dead) = (fields.int()?, fields.int()?);
+        let now_ms = fields.int()?;
+        let leases = fields.int()?;
+        let retry = fields.int()?;
+        let dead = fields.int()?;
         let source = self.source.depths(fields.array()?)?;
         let bodies = match self.source.bodies().and_then(|bodies| bodies.all_bodies()) {
             Some(AllBodies::Fields { key }) => self.time_to_live(conn, &[key]).await?,

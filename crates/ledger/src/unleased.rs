@@ -39,7 +39,8 @@ pub async fn claims_with_keys(
         pattern.push(b':');
         pattern.extend(glob_literal(tag.as_bytes()));
     }
-    let (mut found, mut cursor) = (BTreeSet::new(), Bytes::from_static(b"0"));
+    let mut found = BTreeSet::new();
+    let mut cursor = Bytes::from_static(b"0");
     loop {
         let mut scan = redis::cmd("SCAN");
         scan.arg(&cursor[..]).arg("MATCH").arg(&pattern[..]).arg("COUNT").arg(STEP);

@@ -73,7 +73,8 @@ impl Conn {
         wire: Wire,
         reports: Arc<Reports>,
     ) -> Conn {
-        let (gate, gone) = (wire.gate.clone(), CancellationToken::new());
+        let gate = wire.gate.clone();
+        let gone = CancellationToken::new();
         let wire = Mutex::new(Some(wire));
         let inner = Inner { epoch, address, info, command_timeout, wire, gate, gone, reports };
         Conn { inner: Arc::new(inner), route: None }

@@ -262,7 +262,8 @@ async fn exchange(
 ) -> Tried<Vec<Value>> {
     // The client library reports the error of a broken transport to a single command only, not to a pipeline; so a PING
     // goes first. Before AUTH it may be refused, and while the server cannot save its data.
-    let (ping, mut first) = (redis::cmd("PING"), connection.clone());
+    let ping = redis::cmd("PING");
+    let mut first = connection.clone();
     let count = pipeline.len();
     let sign_of_life = first.send_packed_command(&ping);
     let (alive, answers) = tokio::join!(biased; sign_of_life, connection.send_packed_commands(pipeline, 0, count));

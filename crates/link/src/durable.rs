@@ -186,9 +186,10 @@ async fn wait(conn: &Conn, need: Durability) -> Answer {
         found => found?,
     };
     let malformed = |error: redis::ParsingError| LinkError::Malformed(error.to_string());
-    let (local, reached) = match aof {
-        true => <(u32, u32)>::from_redis_value(found).map_err(malformed)?,
-        false => (1, u32::from_redis_value(found).map_err(malformed)?),
+    let (local, reached) = if aof {
+        <(u32, u32)>::from_redis_value(found).map_err(malformed)?
+    } else {
+        (1, u32::from_redis_value(found).map_err(malformed)?)
     };
     if local > 0 && reached >= replicas {
         return Ok(Ok(()));

@@ -25,7 +25,10 @@ pub(super) fn fuzz(what: &str, seeds: &[&str], target: impl Fn(&[u8]) -> Option<
     let time = of("DELAYBRIDGE_FUZZ").and_then(|text| text.parse().ok()).map_or(MOMENT, Duration::from_secs_f64);
     let seed = of("DELAYBRIDGE_SEED").and_then(|text| text.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     println!("{what}: seed {seed}");
-    let (mut random, started, mut runs, mut read) = (Rng::with_seed(seed), Instant::now(), 0_u64, 0_u64);
+    let mut random = Rng::with_seed(seed);
+    let started = Instant::now();
+    let mut runs = 0_u64;
+    let mut read = 0_u64;
     for seed in seeds {
         assert!(target(seed.as_bytes()).is_some() || runs > 0, "{what}: the first reply is a good one");
         runs += 1;
@@ -64,7 +67,9 @@ fn damaged(random: &mut Rng, seeds: &[&str]) -> Vec<u8> {
             0 => bytes[at] ^= 1 << random.u8(..8),
             1 => bytes[at] = random.choice(*b"*$:+-%~_,#(>\r\n 0129?").unwrap_or(b'*'),
             2 => bytes.truncate(at),
-            3 => drop(bytes.drain(at..to)),
+            3 => {
+                let _ = bytes.drain(at..to);
+            }
             4 => {
                 let number: &[u8] =
                     random.choice([&b"-1"[..], b"0", b"99999", b"4294967296", b"9223372036854775807"]).unwrap_or(b"1");

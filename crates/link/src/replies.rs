@@ -63,7 +63,8 @@ impl Replies {
 
     /// Bounds that grow when the server has passed the checks.
     pub(super) fn after_login(small: Largest, large: Largest) -> Arc<Replies> {
-        let (is_large, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let is_large = AtomicBool::new(false);
+        let waiting = AtomicUsize::new(0);
         Arc::new(Replies { small, large, is_large, waiting, reader: AtomicWaker::new() })
     }
 

@@ -84,7 +84,8 @@ impl Subscriber {
         let stop = CancellationToken::new();
         let channels = in_order(channels);
         let (wanted, wants) = watch::channel(channels.clone());
-        let (locator, stop_too) = (at.into(), stop.clone());
+        let locator = at.into();
+        let stop_too = stop.clone();
         let worker =
             Worker { locator, channels, wants, events, state, stop: stop_too, refused: Vec::new(), missed: false };
         let task = tokio::spawn(worker.run());
@@ -282,7 +283,8 @@ impl Worker {
         let without = |all: &Arc<[Arc<str>]>, known: &Arc<[Arc<str>]>| -> Vec<Arc<str>> {
             all.iter().filter(|channel| known.binary_search(channel).is_err()).cloned().collect()
         };
-        let (more, fewer) = (without(&wanted, &self.channels), without(&self.channels, &wanted));
+        let more = without(&wanted, &self.channels);
+        let fewer = without(&self.channels, &wanted);
         let within = server.command_timeout;
         for chunk in fewer.chunks(CHUNK) {
             let chunk: Vec<&str> = chunk.iter().map(|channel| &**channel).collect();
@@ -391,7 +393,8 @@ enum NotJoined {
 /// Subscribes to these channels; returns those to which the user has no right. Redis refuses a whole command because of
 /// one of them; then each channel is requested alone, so that a queue without rights does not affect others.
 async fn join(sink: &mut PubSubSink, channels: &[Arc<str>], within: Duration) -> Result<Vec<Arc<str>>, NotJoined> {
-    let (mut refused, mut joined) = (Vec::new(), false);
+    let mut refused = Vec::new();
+    let mut joined = false;
     for chunk in channels.chunks(CHUNK) {
         let all = match ask(sink, chunk, within).await {
             Ok(()) => {

@@ -142,7 +142,7 @@ impl Redis {
         let mut changes = self.changes();
         loop {
             changes.seen();
-            drop(self.masters());
+            let _ = self.masters();
             if let Some(conn) = self.any() {
                 return Ok(conn);
             }
@@ -330,8 +330,12 @@ impl Changes {
     /// Marks all changes so far as seen.
     pub fn seen(&mut self) {
         match self {
-            Changes::One(state) => drop(state.borrow_and_update()),
-            Changes::Cluster(number) => drop(number.borrow_and_update()),
+            Changes::One(state) => {
+                let _ = state.borrow_and_update();
+            }
+            Changes::Cluster(number) => {
+                let _ = number.borrow_and_update();
+            }
         }
     }
 }

@@ -93,7 +93,9 @@ impl RedisUrl {
             None => return Err("behind `?` only `db=` is possible"),
         };
         let host = "localhost".to_owned();
-        let (username, password, socket) = (None, None, Some(PathBuf::from(path)));
+        let username = None;
+        let password = None;
+        let socket = Some(PathBuf::from(path));
         Ok(RedisUrl { tls: false, username, password, host, port: 0, socket, database })
     }
 }
@@ -124,7 +126,10 @@ mod tests {
         fn check(text: &str, expected: &str) {
             let got = RedisUrl::parse(text).map(|url| {
                 let password = url.password.as_ref().map(|password| password.expose_secret().to_owned());
-                let (tls, host, port, database) = (url.tls, url.host, url.port, url.database);
+                let tls = url.tls;
+                let host = url.host;
+                let port = url.port;
+                let database = url.database;
                 format!("{tls} {:?} {password:?} {host} {port} {database}", url.username)
             });
             assert_eq!(got.unwrap_or_else(str::to_owned), expected, "{text}");

@@ -60,7 +60,8 @@ impl Parts {
     /// The keys outside of queues and sinks that differ, in the order of their names, each with its place in the second
     /// file if it is in it.
     pub fn other_changes<'a>(&'a self, new: &'a Parts) -> BTreeMap<&'a str, Option<Position>> {
-        let (a, b) = (&self.others, &new.others);
+        let a = &self.others;
+        let b = &new.others;
         let same = |key: &String| a.get(key).map(|(hash, _)| hash) == b.get(key).map(|(hash, _)| hash);
         let place = |key: &String| b.get(key).map(|(_, at)| *at);
         a.keys().chain(b.keys()).filter(|key| !same(key)).map(|key| (key.as_str(), place(key))).collect()

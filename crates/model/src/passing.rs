@@ -79,7 +79,9 @@ impl Passage<'_> {
         // A message may have tens of thousands of headers.
         let spelled = |name: &str| self.rules.spelled(name).to_ascii_lowercase();
         let of_route: HashSet<String> = message.headers.iter().map(|(name, _)| spelled(name)).collect();
-        let (mut texts, mut passed, mut left_out) = (HashSet::new(), HashSet::new(), LeftOut::default());
+        let mut texts = HashSet::new();
+        let mut passed = HashSet::new();
+        let mut left_out = LeftOut::default();
         for (name, value) in &carried.headers {
             let known = spelled(name);
             // The route says something else.

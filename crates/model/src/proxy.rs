@@ -127,10 +127,7 @@ impl FromStr for AddressRange {
 impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = if self.first.is_ipv4() { 32 } else { 128 };
-        match self.bits == all {
-            true => self.first.fmt(f),
-            false => write!(f, "{}/{}", self.first, self.bits),
-        }
+        if self.bits == all { self.first.fmt(f) } else { write!(f, "{}/{}", self.first, self.bits) }
     }
 }
 

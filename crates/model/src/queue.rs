@@ -209,7 +209,8 @@ impl QueueSpec {
             Some((list.clone(), side))
         });
         let trims_dead = self.dead_letter_max_len.is_some();
-        let (forwards, in_order) = (self.dead_letter_to.is_some(), self.order.is_some());
+        let forwards = self.dead_letter_to.is_some();
+        let in_order = self.order.is_some();
         let mut grants = ledger.rights(activity, &Use { trims_dead, forwards, in_order, push });
         grants.extend(self.durability.as_deref().map(rights::to_wait));
         grants

@@ -63,9 +63,10 @@ impl NamePattern {
     /// # Errors
     /// One of them is empty.
     pub fn read(text: &str) -> Result<NamePattern, &'static str> {
-        match text.split(',').any(str::is_empty) {
-            true => Err("a pattern is a name in which `*` stands for any text; several are separated by commas"),
-            false => Ok(NamePattern(text.into())),
+        if text.split(',').any(str::is_empty) {
+            Err("a pattern is a name in which `*` stands for any text; several are separated by commas")
+        } else {
+            Ok(NamePattern(text.into()))
         }
     }
 
@@ -148,9 +149,10 @@ impl Grantee {
 
     /// All roles, in words.
     pub fn roles(&self) -> String {
-        match self.grants.is_empty() {
-            true => "no role".to_owned(),
-            false => self.grants.iter().map(AccessGrant::to_string).collect::<Vec<_>>().join(", "),
+        if self.grants.is_empty() {
+            "no role".to_owned()
+        } else {
+            self.grants.iter().map(AccessGrant::to_string).collect::<Vec<_>>().join(", ")
         }
     }
 }

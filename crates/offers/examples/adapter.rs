@@ -83,7 +83,8 @@ async fn run(session: &mut Option<Session>, operation: &Value) -> Result<Value, 
     if session.offers.is_none() {
         session.offers = Some(connect(&session.opened).await?);
     }
-    let (json, offers) = (session.json, session.offers.as_mut());
+    let json = session.json;
+    let offers = session.offers.as_mut();
     let offers = offers.ok_or_else(|| "no connection".to_owned())?;
     match operation["op"].as_str() {
         Some("offer") => {

@@ -59,7 +59,8 @@ impl Call {
     /// chose it.
     pub fn offer(keys: &Keys, elements: impl IntoIterator<Item = (String, Vec<u8>, Option<Id>)>) -> Call {
         let Keys { timeout, list, channel, mark } = keys.clone();
-        let (mut keys, mut args) = (vec![timeout, list], vec![channel.into_bytes(), WINDOW_MS.into()]);
+        let mut keys = vec![timeout, list];
+        let mut args = vec![channel.into_bytes(), WINDOW_MS.into()];
         for (time, element, chosen) in elements {
             let mut place = 0;
             if let Some(id) = chosen {
@@ -179,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_call_has_the_keys_and_arguments_that_the_script_documents() {
-        let (a, b) = (Payload::from("a"), Payload::from("b"));
+        let a = Payload::from("a");
+        let b = Payload::from("b");
         let element = |id: &[u8; 8], chosen, payload, due| Element { id: Id(*id), chosen, payload, due };
         let call = calls(Clock::Redis)
             .offer(&[
@@ -205,7 +207,8 @@ mod tests {
 
     #[test]
     fn what_no_reader_understands_is_refused() {
-        let (empty, full) = (Payload::from(""), Payload::from("x"));
+        let empty = Payload::from("");
+        let full = Payload::from("x");
         let offer = |clock, id: [u8; 8], payload, due| {
             calls(clock).offer(&[Element { id: Id(id), chosen: true, payload, due }]).map(drop)
         };

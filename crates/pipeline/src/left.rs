@@ -14,14 +14,16 @@ pub struct LeftToLeases(Mutex<Vec<Instant>>);
 impl LeftToLeases {
     /// Adds a claim whose lease is over after this time at the latest.
     pub(crate) fn add(&self, remaining: Duration) {
-        let (now, mut ends) = (Instant::now(), self.0.lock());
+        let now = Instant::now();
+        let mut ends = self.0.lock();
         ends.retain(|end| *end > now);
         ends.push(now.after(remaining));
     }
 
     /// The number of claims whose leases are not over.
     pub fn count(&self) -> u64 {
-        let (now, ends) = (Instant::now(), self.0.lock());
+        let now = Instant::now();
+        let ends = self.0.lock();
         ends.iter().filter(|end| **end > now).count() as u64
     }
 }

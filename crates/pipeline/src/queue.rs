@@ -246,7 +246,9 @@ impl Queue {
     pub fn decoded(&self, said: CodecSaid) {
         match said {
             CodecSaid::Nothing => {}
-            CodecSaid::Refused => drop(self.refused.fetch_add(1, Ordering::Relaxed)),
+            CodecSaid::Refused => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+            }
             CodecSaid::Read | CodecSaid::Opaque if self.refused_in_a_row() == 0 => {}
             CodecSaid::Read | CodecSaid::Opaque => self.refused.store(0, Ordering::Relaxed),
         }
@@ -393,7 +395,9 @@ impl Queue {
     /// sink is the reason (none: the queue itself).
     pub fn take_rate(&self, want: u32) -> (u32, Instant, Option<&SinkRoute>) {
         let now = Instant::now();
-        let (mut granted, mut next_at, mut slowest) = (want, now, None);
+        let mut granted = want;
+        let mut next_at = now;
+        let mut slowest = None;
         // One lock at a time: two queues may name the same sinks in another order.
         let mut taken: Vec<&Mutex<Bucket>> = Vec::new();
         let sinks = self.routes.iter().filter_map(|route| Some((route.handle.rate()?, Some(route))));

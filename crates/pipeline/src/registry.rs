@@ -337,7 +337,7 @@ impl QueueRegistry {
         let slot = self.slot(place);
         if queue.events.is_worth_keeping() {
             // Kept before, or kept now.
-            drop(slot.events.set(queue.events.clone()));
+            let _ = slot.events.set(queue.events.clone());
         }
         slot.nothing_due_ms.fetch_max(queue.nothing_due_ms(), Ordering::Relaxed);
         state.before = state.before.plus(QueueCounts::of(queue));
@@ -389,7 +389,9 @@ impl QueueRegistry {
             match state.at_work.get(&place) {
                 Some(queue) => queue.alarm.ring(reason),
                 None if state.closed.contains(&place) => {}
-                None => drop(state.looks.insert(place)),
+                None => {
+                    state.looks.insert(place);
+                }
             }
         }
         self.bell.notify_one();

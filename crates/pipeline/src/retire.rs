@@ -32,7 +32,7 @@ pub async fn drain(queue: &Arc<ActiveQueue>, within: Duration) -> usize {
         queue.abandon.cancel();
         if tokio::time::timeout(left(GIVE_UP), &mut idle).await.is_err() {
             queue.give_up.cancel();
-            drop(tokio::time::timeout(left(1.0), &mut idle).await);
+            let _ = tokio::time::timeout(left(1.0), &mut idle).await;
         }
     }
     // From here on it writes nothing more, whatever may come.

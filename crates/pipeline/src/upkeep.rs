@@ -50,7 +50,8 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
         start: if queue.home().is_nearly_full() { Start::Urgent } else { Start::Due },
         largest: queue.hints().largest(),
     };
-    let (mut removed, mut entries) = (0, 0);
+    let mut removed = 0;
+    let mut entries = 0;
     while !queue.stopping.is_cancelled() {
         heartbeat.beat();
         // An unanswered step is sent again: a slice that was done is refused, with the number to continue with.

@@ -60,10 +60,13 @@ impl Patience {
 /// flight.
 pub async fn run(registry: Arc<QueueRegistry>, limit: Duration) {
     let process = registry.process().clone();
-    let (least, mut limit, mut seen) = (limit, limit, None);
+    let least = limit;
+    let mut limit = limit;
+    let mut seen = None;
     let mut patience: HashMap<usize, Patience> = HashMap::new();
     // The name of the Redis, while something is reported of it.
-    let (mut reported, mut last) = (None, Instant::now());
+    let mut reported = None;
+    let mut last = Instant::now();
     while !pause(&process.stopping).await {
         if std::mem::replace(&mut last, Instant::now()).elapsed() > LOOK * 3 {
             // The process was suspended: nothing could move.
@@ -140,7 +143,8 @@ mod tests {
 
     /// The waiting time after looks a minute apart.
     fn waits(looks: impl IntoIterator<Item = QueueSeen>) -> u64 {
-        let (mut patience, mut now) = (Patience::default(), Instant::now());
+        let mut patience = Patience::default();
+        let mut now = Instant::now();
         let mut last = Duration::ZERO;
         for seen in looks {
             last = patience.look(now, seen);

@@ -26,7 +26,8 @@ enum Argument {
 fn item(reader: &mut Reader<'_>) -> Read<Item> {
     let head = reader.u8()?;
     reader.pay()?;
-    let (major, low) = (head >> 5, head & 0x1f);
+    let major = head >> 5;
+    let low = head & 0x1f;
     if major == 7 {
         return simple(reader, low);
     }

@@ -78,10 +78,7 @@ impl Classes {
     /// # Errors
     /// Returns all problems.
     pub fn new(specs: Vec<ClassSpec>) -> Result<Classes, Vec<ClassError>> {
-        match specs.is_empty() {
-            true => Ok(Classes::default()),
-            false => read(specs).map(|inner| Classes(Some(Arc::new(inner)))),
-        }
+        if specs.is_empty() { Ok(Classes::default()) } else { read(specs).map(|inner| Classes(Some(Arc::new(inner)))) }
     }
 }
 
@@ -91,7 +88,8 @@ pub(crate) fn read(mut specs: Vec<ClassSpec>) -> Result<Inner, Vec<ClassError>> 
     let of_jdk: Vec<_> = of_jdk.collect();
     specs.extend(of_jdk);
     let mut errors = Vec::new();
-    let (mut places, mut ids) = (HashMap::new(), HashMap::new());
+    let mut places = HashMap::new();
+    let mut ids = HashMap::new();
     for (class, spec) in specs.iter().enumerate() {
         let mut wrong = |problem| errors.push(ClassError { class, field: None, problem });
         if places.insert(Arc::from(spec.name.as_str()), class).is_some() {
@@ -183,10 +181,7 @@ fn kind(named: &Classes, text: &str) -> Result<Kind, ClassProblem> {
             let not_a_type = || ClassProblem::NotAType(text.to_owned());
             let mut parser = Parser { named, rest: text, depth: 0 };
             let found = parser.parse().map_err(|problem| problem.unwrap_or_else(not_a_type))?;
-            return match parser.rest.is_empty() {
-                true => Ok(Kind::Object(Arc::new(found))),
-                false => Err(not_a_type()),
-            };
+            return if parser.rest.is_empty() { Ok(Kind::Object(Arc::new(found))) } else { Err(not_a_type()) };
         }
     };
     Ok(Kind::Primitive(primitive))

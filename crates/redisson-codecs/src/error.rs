@@ -151,12 +151,13 @@ impl ClassName {
     /// Whether the text has a package, and consists of identifiers.
     pub(super) fn is_plausible(text: &str) -> bool {
         let array = text.trim_start_matches('[');
-        let name = match array.len() < text.len() {
-            true => match array.strip_prefix('L').and_then(|name| name.strip_suffix(';')) {
+        let name = if array.len() < text.len() {
+            match array.strip_prefix('L').and_then(|name| name.strip_suffix(';')) {
                 Some(name) => name,
                 None => return matches!(array, "B" | "C" | "D" | "F" | "I" | "J" | "S" | "Z"),
-            },
-            false => text,
+            }
+        } else {
+            text
         };
         let identifier = |part: &str| {
             part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$'))

@@ -202,7 +202,9 @@ impl Java<'_> {
         let _version = self.reader.u64()?;
         let place = self.open();
         let flags = self.reader.u8()?;
-        let (writes, serializable, externalizable) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
+        let writes = flags & 1 != 0;
+        let serializable = flags & 2 != 0;
+        let externalizable = flags & 4 != 0;
         // Without blocks, only the class knows where its content ends.
         if externalizable && (flags & 8 == 0 || !objects::is_external(&name)) {
             return Err(objects::opaque(&self.reader, start, &name));
@@ -256,10 +258,8 @@ impl Java<'_> {
             }
             let mut fields = Vec::new();
             for field in &class.fields {
-                let item = match objects::is_lock(&class.name, &field.name) {
-                    true => self.lock()?,
-                    false => self.field(field.kind)?,
-                };
+                let item =
+                    if objects::is_lock(&class.name, &field.name) { self.lock()? } else { self.field(field.kind)? };
                 self.reader.pay_for(field.name.len())?;
                 fields.push((field.name.clone(), item));
             }

@@ -64,7 +64,8 @@ fn afford(text: &[u8], budget: usize) -> Result<(), Refusal> {
         return Ok(());
     }
     let mut left = budget.checked_sub(VALUE_COST);
-    let (mut is_quoted, mut is_escaped) = (false, false);
+    let mut is_quoted = false;
+    let mut is_escaped = false;
     for (at, &byte) in text.iter().enumerate() {
         let cost = match byte {
             _ if is_escaped => {

@@ -153,9 +153,6 @@ impl<'a> Reader<'a> {
 
     /// Checks that nothing is left.
     pub(super) fn end(&self) -> Read<()> {
-        match self.rest().is_empty() {
-            true => Ok(()),
-            false => Err(self.refuse_at(self.at, DecodeProblem::Trailing)),
-        }
+        if self.rest().is_empty() { Ok(()) } else { Err(self.refuse_at(self.at, DecodeProblem::Trailing)) }
     }
 }

@@ -201,7 +201,8 @@ impl Smile<'_> {
         let taken = self.reader.take(groups)?;
         self.reader.pay_for(length / 3 * 4 + 4)?;
         let mut bytes = Vec::with_capacity(length);
-        let (mut held, mut bits) = (0u32, 0);
+        let mut held = 0u32;
+        let mut bits = 0;
         for (number, group) in taken.iter().enumerate() {
             let left = length * 8 - number * 7;
             let size = left.min(7);

@@ -69,7 +69,9 @@ pub(super) fn instant(seconds: i64, nano: u32) -> Option<String> {
     }
     let of_day = u32::try_from(seconds.rem_euclid(DAY)).ok()?;
     let (of_year, month, day) = civil(seconds.div_euclid(DAY))?;
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let hour = of_day / 3600;
+    let minute = of_day / 60 % 60;
+    let second = of_day % 60;
     let date = date(of_year, month, day)?;
     Some(format!("{date}T{hour:02}:{minute:02}:{second:02}{}Z", fraction(nano)))
 }
@@ -78,7 +80,8 @@ pub(super) fn instant(seconds: i64, nano: u32) -> Option<String> {
 /// of a year.
 fn civil(days: i64) -> Option<(i32, u8, u8)> {
     let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * of_year + 2) / 153;
@@ -95,7 +98,9 @@ pub(super) fn duration(seconds: i64, nano: u32) -> Option<String> {
     }
     let borrows = seconds < 0 && nano > 0;
     let whole = if borrows { seconds + 1 } else { seconds };
-    let (hours, minutes, rest) = (whole / 3600, whole % 3600 / 60, whole % 60);
+    let hours = whole / 3600;
+    let minutes = whole % 3600 / 60;
+    let rest = whole % 60;
     let mut text = String::from("PT");
     for (number, unit) in [(hours, 'H'), (minutes, 'M')] {
         if number != 0 {

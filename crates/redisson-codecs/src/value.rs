@@ -209,10 +209,7 @@ pub(super) fn double(value: f64) -> Item {
 
 /// Converts a 32-bit floating-point number, with only the digits that it needs.
 pub(super) fn float(value: f32) -> Item {
-    match value.is_finite() {
-        true => Item::Json(value.into()),
-        false => not_finite(value.into()),
-    }
+    if value.is_finite() { Item::Json(value.into()) } else { not_finite(value.into()) }
 }
 
 fn not_finite(value: f64) -> Item {
@@ -248,10 +245,7 @@ pub(super) fn integer(reader: &mut Reader<'_>, negative: bool, magnitude: &[u8])
     }
     let mut digits = String::new();
     for group in groups.iter().rev() {
-        match digits.is_empty() {
-            true => digits = group.to_string(),
-            false => digits.push_str(&format!("{group:09}")),
-        }
+        if digits.is_empty() { digits = group.to_string() } else { digits.push_str(&format!("{group:09}")) }
     }
     let text = match (digits.as_str(), negative) {
         ("", _) => "0".to_owned(),
@@ -296,7 +290,8 @@ pub(super) fn zigzag(number: u64) -> i64 {
 
 /// Formats a `UUID` from its two halves.
 pub(super) fn uuid(most: i64, least: i64) -> String {
-    let (most, least) = (most.cast_unsigned(), least.cast_unsigned());
+    let most = most.cast_unsigned();
+    let least = least.cast_unsigned();
     format!(
         "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
         most >> 32,
@@ -310,7 +305,8 @@ pub(super) fn uuid(most: i64, least: i64) -> String {
 /// Formats a `Locale` like its `toString`.
 pub(super) fn locale(language: &str, script: &str, country: &str, variant: &str, extensions: &str) -> String {
     let mut text = language.to_owned();
-    let (has_script, has_country) = (!script.is_empty(), !country.is_empty());
+    let has_script = !script.is_empty();
+    let has_country = !country.is_empty();
     if has_country || (!language.is_empty() && (!variant.is_empty() || has_script || !extensions.is_empty())) {
         text.push('_');
         text.push_str(country);

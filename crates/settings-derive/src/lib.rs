@@ -61,13 +61,12 @@ impl Args {
         if matches!(attribute.meta, Meta::List(_)) {
             attribute.parse_args_with(|input: syn::parse::ParseStream<'_>| {
                 while !input.is_empty() {
-                    match input.peek(syn::Ident) && input.peek2(Token![=]) {
-                        true => {
-                            let name = input.parse()?;
-                            input.parse::<Token![=]>()?;
-                            args.named.push((name, input.parse()?));
-                        }
-                        false => args.bare.push(input.parse()?),
+                    if input.peek(syn::Ident) && input.peek2(Token![=]) {
+                        let name = input.parse()?;
+                        input.parse::<Token![=]>()?;
+                        args.named.push((name, input.parse()?));
+                    } else {
+                        args.bare.push(input.parse()?)
                     }
                     if !input.is_empty() {
                         input.parse::<Token![,]>()?;
@@ -185,7 +184,8 @@ impl Parts {
 }
 
 fn expand(input: &DeriveInput) -> Result<TokenStream> {
-    let (name, vis) = (&input.ident, &input.vis);
+    let name = &input.ident;
+    let vis = &input.vis;
     let all = Args::of(&input.attrs, "settings")?.unwrap_or_default();
     let (Data::Struct(data), Some(module), Some(path)) = (&input.data, all.bare.first(), all.text("at")) else {
         return Err(Error::new_spanned(input, "write `#[settings(MODULE, at = \"PATH\")]` before a struct"));

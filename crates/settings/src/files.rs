@@ -103,7 +103,8 @@ fn begin(path: &Path, read: fn(&Path) -> Result<Vec<u8>, FileError>) -> Result<A
         return Ok(reading.clone());
     }
     let reading = Arc::new(Reading::default());
-    let (done, of) = (reading.clone(), path.to_owned());
+    let done = reading.clone();
+    let of = path.to_owned();
     let work = move || {
         let end = read(&of);
         // First, so that whoever asks from now on reads again.

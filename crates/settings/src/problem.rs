@@ -127,7 +127,8 @@ impl Report {
     }
 
     fn make(&self, spot: &Spot, message: impl Into<String>, help: Option<String>) -> Problem {
-        let (position, path) = (Some(spot.at), spot.path.clone());
+        let position = Some(spot.at);
+        let path = spot.path.clone();
         Problem { file: self.file.clone(), position, path, message: message.into(), help }
     }
 
@@ -149,13 +150,15 @@ impl Report {
 
     /// Adds an error of the file as a whole.
     pub fn of_file(&self, position: Option<Position>, message: impl Into<String>, help: Option<String>) {
-        let (file, path) = (self.file.clone(), String::new());
+        let file = self.file.clone();
+        let path = String::new();
         self.problems.borrow_mut().push(Problem { file, position, path, message: message.into(), help });
     }
 
     /// Returns the value with its warnings if there is no error, else all problems.
     pub fn finish<T>(self, value: Option<T>) -> Result<(T, Vec<Problem>), ConfigErrors> {
-        let (mut problems, mut warnings) = (self.problems.into_inner(), self.warnings.into_inner());
+        let mut problems = self.problems.into_inner();
+        let mut warnings = self.warnings.into_inner();
         let absent = self.absent.get();
         // Stable: what points at one place keeps the order in which it was found.
         problems.sort_by_key(|problem| problem.position);

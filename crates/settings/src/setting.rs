@@ -40,7 +40,8 @@ pub trait Setting: Sized {
 
 /// The settings of a map that is empty.
 pub fn defaults<T: Settings>() -> T {
-    let (at, path) = (Position { line: 1, column: 1 }, String::new());
+    let at = Position { line: 1, column: 1 };
+    let path = String::new();
     let cx = Context {
         report: Report::new(""),
         env: &|_| None,

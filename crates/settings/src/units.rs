@@ -41,7 +41,8 @@ pub fn duration(text: &str) -> Result<Duration, BadUnit> {
     while !rest.is_empty() {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let letters = rest[digits..].find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len() - digits);
-        let (number, unit) = (&rest[..digits], &rest[digits..digits + letters]);
+        let number = &rest[..digits];
+        let unit = &rest[digits..digits + letters];
         let factor = DURATIONS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
         let part = number.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
         let Some(sum) = part.and_then(|part| millis.checked_add(part)) else {
@@ -68,7 +69,8 @@ pub fn size(text: &str) -> Result<u64, BadUnit> {
         });
     }
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = (&text[..digits], &text[digits..]);
+    let number = &text[..digits];
+    let unit = &text[digits..];
     let factor = SIZES.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
     let bytes = match number.parse::<u64>() {
         Ok(number) => factor.and_then(|factor| number.checked_mul(factor)),

@@ -104,9 +104,8 @@ impl AmqpSpec {
 
     /// `host:port` of each node, for messages.
     pub fn addresses(&self) -> Vec<String> {
-        let address = |(host, port): &(String, u16)| match host.contains(':') {
-            true => format!("[{host}]:{port}"),
-            false => format!("{host}:{port}"),
+        let address = |(host, port): &(String, u16)| {
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
         };
         self.nodes.iter().map(address).collect()
     }
@@ -255,8 +254,8 @@ fn persistent(section: &Section<'_>, key: &Key) -> bool {
 fn declared(section: &Section<'_>, keys: &AmqpKeys) -> Option<AmqpTopology> {
     let wanted = section.one_of::<Topology>(&TOPOLOGY) == Some(Topology::Declare);
     if section.has(&DECLARE) && !wanted {
-        let (message, help) =
-            ("`declare` has no effect without `topology: declare`", "write `topology: declare`, or remove `declare`");
+        let message = "`declare` has no effect without `topology: declare`";
+        let help = "write `topology: declare`, or remove `declare`";
         section.cx.report.problem(&section.spot(&DECLARE), message, help);
     }
     declare::topology(&section.section(&DECLARE), wanted, keys)

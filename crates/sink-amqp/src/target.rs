@@ -204,13 +204,12 @@ impl Target for AmqpTarget {
     fn fixed(&self) -> Option<Fixed> {
         let exchange = self.exchange.static_shared()?.clone();
         // Whether an exchange is there does not depend on the routing key; the default exchange always is.
-        let (routing_key, name) = match exchange.is_empty() {
-            true => {
-                let queue = self.routing_key.usual_text()?;
-                let name = format!("queue {queue}");
-                (queue, name)
-            }
-            false => ("".into(), format!("exchange {exchange}")),
+        let (routing_key, name) = if exchange.is_empty() {
+            let queue = self.routing_key.usual_text()?;
+            let name = format!("queue {queue}");
+            (queue, name)
+        } else {
+            ("".into(), format!("exchange {exchange}"))
         };
         let destination = AmqpDestination { exchange, routing_key, properties: Vec::new() }.into();
         Some(Fixed { destination, name })
@@ -257,7 +256,8 @@ impl AmqpKeys {
     /// Reads the keys of a sink, which has no `properties`.
     pub(super) fn of_sink(section: &Section<'_>) -> AmqpKeys {
         let template = |key| section.template(key).map(|template| (template, section.spot(key)));
-        let (exchange, routing_key) = (template(&EXCHANGE), template(&ROUTING_KEY));
+        let exchange = template(&EXCHANGE);
+        let routing_key = template(&ROUTING_KEY);
         AmqpKeys {
             broken: (section.has(&EXCHANGE) && exchange.is_none())
                 || (section.has(&ROUTING_KEY) && routing_key.is_none()),

@@ -73,7 +73,10 @@ mod tests {
         fn check(text: &str, expected: &str) {
             let got = AmqpUrl::parse(text).map(|url| {
                 let password = url.password.as_ref().map(|password| password.expose_secret().to_owned());
-                let (tls, host, port, vhost) = (url.tls, url.host, url.port, url.vhost);
+                let tls = url.tls;
+                let host = url.host;
+                let port = url.port;
+                let vhost = url.vhost;
                 format!("{tls} {:?} {password:?} {host} {port} {vhost}", url.username)
             });
             assert_eq!(got.unwrap_or_else(str::to_owned), expected, "{text}");

@@ -173,10 +173,8 @@ fn login(section: &Section<'_>, tls: Option<&TlsFiles>) -> Amqp1Login {
     let password = secrets::password(section, "AMQP_PASSWORD");
     let has_password = section.has(&secrets::PASSWORD) || section.has(&secrets::PASSWORD_FILE);
     let named = section.has(&USERNAME) || has_password;
-    let way = section.one_of::<LoginWays>(&LOGIN).unwrap_or(match named {
-        true => LoginWays::Plain,
-        false => LoginWays::Anonymous,
-    });
+    let way =
+        section.one_of::<LoginWays>(&LOGIN).unwrap_or(if named { LoginWays::Plain } else { LoginWays::Anonymous });
     let spot = section.spot(&LOGIN);
     if way != LoginWays::Plain {
         if named {

@@ -113,15 +113,12 @@ pub(super) fn released(attempt: &str) -> Failure {
 
 /// The broker could not deliver the message: here, or this time.
 pub(super) fn modified(attempt: &str, never_here: bool) -> Failure {
-    let failure = match never_here {
-        true => {
-            let text = format!("{attempt}: the broker says that it is undeliverable here: see its log");
-            Failure::new(Class::MessagePermanent, "amqp1_undeliverable", text)
-        }
-        false => {
-            let text = format!("{attempt}: a delivery within the broker failed: see its log if this lasts");
-            Failure::new(Class::Transient, "amqp1_modified", text)
-        }
+    let failure = if never_here {
+        let text = format!("{attempt}: the broker says that it is undeliverable here: see its log");
+        Failure::new(Class::MessagePermanent, "amqp1_undeliverable", text)
+    } else {
+        let text = format!("{attempt}: a delivery within the broker failed: see its log if this lasts");
+        Failure::new(Class::Transient, "amqp1_modified", text)
     };
     failure.about(About::Target)
 }
@@ -170,9 +167,10 @@ pub(super) fn silent(attempt: &str, waited: Duration) -> Failure {
 
 /// The connection ended; `sent` if a byte of the element may have left.
 pub(super) fn lost(attempt: &str, why: &str, sent: bool) -> Failure {
-    match sent {
-        true => Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no outcome: {why}")),
-        false => Failure::new(Class::Transient, Failure::NOT_SENT, format!("{attempt}: not sent: {why}")),
+    if sent {
+        Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no outcome: {why}"))
+    } else {
+        Failure::new(Class::Transient, Failure::NOT_SENT, format!("{attempt}: not sent: {why}"))
     }
 }
 
@@ -214,7 +212,8 @@ mod tests {
         let denied = (TargetPermanent, "amqp1_denied");
         let full = (Backpressure, "amqp1_full");
         let away = (Transient, "amqp1_unavailable");
-        let (rejects, refuses) = ((MessagePermanent, "amqp1_rejected"), (TargetPermanent, "amqp1_refused"));
+        let rejects = (MessagePermanent, "amqp1_rejected");
+        let refuses = (TargetPermanent, "amqp1_refused");
         let rows = [
             ("amqp:not-found", gone, gone),
             ("amqp:resource-deleted", gone, gone),

@@ -100,9 +100,10 @@ fn names_the_target(error: &ServiceError) -> bool {
 
 /// Classifies what the service says of one message.
 pub(super) fn of_entry(attempt: &str, error: &ServiceError) -> Failure {
-    let found = row(&error.code).unwrap_or(match error.is_senders {
-        true => (Class::MessagePermanent, "aws_refused", About::Sink, LIMITS),
-        false => (Class::Unknown, "aws_error", About::Target, "it is tried again"),
+    let found = row(&error.code).unwrap_or(if error.is_senders {
+        (Class::MessagePermanent, "aws_refused", About::Sink, LIMITS)
+    } else {
+        (Class::Unknown, "aws_error", About::Target, "it is tried again")
     });
     failure(attempt, &error.code, error, found)
 }

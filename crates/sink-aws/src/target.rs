@@ -126,7 +126,8 @@ impl AwsTarget {
         let fixed = |template: &Option<Template>| template.as_ref().is_none_or(|text| text.static_text().is_some());
         let shared = |template: &Option<Template>| template.as_ref().and_then(|text| text.static_shared().cloned());
         let constant = (fixed(&group_id) && fixed(&deduplication_id)).then(|| {
-            let (group, deduplication) = (shared(&group_id), shared(&deduplication_id));
+            let group = shared(&group_id);
+            let deduplication = shared(&deduplication_id);
             AwsDestination { service, place: place.clone(), group, deduplication }.into()
         });
         AwsTarget { service, place, group_id, deduplication_id, constant }

@@ -50,7 +50,9 @@ impl Path {
             return Err(PathError::Unfit("a path begins with `/`"));
         }
         let whole = Template::compile(text)?;
-        let (mut parts, mut rest, mut in_query) = (Vec::new(), text, false);
+        let mut parts = Vec::new();
+        let mut rest = text;
+        let mut in_query = false;
         while let Some(at) = rest.find("${") {
             // The text is a template, so every hole ends. `$${` is no hole, and `{` no letter of a URL.
             let end = rest[at..].find('}').map_or(rest.len(), |length| at + length + 1);

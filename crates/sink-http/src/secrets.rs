@@ -46,7 +46,8 @@ mod tests {
         let line = |fill: u8, length: usize| format!("whsec_{}", STANDARD.encode(vec![fill; length]));
         let text = format!("\n{} \r\n\n{}", line(1, 24), line(2, 64));
         assert_eq!(keys(&text), Ok(vec![vec![1; 24], vec![2; 64]]));
-        let (short, long) = (line(3, 23), line(3, 65));
+        let short = line(3, 23);
+        let long = line(3, 65);
         let rows = [
             ("", "it holds no secret"),
             ("\n \n", "it holds no secret"),

@@ -175,7 +175,8 @@ impl Connector for KafkaSpec {
     fn against_timeout(&self, timeout: Duration) -> Option<(String, &'static str)> {
         // A batch has to have gone out well before its records are given up.
         (self.linger > timeout / 2).then(|| {
-            let (linger, timeout) = (show_duration(self.linger), show_duration(timeout));
+            let linger = show_duration(self.linger);
+            let timeout = show_duration(timeout);
             let message = format!("linger ({linger}) is more than half of the time-out of the sink ({timeout})");
             (message, "shorten `linger`; a few milliseconds fill a batch")
         })
@@ -196,7 +197,8 @@ fn spec(section: &Section<'_>) -> KafkaSpec {
         && login.mechanism.shows_the_proof()
         && login.is_complete()
     {
-        let (mechanism, proof) = (login.mechanism.as_str(), login.proof());
+        let mechanism = login.mechanism.as_str();
+        let proof = login.proof();
         let message = format!("mechanism {mechanism} without `tls` shows the {proof} to the network");
         section.cx.report.warning(spot, message, "write `tls: {}`, or a SCRAM mechanism");
     }
@@ -240,9 +242,10 @@ fn brokers(section: &Section<'_>, key: &Key) -> Vec<String> {
     let mut brokers = Vec::new();
     for text in section.texts(key) {
         for address in text.value.split(',').map(str::trim) {
-            let read = match address.contains(['/', '@']) {
-                true => Err("a broker is `host:port`, without a protocol, user or path"),
-                false => host_and_port(address, 9092),
+            let read = if address.contains(['/', '@']) {
+                Err("a broker is `host:port`, without a protocol, user or path")
+            } else {
+                host_and_port(address, 9092)
             };
             match read {
                 Ok((host, port)) if host.contains(':') => brokers.push(format!("[{host}]:{port}")),

@@ -224,8 +224,8 @@ fn login(section: &Section<'_>) -> KafkaLogin {
         report.problem(&section.spot(key), message, help);
     }
     // Read, so that no key in them counts as unknown.
-    drop(section.opt_section(&OIDC).map(|tokens| OidcSpec::of(&tokens)));
-    drop(section.opt_section(&AWS_MSK_IAM).map(|tokens| MskIamSpec::of(&tokens)));
+    let _ = section.opt_section(&OIDC).map(|tokens| OidcSpec::of(&tokens));
+    let _ = section.opt_section(&AWS_MSK_IAM).map(|tokens| MskIamSpec::of(&tokens));
     let username = section.text(&USERNAME).map(|text| text.value);
     if username.is_none() && !section.has(&USERNAME) {
         report.problem(&section.spot, "`username` is missing", "write `username: NAME`");

@@ -78,10 +78,7 @@ pub(super) struct NatsAddress<'a>(pub(super) &'a (String, u16));
 impl fmt::Display for NatsAddress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, port) = self.0;
-        match host.contains(':') {
-            true => write!(f, "[{host}]:{port}"),
-            false => write!(f, "{host}:{port}"),
-        }
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
 

@@ -164,7 +164,9 @@ fn sign(key: &Ed25519KeyPair, nonce: &str) -> String {
 const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 fn from_base32(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    let mut bytes = Vec::new();
+    let mut bits = 0_u32;
+    let mut count = 0;
     for letter in text.bytes() {
         let value = ALPHABET.iter().position(|known| *known == letter)?;
         bits = bits << 5 | u32::try_from(value).ok()?;
@@ -179,7 +181,9 @@ fn from_base32(text: &str) -> Option<Vec<u8>> {
 }
 
 fn to_base32(bytes: &[u8]) -> String {
-    let (mut text, mut bits, mut count) = (String::new(), 0_u32, 0);
+    let mut text = String::new();
+    let mut bits = 0_u32;
+    let mut count = 0;
     for byte in bytes {
         bits = bits << 8 | u32::from(*byte);
         count += 8;

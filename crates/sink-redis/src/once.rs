@@ -56,9 +56,10 @@ fn name(mark: &DeliveryMark, prefix: &KeyPrefix, key: &str) -> String {
 fn tag(key: &str) -> Cow<'_, str> {
     let tag = hashed(key);
     let fits = |text: &str| slot(text.as_bytes()) == slot(tag.as_bytes());
-    match tag.contains('}') {
-        true => (0_u32..).map(|n| n.to_string()).find(|text| fits(text)).map_or(tag.into(), Cow::from),
-        false => tag.into(),
+    if tag.contains('}') {
+        (0_u32..).map(|n| n.to_string()).find(|text| fits(text)).map_or(tag.into(), Cow::from)
+    } else {
+        tag.into()
     }
 }
 

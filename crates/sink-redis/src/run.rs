@@ -33,7 +33,8 @@ impl RunSender<'_> {
     /// Delivers a run, part by part, until an element fails.
     pub(super) async fn deliver(&self, run: &[Outbound], answers: &Answers) {
         let deadline = Instant::now().after(self.timeout);
-        let (mut sent, mut failed) = (0, false);
+        let mut sent = 0;
+        let mut failed = false;
         while sent < run.len() && !failed {
             let part = part(run, sent);
             let outcomes = self.send(&run[part.clone()], deadline).await;
@@ -145,7 +146,8 @@ async fn once(conn: &Conn, command: Cmd, part: &[Outbound]) -> Result<Result<Val
 
 /// The elements from this place on that one command pushes, at least one.
 fn part(run: &[Outbound], from: usize) -> Range<usize> {
-    let (first, mut bytes) = (&run[from], 0);
+    let first = &run[from];
+    let mut bytes = 0;
     let goes_along = |message: &&Outbound| {
         bytes += message.body.len();
         message.destination == first.destination && bytes <= MAX_BYTES

@@ -278,9 +278,10 @@ impl RedisKeys {
         let keys = if self.written { self } else { sinks };
         if !keys.written {
             let message = format!("no destination: sink `{}` names no list or stream", at.sink);
-            let help = match at.dead {
-                true => "write `list: KEY` here, or `list: KEY` or `stream: KEY` on the sink",
-                false => "write `list: KEY` or `stream: KEY` here or on the sink",
+            let help = if at.dead {
+                "write `list: KEY` here, or `list: KEY` or `stream: KEY` on the sink"
+            } else {
+                "write `list: KEY` or `stream: KEY` here or on the sink"
             };
             report.problem(&at.section.spot, message, help);
         }

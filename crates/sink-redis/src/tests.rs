@@ -343,7 +343,8 @@ async fn closing_a_shared_sink_leaves_the_link_alone() {
 
 #[tokio::test]
 async fn a_sink_without_a_server_of_its_own_uses_the_link_of_the_source() {
-    let (source, own) = (TestServer::start(), TestServer::start());
+    let source = TestServer::start();
+    let own = TestServer::start();
     let link = Redis::from(Link::start(Arc::new(source.endpoint()), LinkOptions::default()));
     for (target, server) in [(None, &source), (Some(own.endpoint().into()), &own)] {
         let connector = Arc::new(RedisSpec { target });

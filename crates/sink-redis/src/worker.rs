@@ -44,7 +44,8 @@ pub(super) async fn run(redis: Redis, mut items: mpsc::Receiver<WorkItem>) {
     let mut lanes: HashMap<usize, ServerLane> = HashMap::new();
     let mut received: Vec<WorkItem> = Vec::new();
     let mut under_way = FuturesUnordered::new();
-    let (mut open, mut waiting) = (true, 0);
+    let mut open = true;
+    let mut waiting = 0;
     while open || waiting > 0 || !under_way.is_empty() {
         for (&number, lane) in &mut lanes {
             while lane.under_way < MAX_PIPELINES && !lane.waiting.is_empty() {
@@ -171,7 +172,8 @@ struct Push {
 impl Push {
     /// Whether the element can go with the same command.
     fn takes(&self, item: &WorkItem) -> bool {
-        let (last, next) = (self.items.last().map(WorkItem::message), item.message());
+        let last = self.items.last().map(WorkItem::message);
+        let next = item.message();
         let of_many = |last: &Outbound| command::is_of_many(last) && command::is_of_many(next);
         last.is_some_and(|last| of_many(last) && last.destination == next.destination)
     }

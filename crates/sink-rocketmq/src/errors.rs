@@ -131,9 +131,10 @@ pub(super) fn unfit(attempt: &str, why: &str) -> Failure {
 
 /// The topic has no queue now: no master, or no right to write.
 pub(super) fn no_queue(attempt: &str, lacks_master: bool) -> Failure {
-    let (class, code, why) = match lacks_master {
-        true => (Class::Transient, "rocketmq_no_master", "no broker of the topic has a master now"),
-        false => (Class::TargetPermanent, "rocketmq_denied", "the topic takes no messages: give it `perm` 6"),
+    let (class, code, why) = if lacks_master {
+        (Class::Transient, "rocketmq_no_master", "no broker of the topic has a master now")
+    } else {
+        (Class::TargetPermanent, "rocketmq_denied", "the topic takes no messages: give it `perm` 6")
     };
     Failure::new(class, code, format!("{attempt}: {why}")).about(About::Target)
 }
@@ -178,9 +179,10 @@ pub(super) fn no_answer(attempt: &str, timeout: Duration) -> Failure {
 
 /// The connection ended; `sent` if a byte of the message may have left.
 pub(super) fn lost(attempt: &str, why: &str, sent: bool) -> Failure {
-    match sent {
-        true => Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no answer: {why}")),
-        false => Failure::new(Class::Transient, Failure::NOT_SENT, format!("{attempt}: not sent: {why}")),
+    if sent {
+        Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no answer: {why}"))
+    } else {
+        Failure::new(Class::Transient, Failure::NOT_SENT, format!("{attempt}: not sent: {why}"))
     }
 }
 

@@ -108,7 +108,9 @@ impl RocketMqTarget {
             None => Some(None),
         };
         let constant = topic.static_shared().cloned().filter(|topic| !topic.is_empty()).and_then(|topic| {
-            let (tags, sharding_key, keys) = (fixed(&tags)?, fixed(&sharding_key)?, fixed(&keys)?);
+            let tags = fixed(&tags)?;
+            let sharding_key = fixed(&sharding_key)?;
+            let keys = fixed(&keys)?;
             Some(RocketMqDestination { topic, tags, sharding_key, keys }.into())
         });
         RocketMqTarget { topic, tags, sharding_key, keys, constant }
@@ -268,8 +270,8 @@ mod tests {
         let none = [None; 3];
         check("orders", none, Ok(("orders", none)));
         check("orders", [Some("paid"), None, None], Ok(("orders", [Some("paid"), None, None])));
-        let (others, filled) =
-            (["${payload.vip}", "${payload.orderId}", "${id} x"], ["true", "A-7", "52414e444f4d3842 x"]);
+        let others = ["${payload.vip}", "${payload.orderId}", "${id} x"];
+        let filled = ["true", "A-7", "52414e444f4d3842 x"];
         check("o-${queue}", others.map(Some), Ok(("o-orders", filled.map(Some))));
         check("${payload.empty}", none, Err("template_result_empty!topic: the result is empty"));
         check("t", [Some("${payload.empty}"), None, None], Err("template_result_empty!tags: the result is empty"));

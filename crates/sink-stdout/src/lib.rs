@@ -121,7 +121,7 @@ impl Sink for StdoutSink {
             let ended = self.ended.lock().take();
             if let Some(ended) = ended {
                 // A reader that reads nothing must not hold up the end of the process; every delivery has its answer.
-                drop(tokio::time::timeout(self.timeout(), ended).await);
+                let _ = tokio::time::timeout(self.timeout(), ended).await;
             }
         }
         .boxed()

@@ -111,12 +111,14 @@ mod tests {
         SinkTask::start("fake", TIMEOUT, |mut intake: Intake<Question>, _stop| async move {
             loop {
                 tokio::select! {
-                    item = intake.items.recv() => match item {
-                        Some(item) => item.finish(Ok(())),
-                        None => return,
-                    },
-                    Some(question) = intake.asks.recv() => drop(question.send(Ok(7))),
+                                    item = intake.items.recv() => match item {
+                                        Some(item) => item.finish(Ok(())),
+                                        None => return,
+                                    },
+                                    Some(question) = intake.asks.recv() => {
+                let _ = question.send(Ok(7));
                 }
+                                }
             }
         })
     }
@@ -146,7 +148,8 @@ mod tests {
         let delivery = task.items.deliver(outbound(1, anywhere(), "x"));
         let (outcome, ()) = tokio::join!(delivery, task.close());
         assert_eq!(outcome, Ok(()));
-        let (task, before) = (silent(), tokio::time::Instant::now());
+        let task = silent();
+        let before = tokio::time::Instant::now();
         task.close().await;
         assert_eq!(before.elapsed(), TIMEOUT + CLOSE);
     }

@@ -325,7 +325,8 @@ mod tests {
     #[tokio::test]
     async fn a_batch_is_in_the_queue_after_the_first_poll_and_behind_the_one_before() {
         let (queue, mut items) = wide_queue();
-        let (first, second) = (Answers::new(500), Answers::new(500));
+        let first = Answers::new(500);
+        let second = Answers::new(500);
         let mut one = Box::pin(queue.deliver_all(batch(0..500), &first));
         let mut two = Box::pin(queue.deliver_all(batch(500..1000), &second));
         assert!(one.as_mut().now_or_never().is_none() && two.as_mut().now_or_never().is_none());

@@ -29,11 +29,9 @@ impl std::fmt::Display for Client {
         if !self.name.is_empty() {
             write!(f, " (name {})", self.name)?;
         }
-        let (command, seconds) = (self.command.to_uppercase(), self.seconds);
-        match self.blocked {
-            true => write!(f, " in {command} for {seconds}s"),
-            false => write!(f, " in {command} {seconds}s ago"),
-        }
+        let command = self.command.to_uppercase();
+        let seconds = self.seconds;
+        if self.blocked { write!(f, " in {command} for {seconds}s") } else { write!(f, " in {command} {seconds}s ago") }
     }
 }
 

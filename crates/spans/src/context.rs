@@ -48,12 +48,17 @@ impl Parent {
         let mut parts = text.trim().split('-');
         let lower = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let mut hex = |length: usize| parts.next().filter(|part| part.len() == length && lower(part));
-        let (version, trace, span, flags) = (hex(2)?, hex(32)?, hex(16)?, hex(2)?);
+        let version = hex(2)?;
+        let trace = hex(32)?;
+        let span = hex(16)?;
+        let flags = hex(2)?;
         // A later version may append more fields.
         if version == "ff" || version == "00" && parts.next().is_some() {
             return None;
         }
-        let (mut trace_id, mut span_id, mut flag) = ([0; 16], [0; 8], [0]);
+        let mut trace_id = [0; 16];
+        let mut span_id = [0; 8];
+        let mut flag = [0];
         hex::decode_to_slice(trace, &mut trace_id).ok()?;
         hex::decode_to_slice(span, &mut span_id).ok()?;
         hex::decode_to_slice(flags, &mut flag).ok()?;

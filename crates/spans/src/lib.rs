@@ -199,7 +199,8 @@ impl Traces {
         headers.retain(|(name, value)| !(value.is_empty() && name.eq_ignore_ascii_case(HEADER)));
         let found = headers.iter().position(|(name, _)| name.eq_ignore_ascii_case(HEADER));
         let parent = found.map(|at| headers[at].1.as_str()).or(of_message).and_then(Parent::parse);
-        let (now, mut elements) = (Instant::now(), self.elements.lock());
+        let now = Instant::now();
+        let mut elements = self.elements.lock();
         match parent {
             Some(Parent { sampled: false, .. }) => {
                 elements.remove(&place);

@@ -44,7 +44,8 @@ impl Message {
 
     /// Appends a `KeyValue` in this field.
     fn attribute(&mut self, field: u64, name: &str, value: Attribute<'_>) {
-        let (mut pair, mut any) = (Message::default(), Message::default());
+        let mut pair = Message::default();
+        let mut any = Message::default();
         match value {
             Attribute::Text(text) => any.bytes(1, text.as_bytes()),
             // An int64: negative numbers take ten bytes.
@@ -130,7 +131,8 @@ fn all_of(element: &Finished, spans: &mut Message) {
     }
     let failure = trace.deliveries.iter().find_map(|delivery| delivery.answered?.1);
     let name = format!("{} process", trace.queue);
-    let (from, to) = (*claimed, *ended);
+    let from = *claimed;
+    let to = *ended;
     let root =
         Span { name: &name, id: trace.span, parent: trace.parent, kind: CONSUMER, from, to, attributes, failure };
     spans.message(2, span(element, root));
@@ -149,7 +151,8 @@ fn all_of(element: &Finished, spans: &mut Message) {
 
 /// A child of the element's span.
 fn inner(parent: SpanId, name: &str, from: Instant, to: Instant) -> Span<'_> {
-    let (id, parent) = (SpanId::random(), Some(parent));
+    let id = SpanId::random();
+    let parent = Some(parent);
     Span { name, id, parent, kind: INTERNAL, from, to, attributes: Vec::new(), failure: None }
 }
 

@@ -187,9 +187,9 @@ mod tests {
             let server = async {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut seen = [0; 64];
-                drop(stream.read(&mut seen).await);
-                drop(stream.write_all(answer).await);
-                drop(stream.shutdown().await);
+                let _ = stream.read(&mut seen).await;
+                let _ = stream.write_all(answer).await;
+                let _ = stream.shutdown().await;
                 stream
             };
             let (sent, _stream) = tokio::join!(send(&spec, b"x"), server);

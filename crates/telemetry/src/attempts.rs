@@ -132,7 +132,7 @@ impl AttemptHistory {
     pub fn forget(&self, id: MessageId) {
         // Nearly always there is nothing to forget.
         if !self.0.lock().attempts.is_empty() {
-            drop(self.take(id));
+            let _ = self.take(id);
         }
     }
 
@@ -160,7 +160,9 @@ mod tests {
 
     #[test]
     fn a_person_may_ask_while_the_queue_is_at_work() {
-        let (attempts, queue, id) = (Attempts::default(), Arc::from("orders"), MessageId([1; 8]));
+        let attempts = Attempts::default();
+        let queue = Arc::from("orders");
+        let id = MessageId([1; 8]);
         let history = attempts.queue(&queue);
         history.note(id, attempt(7));
         attempts.queue(&queue).note(id, attempt(8));
@@ -169,7 +171,8 @@ mod tests {
         assert!(attempts.seen("mails", id).is_empty() && attempts.seen("orders", MessageId([2; 8])).is_empty());
         drop(history);
         assert!(times().is_empty(), "the queue is at rest");
-        let (before, after) = (attempts.queue(&queue), attempts.queue(&queue));
+        let before = attempts.queue(&queue);
+        let after = attempts.queue(&queue);
         drop(before);
         after.note(id, attempt(9));
         assert_eq!(times(), [9], "a changed queue goes on");

@@ -68,7 +68,8 @@ mod tests {
         };
         assert_eq!(shown(), Some(0));
         for (code, counts) in [(24, true), (23, true), (103, false), (12, false)] {
-            let (error, before) = (io::Error::from_raw_os_error(code), shown().unwrap());
+            let error = io::Error::from_raw_os_error(code);
+            let before = shown().unwrap();
             metrics.not_accepted("test", &error);
             assert_eq!(shown().unwrap() - before, u64::from(counts), "{error}");
             metrics.not_connected("test", &format!("connect to h:1: {error}"));

@@ -130,7 +130,8 @@ fn pack(number: u64) -> u16 {
 }
 
 fn unpack(packed: u16) -> u64 {
-    let (shift, rest) = (packed >> BITS, u64::from(packed & ((1 << BITS) - 1)));
+    let shift = packed >> BITS;
+    let rest = u64::from(packed & ((1 << BITS) - 1));
     match shift {
         0 => rest,
         shift => (rest | 1 << BITS) << (shift - 1),
@@ -235,7 +236,8 @@ mod tests {
     fn the_last_hour_and_day_are_kept_and_begin_with_the_process() {
         let events = Events::default();
         let metrics = events.metrics();
-        let (queue, history) = (metrics.queue(&"orders".into()), HistoryArchive::new(metrics.clone()));
+        let queue = metrics.queue(&"orders".into());
+        let history = HistoryArchive::new(metrics.clone());
         let to = queue.to(&"kafka".into());
         assert_eq!(history.queue("orders").map(|past| past.minutes.len()), Some(0));
         history.note(none());
@@ -277,7 +279,8 @@ mod tests {
         note();
         let last = |sink| history.sink(sink).and_then(|past| past.minutes.last().copied()).unwrap();
         assert_eq!((last("kafka").backlog, last("nats").backlog, last("amqp").backlog), (7, 5, 0));
-        let (p50, p99) = (last("kafka").late_p50_ms.unwrap(), last("kafka").late_p99_ms.unwrap());
+        let p50 = last("kafka").late_p50_ms.unwrap();
+        let p99 = last("kafka").late_p99_ms.unwrap();
         assert!(p50 < 50.0 && p99 > 20_000.0, "p50 {p50}, p99 {p99}");
         assert_eq!(last("nats").late_p50_ms, None, "nothing was acknowledged");
         // The queues catch up, and the sink is still known.

@@ -154,7 +154,8 @@ async fn accept(listener: TcpListener, metrics: Metrics, status: Status, stop: C
 /// Serves requests until the client has no more, is too slow, or the server stops.
 async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) {
     let requests = Arc::new(AtomicU64::new(0));
-    let (counted, service) = (requests.clone(), TowerToHyperService::new(router));
+    let counted = requests.clone();
+    let service = TowerToHyperService::new(router);
     let service = service_fn(move |request| {
         counted.fetch_add(1, Ordering::Relaxed);
         service.call(request)
@@ -165,7 +166,9 @@ async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) 
         .max_header_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    let (mut seen, mut patience, mut stopping) = (0, FIRST_TIMEOUT, false);
+    let mut seen = 0;
+    let mut patience = FIRST_TIMEOUT;
+    let mut stopping = false;
     loop {
         // Unbiased: whichever ends the connection first. Cancel safe: the connection stays where it is, a timer and a token lose nothing.
         tokio::select! {
@@ -188,7 +191,9 @@ async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) 
 }
 
 fn router(metrics: Metrics, status: Status) -> Router {
-    let (live, ready, startup) = (status.clone(), status.clone(), status);
+    let live = status.clone();
+    let ready = status.clone();
+    let startup = status;
     Router::new()
         .route("/metrics", get(async move |asked: HeaderMap| scrape(&metrics, &asked)))
         .route("/livez", get(async move || probe(live.live())))

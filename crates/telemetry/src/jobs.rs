@@ -44,7 +44,9 @@ struct Inner {
 impl JobEvents {
     pub(super) fn new(metrics: Metrics) -> Self {
         let throttle = || Throttle::new(Duration::from_secs(10));
-        let (failures, unreadable, missed) = (throttle(), throttle(), throttle());
+        let failures = throttle();
+        let unreadable = throttle();
+        let missed = throttle();
         let index = Mutex::new(Some(0));
         JobEvents(Arc::new(Inner { metrics, shown: Mutex::default(), failures, unreadable, missed, index }))
     }

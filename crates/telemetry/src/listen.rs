@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn without_ipv6_all_addresses_are_those_of_ipv4() {
         // EAFNOSUPPORT, of a kernel with `ipv6.disable=1`.
-        let (unsupported, asked) = (97, Mutex::new(Vec::new()));
+        let unsupported = 97;
+        let asked = Mutex::new(Vec::new());
         let check = |address: &str, code: i32, expected: &[&str]| {
             asked.lock().unwrap().clear();
             let bound = with_fallback(address.parse().unwrap(), |address| {

@@ -83,7 +83,8 @@ impl Metrics {
 
     /// The handles of a queue. Call it once and keep the result.
     pub fn queue(&self, queue: &Arc<str>) -> QueueMetrics {
-        let (metrics, queue) = (self.clone(), queue.clone());
+        let metrics = self.clone();
+        let queue = queue.clone();
         QueueMetrics(Arc::new(QueueInner { metrics, queue, is_own: OnceLock::new(), bound: OnceLock::new() }))
     }
 

@@ -204,7 +204,8 @@ mod tests {
         (61..=100).for_each(|seconds| to.late(Duration::from_secs(seconds)));
         recent.sample();
         for found in [recent.lately()["orders"], recent.total()] {
-            let (p50, p99) = (found.late_p50.unwrap(), found.late_p99.unwrap());
+            let p50 = found.late_p50.unwrap();
+            let p99 = found.late_p99.unwrap();
             assert!((76.0..=80.0).contains(&p50) && (95.0..=100.0).contains(&p99), "p50 {p50}, p99 {p99}");
         }
     }

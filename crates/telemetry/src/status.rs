@@ -179,7 +179,7 @@ impl Status {
         };
         if paused {
             // Not reported: the pause may continue, and is read again.
-            drop(self.paused(queue, None));
+            let _ = self.paused(queue, None);
         }
         (held, paused)
     }
@@ -284,7 +284,8 @@ impl Status {
             None => board.paused.remove(queue),
         };
         let sink_of = |pause: &Option<Paused>| pause.as_ref().and_then(|pause| pause.sink.clone());
-        let (of_old, of_new) = (sink_of(&old), sink_of(&pause));
+        let of_old = sink_of(&old);
+        let of_new = sink_of(&pause);
         // A pause that replaces another does not end it.
         let mut over = old.filter(|_| pause.is_none() || of_old != of_new);
         let mut begins = pause;
@@ -296,7 +297,9 @@ impl Status {
         if let Some(sink) = of_old {
             let left = board.paused_sinks.get(&sink).copied().unwrap_or(1) - 1;
             match left {
-                0 => drop(board.paused_sinks.remove(&sink)),
+                0 => {
+                    board.paused_sinks.remove(&sink);
+                }
                 _ => {
                     over = None;
                     board.paused_sinks.insert(sink, left);
@@ -427,7 +430,8 @@ impl Status {
             let shown = json!({ "sink": sink, "by": by, "why": why, "since_ms": since_ms, "until_ms": until_ms });
             paused.add(queue, || shown);
         }
-        let (mut troubled, mut up) = (List::default(), List::default());
+        let mut troubled = List::default();
+        let mut up = List::default();
         let mut usable = true;
         for (sink, (state, since)) in &board.sinks {
             let (word, reason) = match state {

@@ -293,7 +293,7 @@ mod tests {
         tail.note_at(Fate::Dead, || panic!("it was made"), Instant::now().after(LOOKED));
         assert!(!tail.is_watched());
         tail.note(Fate::Dead, || panic!("it was made"));
-        drop(tail.listen(0, true));
+        let _ = tail.listen(0, true);
         tail.note_at(Fate::Dead, || panic!("it was made"), Instant::now());
         assert!(!tail.is_watched(), "the only listener has gone");
     }
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn only_so_many_are_kept_and_only_so_many_of_a_second() {
         let tail = Tail::default();
-        drop(tail.look());
+        let _ = tail.look();
         let now = Instant::now();
         (0..500).for_each(|_| tail.note_at(Fate::Delivered, event, now));
         tail.note_at(Fate::Dead, event, now);
@@ -314,7 +314,7 @@ mod tests {
     #[tokio::test]
     async fn a_listener_gets_what_it_missed_and_what_comes() {
         let tail = Tail::default();
-        drop(tail.look());
+        let _ = tail.look();
         (0..3).for_each(|_| tail.note(Fate::Delivered, event));
         let mut listener = tail.listen(1, true).unwrap();
         tail.note(Fate::Dead, event);

@@ -61,7 +61,8 @@ impl ElasticMq {
 
     fn prepare(port: u16, disk: bool) -> Result<Self> {
         let scratch = Scratch::new("elasticmq")?;
-        let (queues, data) = (scratch.path().join("queues.conf"), scratch.path().join("data"));
+        let queues = scratch.path().join("queues.conf");
+        let data = scratch.path().join("data");
         // Written before it is answered, as far as H2 can.
         let uri = format!("jdbc:h2:{};WRITE_DELAY=0", data.display());
         let text = format!(

@@ -40,7 +40,8 @@ impl Moto {
 
     fn start_with(strict_after: Option<u32>) -> Result<Self> {
         let scratch = Scratch::new("moto")?;
-        let (log, port) = (Log::new(scratch.path().join("log")), free_port());
+        let log = Log::new(scratch.path().join("log"));
+        let port = free_port();
         let _boot = Boot::wait();
         let mut command = process::command(cache::moto()?);
         command.args(["-H", "127.0.0.1", "-p", &port.to_string()]).current_dir(scratch.path());

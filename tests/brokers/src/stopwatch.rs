@@ -29,7 +29,8 @@ impl Stopwatch {
     /// Fails the test if `what` has taken longer than `limit`.
     #[track_caller]
     pub fn assert_within(&self, limit: Duration, what: &str) {
-        let (counted, real) = (self.elapsed(), self.began.elapsed());
+        let counted = self.elapsed();
+        let real = self.began.elapsed();
         assert!(
             counted < limit,
             "{what} took {counted:?} ({real:?} with waits for a processor), {limit:?} are allowed"

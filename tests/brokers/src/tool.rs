@@ -20,7 +20,8 @@ pub(crate) fn run(mut command: Command, input: Option<String>, name: &str) -> Re
     let mut process = Process::spawn(name, command).during(format_args!("start {name}"))?;
     let child = process.child_mut();
     let stdin = child.stdin.take();
-    let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let stdout = child.stdout.take().expect("piped");
+    let stderr = child.stderr.take().expect("piped");
     // All pipes concurrently: a tool that blocks on one of them would never end.
     let (status, printed, complained) = thread::scope(|scope| {
         if let (Some(mut stdin), Some(input)) = (stdin, input) {

@@ -43,7 +43,8 @@ fn sendings(came: &[CameOut]) -> BTreeMap<&str, BTreeMap<(Way, &str), &CameOut>>
 
 /// Judges a run with this number of refused messages.
 pub fn judge(book: &GatewayBook, refused: usize) -> Vec<Broken> {
-    let (published, came) = (book.published().clone(), book.came().clone());
+    let published = book.published().clone();
+    let came = book.came().clone();
     let early = |one: &&CameOut| {
         let Some(message) = published.get(&one.name) else { return false };
         let Some(due_ms) = one.due_ms else { return true };
@@ -70,7 +71,8 @@ pub fn judge(book: &GatewayBook, refused: usize) -> Vec<Broken> {
 
 /// The figures of a run.
 pub fn report(plan: &GatewayPlan, book: &GatewayBook, settled: Duration) -> String {
-    let (published, came) = (book.published().clone(), book.came().clone());
+    let published = book.published().clone();
+    let came = book.came().clone();
     let all = sendings(&came);
     let mut text = format!("gateway, seed {}: {}\n", plan.seed, plan.counts());
     for way in [Way::Amqp, Way::Kafka] {

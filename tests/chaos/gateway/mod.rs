@@ -93,13 +93,16 @@ pub async fn play(plan: &GatewayPlan, lie: Option<&str>, folder: &Path) -> Vec<B
     // A run that panics ends its publishers.
     let over = CancellationToken::new();
     let _over = over.clone().drop_guard();
-    let (stage, book) = (Arc::new(GatewayStage::start(lie).await), Arc::new(GatewayBook::default()));
+    let stage = Arc::new(GatewayStage::start(lie).await);
+    let book = Arc::new(GatewayBook::default());
     let began = Instant::now();
     let end = began + plan.length;
     let publishers = [
         tokio::spawn(publish::amqp(stage.rabbit_url(), plan.seed, end, book.clone())),
         tokio::task::spawn_blocking({
-            let (bootstrap, seed, book) = (stage.kafka.bootstrap(), plan.seed, book.clone());
+            let bootstrap = stage.kafka.bootstrap();
+            let seed = plan.seed;
+            let book = book.clone();
             move || publish::kafka(&bootstrap, seed, end.into_std(), &over, &book)
         }),
     ];

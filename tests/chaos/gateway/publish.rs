@@ -33,7 +33,8 @@ struct Outgoing {
 /// Makes a message, and writes it into the book: half of them say when they are due, the others how much later.
 fn next(way: Way, number: usize, random: &mut fastrand::Rng, book: &GatewayBook) -> Outgoing {
     let name = format!("{}-{number}", if way == Way::Amqp { "a" } else { "k" });
-    let (now, delay) = (now_ms(), random.i64(0..3_000));
+    let now = now_ms();
+    let delay = random.i64(0..3_000);
     let header = if random.bool() { ("x-due", now + delay) } else { ("x-delay", delay) };
     book.published().insert(name.clone(), Published { way, from_ms: now + delay, confirmed: false });
     Outgoing { name, header }
@@ -49,7 +50,10 @@ async fn send(publisher: &Publisher, Outgoing { name, header: (header, value) }:
 
 /// Publishes to RabbitMQ until `end`, and until everything is confirmed.
 pub async fn amqp(url: String, seed: u64, end: Instant, book: Arc<GatewayBook>) {
-    let (mut random, mut connected, mut open, mut number) = (fastrand::Rng::with_seed(seed), None, Vec::new(), 0);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut connected = None;
+    let mut open = Vec::new();
+    let mut number = 0;
     while Instant::now() < end || !open.is_empty() {
         if Instant::now() < end && open.len() < 20 * ROUND {
             open.extend((number..number + ROUND).map(|number| next(Way::Amqp, number, &mut random, &book)));
@@ -105,7 +109,9 @@ pub fn kafka(bootstrap: &str, seed: u64, end: std::time::Instant, over: &Cancell
         .set("message.timeout.ms", "8000")
         .create_with_context(context)
         .expect("a producer");
-    let (mut random, mut open, mut number) = (fastrand::Rng::with_seed(!seed), VecDeque::new(), 0);
+    let mut random = fastrand::Rng::with_seed(!seed);
+    let mut open = VecDeque::new();
+    let mut number = 0;
     loop {
         let publishes = std::time::Instant::now() < end;
         if publishes && open.len() < 20 * ROUND {
@@ -113,11 +119,13 @@ pub fn kafka(bootstrap: &str, seed: u64, end: std::time::Instant, over: &Cancell
             number += ROUND;
         }
         while let Some(message) = open.pop_front() {
-            let (header, value) = (message.header.0, message.header.1.to_string());
+            let header = message.header.0;
+            let value = message.header.1.to_string();
             let headers = OwnedHeaders::new()
                 .insert(Header { key: header, value: Some(&value) })
                 .insert(Header { key: "x-message-id", value: Some(&message.name) });
-            let (name, opaque) = (message.name.clone(), Box::new(message));
+            let name = message.name.clone();
+            let opaque = Box::new(message);
             let record = BaseRecord::with_opaque_to("delay-in", opaque).key(&name).payload(&name).headers(headers);
             if let Err((_, record)) = producer.send(record) {
                 open.push_front(*record.delivery_opaque);

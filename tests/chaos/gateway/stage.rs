@@ -57,7 +57,8 @@ impl GatewayStage {
         let (rabbit, kafka) = tokio::task::spawn_blocking(brokers).await.expect("no panic");
         let url = format!("amqp://127.0.0.1:{}", rabbit.port());
         Publisher::connect(&url).await.expect("connect").declare("delay-in", &["orders"]).await;
-        let (bootstrap, redis_url) = (kafka.bootstrap(), redis.url());
+        let bootstrap = kafka.bootstrap();
+        let redis_url = redis.url();
         let yaml = format!(
             "redis: {{ url: '{redis_url}' }}\n\
              retry: {{ default: {{ max_attempts: 1000, initial_interval: 200ms, max_interval: 2s }} }}\n\
@@ -145,7 +146,8 @@ impl GatewayStage {
                 }
             }
             Struck::Rabbit | Struck::Kafka => {
-                let (rabbit, kafka) = (self.rabbit.clone(), self.kafka.clone());
+                let rabbit = self.rabbit.clone();
+                let kafka = self.kafka.clone();
                 let strike = move || {
                     let wait = || std::thread::sleep(lasts);
                     match (struck, blow) {

@@ -35,7 +35,9 @@ impl Consumer {
     /// A consumer with this number.
     pub fn new(stage: &Arc<Stage>, plan: &Plan, number: u64, notes: &Arc<Notes>, book: &Arc<Book>) -> Self {
         let random = Rng::with_seed(plan.seed.wrapping_mul(113).wrapping_add(number));
-        let (stage, notes, book) = (Arc::clone(stage), Arc::clone(notes), Arc::clone(book));
+        let stage = Arc::clone(stage);
+        let notes = Arc::clone(notes);
+        let book = Arc::clone(book);
         Consumer { stage, seed: plan.seed, lease: plan.settings.lease, random, notes, book, calm: false }
     }
 
@@ -61,11 +63,9 @@ impl Consumer {
     /// Takes some jobs of one topic, or of several.
     async fn turn(&mut self) {
         let first = self.random.usize(..QUEUES.len());
-        let topics = match self.random.bool() {
-            true => QUEUES[first].to_owned(),
-            false => QUEUES.join(","),
-        };
-        let (count, wait) = (self.random.u32(1..=8), self.random.u64(0..1_500));
+        let topics = if self.random.bool() { QUEUES[first].to_owned() } else { QUEUES.join(",") };
+        let count = self.random.u32(1..=8);
+        let wait = self.random.u64(0..1_500);
         let path = format!("/v1/topics/{topics}/pop?count={count}&wait_ms={wait}");
         let reply = match self.ask("POST", &path, PATIENCE + Duration::from_millis(wait)).await {
             Outcome::Reply(reply) if reply.status == 200 => reply,
@@ -84,7 +84,8 @@ impl Consumer {
 
     fn handed(&self, job: &Value, got_ms: i64) -> Handed {
         let text = |name: &str| job[name].as_str().unwrap_or_default().to_owned();
-        let (body, deadline_ms) = (text("body"), job["deadline_ms"].as_i64().unwrap_or(0));
+        let body = text("body");
+        let deadline_ms = job["deadline_ms"].as_i64().unwrap_or(0);
         let n = number(body.as_bytes());
         let offer = n.and_then(|n| self.book.get(n)).zip(n);
         Handed {
@@ -107,7 +108,8 @@ impl Consumer {
         match chance {
             0..70 => self.say(place, Way::Finish).await,
             70..76 => {
-                let (delay_ms, counted) = (self.random.i64(0..1_500), self.random.bool());
+                let delay_ms = self.random.i64(0..1_500);
+                let counted = self.random.bool();
                 self.say(place, Way::Release(delay_ms, counted)).await;
             }
             76..78 => self.say(place, Way::Bury).await,

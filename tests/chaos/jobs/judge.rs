@@ -104,7 +104,10 @@ fn two_owners(
     forgotten: &Forgotten,
     found: &mut Found,
 ) {
-    let (mut twice, mut after, mut both, mut overlap) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut twice = Vec::new();
+    let mut after = Vec::new();
+    let mut both = Vec::new();
+    let mut overlap = Vec::new();
     for (n, all) in jobs {
         let finishes: Vec<&Handed> = all.iter().copied().filter(|handed| finished(&[*handed], Answer::Yes)).collect();
         let first_ms = finishes.iter().map(|finish| finish.reserved_ms).min().unwrap_or(0);

@@ -109,8 +109,10 @@ pub struct Crowd {
 impl Crowd {
     /// Starts producers that add jobs until `end`, and consumers.
     pub fn start(stage: &Arc<Stage>, plan: &Plan, book: &Arc<Book>, end: Instant) -> Crowd {
-        let (notes, calm) = (Arc::<Notes>::default(), watch::Sender::new(false));
-        let (mut producers, mut consumers) = (JoinSet::new(), JoinSet::new());
+        let notes = Arc::<Notes>::default();
+        let calm = watch::Sender::new(false);
+        let mut producers = JoinSet::new();
+        let mut consumers = JoinSet::new();
         for topic in 0..QUEUES.len() {
             let producer = produce::Producer::new(stage, plan.seed, topic, book);
             // Each job costs several requests.

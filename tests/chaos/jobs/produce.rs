@@ -39,7 +39,8 @@ impl Producer {
     /// A producer for this topic.
     pub fn new(stage: &Arc<Stage>, seed: u64, topic: usize, book: &Arc<Book>) -> Self {
         let random = Rng::with_seed(seed.wrapping_mul(89).wrapping_add(topic as u64));
-        let (stage, book) = (Arc::clone(stage), Arc::clone(book));
+        let stage = Arc::clone(stage);
+        let book = Arc::clone(book);
         Producer { stage, seed, topic, book, random, redis: None, doomed: Vec::new() }
     }
 

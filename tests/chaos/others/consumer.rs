@@ -66,7 +66,7 @@ impl Consumer {
     pub async fn start(&mut self) {
         if let Some((seat, _)) = &self.daemon {
             // A process that ended by itself is noticed here.
-            drop(seat.ended());
+            let _ = seat.ended();
             self.lives += 1;
             return seat.start(self.lives).await;
         }
@@ -97,7 +97,7 @@ impl Consumer {
     /// Kills the process with SIGKILL.
     pub async fn kill(&mut self) {
         if let Some((seat, _)) = &self.daemon {
-            drop(seat.kill().await);
+            let _ = seat.kill().await;
         }
         if let Some(mut process) = self.process.take() {
             process.kill();

@@ -82,7 +82,9 @@ pub async fn play(kind: Kind, seed: u64, length: Duration) -> Seen {
     let mut consumer = Consumer::new(kind, &redis).await;
     consumer.start().await;
     let offering = tokio::spawn(offer(kind, redis.port(), seed, Instant::now() + length));
-    let (mut random, began, mut seen) = (Rng::with_seed(seed), Instant::now(), Seen::default());
+    let mut random = Rng::with_seed(seed);
+    let began = Instant::now();
+    let mut seen = Seen::default();
     while began.elapsed() < length {
         sleep(Duration::from_millis(random.u64(3_000..7_000))).await;
         match random.u32(..10) {
@@ -105,7 +107,8 @@ pub async fn play(kind: Kind, seed: u64, length: Duration) -> Seen {
     }
     let offers = offering.await.expect("the producer goes on to its end");
 
-    let (healed, mut news) = (Instant::now(), (0, Instant::now()));
+    let healed = Instant::now();
+    let mut news = (0, Instant::now());
     let (left, dead) = loop {
         consumer.start().await;
         let handled = consumer.handled().await.len();
@@ -132,8 +135,9 @@ pub async fn play(kind: Kind, seed: u64, length: Duration) -> Seen {
 
 /// Offers elements that are due within two seconds; returns the server's answer to each.
 async fn offer(kind: Kind, port: u16, seed: u64, end: Instant) -> Vec<(u64, Answer)> {
-    let (mut random, mut offers, mut producer) =
-        (Rng::with_seed(!seed), Vec::new(), consumer::Producer::new(kind, port));
+    let mut random = Rng::with_seed(!seed);
+    let mut offers = Vec::new();
+    let mut producer = consumer::Producer::new(kind, port);
     let pause = Duration::from_secs(1) / RATE;
     for n in 0.. {
         if Instant::now() > end {

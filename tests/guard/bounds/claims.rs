@@ -133,7 +133,8 @@ async fn a_takeover_of_large_elements() {
         rig.run(redis::cmd("ZADD").arg(&leases[..]).arg(1).arg(old.to_string())).await;
         reset_counts(rig).await;
         let new = old.taken_over_by([1; 8], rig.next);
-        let (not_after_ms, lease) = (i64::MAX, LEASE);
+        let not_after_ms = i64::MAX;
+        let lease = LEASE;
         let request = TakeOverRequest { old, new, not_after_ms, lease, most: 500, bytes: MIB, largest: 0 };
         match rig.queue.claims().take_over(&rig.conn, &request).await.unwrap() {
             TakeOverReply::Taken { elements, left, .. } => {
@@ -165,7 +166,8 @@ async fn many_leases_and_many_names() {
     let names =
         |rig: &Rig, count: u64| -> Vec<_> { (0..count).map(|n| ClaimName::new([1; 8], rig.next + n)).collect() };
     within_the_limit(EXTEND, "1,000 leases", async |rig: &mut Rig| {
-        let (names, leases) = (names(rig, 1_000), rig.queue.keys.leases.clone());
+        let names = names(rig, 1_000);
+        let leases = rig.queue.keys.leases.clone();
         rig.next += 1_000;
         let mut add = redis::cmd("ZADD");
         add.arg(&leases[..]);

@@ -39,7 +39,8 @@ const CONSTANT: [(&str, &str); 17] = [
 #[test]
 fn every_script_has_a_case() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (mut scripts, mut cases) = (Vec::new(), Vec::new());
+    let mut scripts = Vec::new();
+    let mut cases = Vec::new();
     for folder in ["src", "crates"] {
         files(&root.join(folder), "lua", &mut scripts);
     }

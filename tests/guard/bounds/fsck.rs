@@ -31,7 +31,8 @@ async fn repair(rig: &mut Rig, path: &str, keys: &[Bytes], args: &[Bytes]) -> re
 async fn a_long_list_is_searched_for_one_entry() {
     within_the_limit(ORPHAN, "the orphan is in the middle of a list", async |rig: &mut Rig| {
         rig.long_list(SEARCHED / 2).await;
-        let (orphan, list) = (rig.element(SMALL), rig.queue.keys.list.clone());
+        let orphan = rig.element(SMALL);
+        let list = rig.queue.keys.list.clone();
         rig.run(redis::cmd("RPUSH").arg(&list[..]).arg(&orphan)).await;
         rig.long_list(SEARCHED / 2 - 1_000).await;
         let k = &rig.queue.keys;
@@ -44,7 +45,8 @@ async fn a_long_list_is_searched_for_one_entry() {
     .await;
     within_the_limit(UNLISTED, "a scheduled element that the list does not have", async |rig: &mut Rig| {
         rig.long_list(SEARCHED - 1_000).await;
-        let (element, zset) = (rig.element(SMALL), rig.queue.keys.delayed.clone());
+        let element = rig.element(SMALL);
+        let zset = rig.queue.keys.delayed.clone();
         rig.run(redis::cmd("ZADD").arg(&zset[..]).arg(1).arg(&element)).await;
         let keys = [&rig.queue.keys.delayed, &rig.queue.keys.list].map(Bytes::clone);
         let args = [element.into(), SEARCHED.to_string().into()];
@@ -56,7 +58,8 @@ async fn a_long_list_is_searched_for_one_entry() {
         rig.long_list(500_000).await;
         rig.offer(1, SMALL, 0).await;
         rig.long_list(500_000).await;
-        let (copy, retry) = (rig.next.to_be_bytes(), rig.queue.keys.retry.clone());
+        let copy = rig.next.to_be_bytes();
+        let retry = rig.queue.keys.retry.clone();
         let mut element = copy.to_vec();
         element.resize(SMALL, 7);
         rig.run(redis::cmd("ZADD").arg(&retry[..]).arg(1).arg("the copy that stays")).await;

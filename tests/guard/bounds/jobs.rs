@@ -107,7 +107,8 @@ async fn the_order_of_priorities_is_repaired() {
 async fn jobs_come() {
     for (count, size) in [(1_000, 1 << 10), (16, KIB_64), (1, MIB)] {
         within_the_limit(script!("add"), &format!("{count} of {size} bytes"), async |rig: &mut Rig| {
-            let (queue, new) = (jobs(rig), (0..count).map(|_| NewJob::new(vec![7; size])).collect());
+            let queue = jobs(rig);
+            let new = (0..count).map(|_| NewJob::new(vec![7; size])).collect();
             reset_counts(rig).await;
             assert_eq!(queue.add(&topic(), new).await.unwrap().len(), count);
             count * size
@@ -314,7 +315,8 @@ async fn a_topic_is_full_of_recurring_jobs() {
             let queue = jobs(rig);
             recurring(&queue, 10).await;
             let state = queue.recurring(&topic(), &named(0)).await.unwrap();
-            let (body, changed) = (state.body.unwrap(), Recurring { tries: Some(3), ..state.definition.unwrap() });
+            let body = state.body.unwrap();
+            let changed = Recurring { tries: Some(3), ..state.definition.unwrap() };
             reset_counts(rig).await;
             assert!(queue.set_recurring(&topic(), &named(0), &changed, &body).await.unwrap().changed);
             MAX_RECURRING_BODY / 2

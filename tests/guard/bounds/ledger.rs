@@ -48,7 +48,8 @@ async fn the_gauges_beside_a_large_head() {
             let stats = rig.queue.stats(&rig.conn).await.unwrap();
             let head_ms = stats.source.head_ms.expect("a head");
             // Correct to a factor of two, and never too large.
-            let (far, real) = ((head_ms - stats.now_ms).abs(), (rig.now_ms + after_ms - stats.now_ms).abs());
+            let far = (head_ms - stats.now_ms).abs();
+            let real = (rig.now_ms + after_ms - stats.now_ms).abs();
             assert!(far <= real && 2 * far >= real, "{far} of {real}");
             0
         })
@@ -88,7 +89,8 @@ async fn a_page_with_large_members() {
 async fn single_large_members() {
     for script in [REMOVE, RESCHEDULE] {
         within_the_limit(script, "10 MiB", async |rig: &mut Rig| {
-            let (entry, key) = (entry(rig, 10 * MIB), rig.queue.keys.retry.clone());
+            let entry = entry(rig, 10 * MIB);
+            let key = rig.queue.keys.retry.clone();
             rig.run(redis::cmd("ZADD").arg(&key[..]).arg(1).arg(&entry[..])).await;
             let score = Some(Score::of_ms(1));
             let found = Located { place: Place::Retry, key, member: entry, score, claim: None };

@@ -50,7 +50,8 @@ impl Rig {
         let server = RedisServer::start().await;
         let options = LinkOptions { heartbeat: LEASE, ..LinkOptions::default() };
         let link = Link::start(Arc::new(server.endpoint()), options);
-        let (conn, mut redis) = (link.ready().await, server.client().await);
+        let conn = link.ready().await;
+        let mut redis = server.client().await;
         let (seconds, _): (i64, i64) = redis::cmd("TIME").query_async(&mut redis).await.unwrap();
         let queue = Redisson::new("orders", [1; 8], true, true, ListCleanup::Auto);
         Rig { queue, conn, redis, now_ms: seconds * 1_000, next: 0, before_ms: 0.0, link, _server: server }
@@ -69,9 +70,11 @@ impl Rig {
 
     /// Offers elements of this size, in the order of their due times.
     async fn offer(&mut self, count: usize, size: usize, after_ms: i64) {
-        let (zset, list) = (self.queue.keys.delayed.clone(), self.queue.keys.list.clone());
+        let zset = self.queue.keys.delayed.clone();
+        let list = self.queue.keys.list.clone();
         for n in 0..count {
-            let (element, due_ms) = (self.element(size), self.now_ms + after_ms + n as i64);
+            let element = self.element(size);
+            let due_ms = self.now_ms + after_ms + n as i64;
             self.run(redis::cmd("ZADD").arg(&zset[..]).arg(due_ms).arg(&element)).await;
             self.run(redis::cmd("RPUSH").arg(&list[..]).arg(&element)).await;
         }
@@ -110,7 +113,8 @@ impl Rig {
     async fn long_list(&mut self, entries: usize) {
         let push = "for i = 1, ARGV[1] / 500 do local t = {} for j = 1, 500 do t[j] = ARGV[2] .. i * 500 + j end \
                     redis.call('RPUSH', KEYS[1], unpack(t)) end";
-        let (list, text) = (self.queue.keys.list.clone(), "x".repeat(100));
+        let list = self.queue.keys.list.clone();
+        let text = "x".repeat(100);
         self.run(redis::cmd("EVAL").arg(push).arg(1).arg(&list[..]).arg(entries).arg(text)).await;
     }
 
@@ -147,7 +151,9 @@ async fn within_the_limit(script: &str, what: &str, case: impl AsyncFn(&mut Rig)
 /// The same for a call that sends several scripts, by their mean; returns their number.
 async fn each_within_the_limit(script: &str, what: &str, case: impl AsyncFn(&mut Rig) -> usize) -> f64 {
     let mut rig = Rig::start().await;
-    let (mut shortest, mut limit, mut calls) = (f64::MAX, 0.0, 0.0);
+    let mut shortest = f64::MAX;
+    let mut limit = 0.0;
+    let mut calls = 0.0;
     // The first run loads the script.
     for run in 0..=MOST_RUNS {
         // Other work on the machine makes each run longer, and none shorter.

@@ -38,7 +38,8 @@ async fn bodies_that_go_with_their_jobs() {
             let [d, _] = pool.keys.of_claim(claim);
             let mut batch = Vec::new();
             for n in 0..count {
-                let (member, body) = (Bytes::from(n.to_string()), Bytes::from(rig.element(size)));
+                let member = Bytes::from(n.to_string());
+                let body = Bytes::from(rig.element(size));
                 rig.run(redis::cmd("ZADD").arg(&d[..]).arg(n).arg(&member[..])).await;
                 rig.run(redis::cmd("HSET").arg("{p}:jobs").arg(&member[..]).arg(&body[..])).await;
                 batch.push(SettleCommand {
@@ -69,7 +70,8 @@ async fn statuses_of_jobs() {
         within_the_limit(STATUS, &format!("{count} jobs of {size} bytes"), async |rig: &mut Rig| {
             let mut elements = Vec::new();
             for n in 0..count {
-                let (member, body) = (Bytes::from(n.to_string()), format!(r#"{{"s":"D","b":"{}"}}"#, "x".repeat(size)));
+                let member = Bytes::from(n.to_string());
+                let body = format!(r#"{{"s":"D","b":"{}"}}"#, "x".repeat(size));
                 rig.run(redis::cmd("HSET").arg("{p}:jobs").arg(&member[..]).arg(body)).await;
                 elements.push(Element::bare(member, 0));
             }

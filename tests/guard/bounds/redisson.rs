@@ -39,7 +39,8 @@ async fn an_offer_beside_a_large_head() {
 async fn one_offer_is_cancelled_among_many_of_one_time() {
     for (what, count, size) in [("among 100,000", 100_000, SMALL), ("among 100 of 1 MiB", 100, MIB)] {
         within_the_limit(CHANGE, what, async |rig: &mut Rig| {
-            let (zset, list) = (rig.queue.keys.delayed.clone(), rig.queue.keys.list.clone());
+            let zset = rig.queue.keys.delayed.clone();
+            let list = rig.queue.keys.list.clone();
             let due = rig.now_ms + 60_000;
             let mut pipe = redis::pipe();
             for n in 0..count as u64 {
@@ -71,7 +72,8 @@ async fn one_offer_is_cancelled_among_many_of_one_time() {
 
 /// Offers elements, each in the sorted set and in the middle of a long list.
 async fn in_the_middle(rig: &mut Rig, count: usize, size: usize) -> Vec<Bytes> {
-    let (zset, list) = (rig.queue.keys.delayed.clone(), rig.queue.keys.list.clone());
+    let zset = rig.queue.keys.delayed.clone();
+    let list = rig.queue.keys.list.clone();
     rig.long_list(LONG / 2).await;
     let mut elements = Vec::new();
     for n in 0..count {

@@ -11,10 +11,11 @@ use crate::harness::RedisServer;
 
 #[tokio::test]
 async fn a_client_generated_from_the_document_works() {
-    let (redis, directory) =
-        (RedisServer::start().await, TempDir::with_prefix("delaybridge-admin-").expect("a directory"));
+    let redis = RedisServer::start().await;
+    let directory = TempDir::with_prefix("delaybridge-admin-").expect("a directory");
     let (mut daemon, port) = start(&redis).await;
-    let (document, python) = (document(port, &directory), tools().join("python/bin/python"));
+    let document = document(port, &directory);
+    let python = tools().join("python/bin/python");
     run(Command::new(&python).args(["-m", "openapi_spec_validator"]).arg(&document));
     generate(&document, &directory, "delaybridge_admin");
     // The client asks for an element that does not exist any more.

@@ -11,7 +11,8 @@ use crate::harness::daemon::{Daemon, cli};
 use crate::harness::{RedisServer, eventually};
 
 fn done(output: &Output) -> String {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{out}{err}");
     out.into_owned()
 }
@@ -129,7 +130,8 @@ async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     assert_eq!((lines.lines().count(), &lines), (10, &done(&direct("dead export orders --reason killed"))));
     let rest = done(&over(&format!("dead export orders --after {place}")));
     assert_eq!(rest.lines().count(), 9, "{rest}");
-    let (known, broken) = (daemon.config().write("known", &lines), daemon.config().write("broken", "{}\n"));
+    let known = daemon.config().write("known", &lines);
+    let broken = daemon.config().write("broken", "{}\n");
     assert!(done(&over(&format!("dead import orders {}", known.display()))).contains("10 letters there already"));
     let other = lines.replace("\"queue\":\"orders\"", "\"queue\":\"elsewhere\"");
     let others = daemon.config().write("others", &format!("{other}{{}}\n"));

@@ -25,7 +25,9 @@ struct World {
 
 /// A daemon with a queue `set`, and the token of `ann`.
 async fn world(keys: &str) -> World {
-    let (redis, folder, port) = (RedisServer::start().await, ConfigFile::new(""), free_port());
+    let redis = RedisServer::start().await;
+    let folder = ConfigFile::new("");
+    let port = free_port();
     let tokens = folder.write("tokens", &format!("ann {TOKEN} reader\n"));
     let yaml = format!(
         "redis: {{ url: \"{}\" }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\n\
@@ -123,16 +125,14 @@ async fn a_tokens_file_without_an_end_is_refused_and_the_tokens_of_before_stay()
     world.daemon.expect_log("the tokens file cannot be used");
     let before = world.daemon.usage().peak;
     world.replace(|path| std::os::unix::fs::symlink("/dev/zero", path).expect("a link"));
-    eventually("a line about the file", PATIENCE, async || match world.daemon.log().contain("not a regular file") {
-        true => Ok(()),
-        false => Err("no line".to_owned()),
+    eventually("a line about the file", PATIENCE, async || {
+        if world.daemon.log().contain("not a regular file") { Ok(()) } else { Err("no line".to_owned()) }
     })
     .await;
     // A regular file grows as well.
     world.replace(|path| std::fs::write(path, vec![b'#'; 8 << 20]).expect("write the file"));
-    eventually("a line about its size", PATIENCE, async || match world.daemon.log().contain("larger than 1 MiB") {
-        true => Ok(()),
-        false => Err("no line".to_owned()),
+    eventually("a line about its size", PATIENCE, async || {
+        if world.daemon.log().contain("larger than 1 MiB") { Ok(()) } else { Err("no line".to_owned()) }
     })
     .await;
     assert_eq!(world.ask(Some(TOKEN)).await.status, 200);

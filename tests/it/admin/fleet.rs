@@ -8,7 +8,8 @@ use crate::harness::{RedisServer, eventually};
 
 fn answer(daemon: &Daemon, arguments: &[&str]) -> Value {
     let output = cli(daemon.config(), &[arguments, &["--output", "json"]].concat());
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {out}{err}");
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {out}"))
 }

@@ -40,7 +40,8 @@ fn tab_to(browser: &mut Browser, wanted: &str) -> usize {
             "(() => { const at = document.activeElement; return [at.id || at.innerText || at.name || at.tagName, \
              at.tagName + [...document.querySelectorAll('*')].indexOf(at)] })()",
         );
-        let (text, place) = (seen[0].as_str().unwrap_or_default(), seen[1].to_string());
+        let text = seen[0].as_str().unwrap_or_default();
+        let place = seen[1].to_string();
         assert_ne!(place, last, "the focus stays on `{text}`");
         if text.trim() == wanted {
             return presses;
@@ -77,7 +78,8 @@ async fn an_operator_without_script_and_mouse_finds_repairs_and_comes_back() {
     );
     let troubled = format!("q-{:05}", count - 7);
     for n in 0..30_u64 {
-        let (key, member) = (format!("q{}", count - 7), format!(r#"{{"id":"e{n}","orderId":{n}}}"#));
+        let key = format!("q{}", count - 7);
+        let member = format!(r#"{{"id":"e{n}","orderId":{n}}}"#);
         let _: () = client.zadd(key, member, 9_000_000_000_000 + n).await.expect("schedule an element");
     }
     let (mut daemon, port) = Daemon::start_for_operators(&yaml).await;

@@ -61,7 +61,8 @@ fn nginx(login: u16, daemon: u16) -> (Process, u16, TempDir) {
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/login-proxy.md")).expect("read the page");
     let block = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
     let mut text = block.unwrap_or_else(|| panic!("{PAGE} has no block of nginx")).to_owned();
-    let (dir, port) = (TempDir::with_prefix("delaybridge-nginx-").expect("a directory"), free_port());
+    let dir = TempDir::with_prefix("delaybridge-nginx-").expect("a directory");
+    let port = free_port();
     let folder = dir.path().display();
     let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let temporary: String = kinds.map(|kind| format!("{kind}_temp_path {folder}/{kind}; ")).concat();
@@ -111,7 +112,8 @@ async fn people_log_in_at_the_nginx_of_the_documentation_and_keep_their_names() 
     let (_nginx, port, _dir) = nginx(login_service(), port);
     eventually("nginx to listen", PATIENCE, async || http::get(port, "/v1/queues", PATIENCE).await.map(drop)).await;
     let json = ("content-type", "application/json");
-    let (ann, bob) = (("cookie", "session=ann"), ("cookie", "session=bob"));
+    let ann = ("cookie", "session=ann");
+    let bob = ("cookie", "session=bob");
     // A browser's own headers, which nginx replaces, or removes where it knows nothing.
     let forged = [("x-forwarded-user", "root@example.com"), ("x-forwarded-groups", "root")];
     let pause = |queue: &str| format!("POST /v1/queues/{queue}/pause");

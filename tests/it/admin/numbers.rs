@@ -62,7 +62,8 @@ impl Filled {
 /// Runs a command, which has to do what it says.
 fn well(daemon: &Daemon, line: &[&str]) -> String {
     let output = cli(daemon.config(), line);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{line:?}: {out}{err}");
     out.into_owned()
 }
@@ -229,10 +230,13 @@ async fn every_number_is_the_same_wherever_it_is_shown() {
     .await;
     for (at, (name, filled)) in all.iter().enumerate() {
         let here = json(&["queues", "--output", "json"])["queues"][at]["here"].clone();
-        let (p50, p99) = (here["lateness_p50_ms"].as_f64(), here["lateness_p99_ms"].as_f64());
-        let (p50, p99) = (p50.expect("a lateness"), p99.expect("a lateness"));
+        let p50 = here["lateness_p50_ms"].as_f64();
+        let p99 = here["lateness_p99_ms"].as_f64();
+        let p50 = p50.expect("a lateness");
+        let p99 = p99.expect("a lateness");
         // The oldest is the last percentile, because each queue has fewer than a hundred.
-        let (oldest, minutes) = (OLDEST.as_secs_f64() * 1_000.0, PATIENCE.as_secs_f64() * 3_000.0);
+        let oldest = OLDEST.as_secs_f64() * 1_000.0;
+        let minutes = PATIENCE.as_secs_f64() * 3_000.0;
         assert!((oldest * 0.95..oldest + minutes).contains(&p99), "{name}: {p99} ms, {filled:?}");
         assert!(p50 <= p99, "{name}: {p50} ms");
     }

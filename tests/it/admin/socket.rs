@@ -19,7 +19,7 @@ async fn the_command_line_speaks_over_a_socket_that_only_its_owner_opens() {
     let directory = TempDir::with_prefix("delaybridge-socket-").expect("a directory");
     let path = directory.path().join("admin.sock");
     // A killed daemon leaves the file behind.
-    drop(std::os::unix::net::UnixListener::bind(&path).expect("bind"));
+    let _ = std::os::unix::net::UnixListener::bind(&path).expect("bind");
     let yaml = format!(
         "redis: {{ url: \"{}\" }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n  \
          orders: {{ source: {{ redisson: {{ name: orders }} }}, to: [{{ sink: out }}] }}\n",

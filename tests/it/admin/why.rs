@@ -10,7 +10,8 @@ use crate::harness::{RedisServer, eventually};
 fn why(config: &ConfigFile, id: &str, over: &[&str]) -> Value {
     let arguments = [&["why", "set", id, "--output", "json"][..], over].concat();
     let output = cli(config, &arguments);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {out}{err}");
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {out}"))
 }
@@ -78,7 +79,8 @@ async fn an_element_is_explained_from_its_schedule_to_its_end() {
 /// Redis alone says that nothing is in the way of what waits for a sink that is down.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_reads_asks_the_daemon_of_its_configuration() {
-    let (redis, other) = (RedisServer::start().await, RedisServer::start().await);
+    let redis = RedisServer::start().await;
+    let other = RedisServer::start().await;
     let mut sink = RedisServer::start().await;
     let queues = |source: &str| {
         format!(
@@ -87,7 +89,8 @@ async fn a_command_that_reads_asks_the_daemon_of_its_configuration() {
             sink.url()
         )
     };
-    let (here, elsewhere) = (queues(&redis.url()), queues(&other.url()));
+    let here = queues(&redis.url());
+    let elsewhere = queues(&other.url());
     let (mut daemon, port) = Daemon::start_for_operators(&here).await;
     for words in ["sink", "not connected", "Connection refused"] {
         daemon.expect_log(words);
@@ -99,7 +102,8 @@ async fn a_command_that_reads_asks_the_daemon_of_its_configuration() {
         let _: () = client.zadd("set", r#"{"id":"late"}"#, (seconds - 300) * 1_000).await.expect("a member");
     }
     let words = |output: std::process::Output| {
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let out = String::from_utf8_lossy(&output.stdout);
+        let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{out}{err}");
         out.into_owned()
     };
@@ -152,7 +156,8 @@ async fn a_daemon_that_wants_a_token_is_the_first_line_until_it_has_one() {
     let _: () = client.zadd("set", r#"{"id":"later"}"#, 9_999_999_999_999_i64).await.expect("a member");
     let text = |over: &[&str]| {
         let output = cli(daemon.config(), &[&["why", "set", "later"][..], over].concat());
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let out = String::from_utf8_lossy(&output.stdout);
+        let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{out}{err}");
         out.into_owned()
     };

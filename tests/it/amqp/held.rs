@@ -29,7 +29,8 @@ async fn an_exchange_that_is_missing_unbound_or_deleted_holds_the_queue_until_it
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, "", "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold").expect_log("sink down");
-    let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
+    let mut oracle = Oracle::new();
+    let mut arrived = Arrived::at(&rabbit);
     offer(&server, &mut oracle, "no exchange", 300, Duration::from_secs(1)).await;
     is_held(&daemon, "NOT_FOUND").await;
     declare(&rabbit, false).await;
@@ -62,11 +63,13 @@ async fn a_missing_exchange_is_no_elements_fault_though_the_payload_chooses_the_
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold").expect_log("sink down");
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> =
         (0..300).map(|n| Element::new(queue.layout, now, format!(r#"{{"to":"due","n":{n}}}"#))).collect();
-    let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
+    let mut oracle = Oracle::new();
+    let mut arrived = Arrived::at(&rabbit);
     oracle.offered(&offered);
     queue.offer_bulk(&mut redis, &offered).await;
     is_held(&daemon, "NOT_FOUND").await;
@@ -85,7 +88,8 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     let mut daemon = Daemon::start_with_sinks_down(&yaml(&server, &rabbit, &login, "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold").expect_log("sink down");
-    let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
+    let mut oracle = Oracle::new();
+    let mut arrived = Arrived::at(&rabbit);
     offer(&server, &mut oracle, "locked out", 300, Duration::from_secs(1)).await;
     is_held(&daemon, "ACCESS_REFUSED").await;
     assert!(daemon.log().all().iter().all(|line| !line.contains("not-it")), "the password is in the log");

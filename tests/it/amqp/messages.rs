@@ -19,7 +19,8 @@ async fn a_message_carries_what_is_known_of_the_element() {
     );
     let mut daemon = Daemon::start(&patient(&yaml)).await;
     tolerate_stalls(&mut daemon);
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> =
         (0..200).map(|n| Element::new(queue.layout, now, format!(r#"{{"order":"o-{n}"}}"#))).collect();
@@ -55,9 +56,11 @@ async fn an_unroutable_key_of_its_own_is_a_forwarded_dead_letter_and_its_neighbo
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("dead letter stored").expect_log("destination in trouble");
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
-    let (mut oracle, mut dead) = (Oracle::new(), Oracle::new());
+    let mut oracle = Oracle::new();
+    let mut dead = Oracle::new();
     let to = |n: usize| if n.is_multiple_of(7) { "nowhere" } else { "due" };
     let offered: Vec<Element> =
         (0..1_400).map(|n| Element::new(queue.layout, now, format!(r#"{{"to":"{}","n":{n}}}"#, to(n)))).collect();
@@ -79,7 +82,8 @@ async fn an_unroutable_key_of_its_own_is_a_forwarded_dead_letter_and_its_neighbo
 /// `check --live` looks: what the daemon would declare is said and not made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_declares_nothing() {
-    let (server, rabbit) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let rabbit = start();
     let config = crate::harness::daemon::ConfigFile::new(&yaml(&server, &rabbit, DECLARE, "codec: string"));
     let checked = crate::harness::daemon::cli(&config, &["check", "--live"]);
     let text = String::from_utf8_lossy(&checked.stdout).into_owned();

@@ -35,7 +35,8 @@ async fn a_broker_that_is_paused_dies_closes_connections_and_forgets_loses_nothi
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, DECLARE, "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold");
-    let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
+    let mut oracle = Oracle::new();
+    let mut arrived = Arrived::at(&rabbit);
     offer(&server, &mut oracle, "before", 500, Duration::from_secs(1)).await;
     arrived.all("arrived", &oracle).await;
     let before = daemon.usage().resident;
@@ -89,7 +90,8 @@ async fn an_alarm_of_memory_or_disk_stops_claims_and_counts_nothing() {
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, DECLARE, "max_in_flight: 200")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("sink blocked");
-    let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
+    let mut oracle = Oracle::new();
+    let mut arrived = Arrived::at(&rabbit);
     offer(&server, &mut oracle, "before", 200, Duration::from_secs(1)).await;
     arrived.all("arrived", &oracle).await;
     let before = daemon.usage().resident;

@@ -17,7 +17,8 @@ pub(super) async fn offer_payloads(
     oracle: &mut Oracle,
     payloads: impl IntoIterator<Item = String>,
 ) {
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> = payloads.into_iter().map(|payload| Element::new(queue.layout, now, payload)).collect();
     oracle.offered(&offered);
@@ -44,7 +45,8 @@ async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("destination in trouble");
-    let (mut of_small, mut of_due) = (Oracle::new(), Oracle::new());
+    let mut of_small = Oracle::new();
+    let mut of_due = Oracle::new();
     offer_payloads(&server, &mut of_due, to("due", 0..50)).await;
     Arrived::at(&rabbit).all("arrived", &of_due).await;
 
@@ -52,11 +54,13 @@ async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
     metric(&daemon, "delaybridge_sink_destinations_in_trouble", |count| count == 1.0).await;
     let lateness = "delaybridge_delivery_lateness_seconds_bucket{queue=\"q\",sink=\"out\",le=\"0.5\"}";
     let mut arrived = Arrived::at(&rabbit);
-    let (mut of_due, mut shares) = (Oracle::new(), Vec::new());
+    let mut of_due = Oracle::new();
+    let mut shares = Vec::new();
     // An element that waited for the full queue would never be in time. A busy machine delays a few, but not in each
     // round.
     for round in 1..=3 {
-        let (in_time, of_all) = (daemon.metric(lateness).await, daemon.metric(DELIVERED).await);
+        let in_time = daemon.metric(lateness).await;
+        let of_all = daemon.metric(DELIVERED).await;
         for tick in 0..30 {
             let first = round * 1_000 + tick * 10;
             offer_payloads(&server, &mut of_due, to("due", first..first + 10)).await;
@@ -64,7 +68,8 @@ async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
         }
         arrived.all("arrived", &of_due).await;
         metric(&daemon, DELIVERED, |all| all - of_all >= 300.0).await;
-        let (in_time, of_all) = (daemon.metric(lateness).await - in_time, daemon.metric(DELIVERED).await - of_all);
+        let in_time = daemon.metric(lateness).await - in_time;
+        let of_all = daemon.metric(DELIVERED).await - of_all;
         shares.push(in_time / of_all);
         if in_time >= 0.99 * of_all {
             break;
@@ -90,7 +95,8 @@ const FORBIDDEN: &[u8] = b"forbidden word";
 /// Starts a proxy before a broker that cuts a connection with [`FORBIDDEN`], as some firewalls do.
 async fn censor(port: u16) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let (own, cuts) = (listener.local_addr().expect("an address").port(), Arc::new(AtomicUsize::new(0)));
+    let own = listener.local_addr().expect("an address").port();
+    let cuts = Arc::new(AtomicUsize::new(0));
     let counted = cuts.clone();
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
@@ -99,7 +105,8 @@ async fn censor(port: u16) -> (u16, Arc<AtomicUsize>) {
             let cuts = counted.clone();
             tokio::spawn(async move {
                 let upward = async {
-                    let (mut seen, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+                    let mut seen = Vec::new();
+                    let mut buffer = vec![0; 1 << 16];
                     while let Ok(count @ 1..) = from.read(&mut buffer).await {
                         seen.extend_from_slice(&buffer[..count]);
                         if seen.windows(FORBIDDEN.len()).any(|part| part == FORBIDDEN) {
@@ -135,7 +142,8 @@ async fn an_element_that_ends_the_connection_is_a_dead_letter_and_its_neighbours
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("dead letter stored").expect_log("destination in trouble");
-    let (mut oracle, mut arrived) = (Oracle::new(), Arrived::at(&rabbit));
+    let mut oracle = Oracle::new();
+    let mut arrived = Arrived::at(&rabbit);
     offer(&server, &mut oracle, "before", 50, Duration::from_millis(10)).await;
     arrived.all("arrived", &oracle).await;
 

@@ -73,7 +73,9 @@ async fn a_quorum_queue_that_takes_nothing_delays_no_other_and_makes_no_dead_let
     let rabbit = start();
     declare(&rabbit, &["safe", "late"]).await;
     let daemon = daemon(&server, &rabbit).await;
-    let (mut of_safe, mut of_late, mut of_due) = (Oracle::new(), Oracle::new(), Oracle::new());
+    let mut of_safe = Oracle::new();
+    let mut of_late = Oracle::new();
+    let mut of_due = Oracle::new();
     offer_payloads(&server, &mut of_safe, to("safe", 0..50)).await;
     offer_payloads(&server, &mut of_due, to("due", 0..50)).await;
     metric(&daemon, DELIVERED, |all| all == 100.0).await;
@@ -105,7 +107,8 @@ async fn a_quorum_queue_without_its_majority_delays_no_other_and_makes_no_dead_l
     let nodes = blocking(|| Rabbit::start_cluster(3)).unwrap_or_else(|error| panic!("start three nodes: {error}"));
     declare(&nodes[0], &["safe"]).await;
     let daemon = daemon(&server, &nodes[0]).await;
-    let (mut of_safe, mut of_due) = (Oracle::new(), Oracle::new());
+    let mut of_safe = Oracle::new();
+    let mut of_due = Oracle::new();
     offer_payloads(&server, &mut of_safe, to("safe", 0..50)).await;
     offer_payloads(&server, &mut of_due, to("due", 0..50)).await;
     metric(&daemon, DELIVERED, |all| all == 100.0).await;

@@ -60,12 +60,14 @@ async fn arrived(server: &RedisServer, artemis: &Artemis, queues: &[&str], oracl
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_carries_what_is_known_of_the_element_to_the_address_of_its_payload() {
     let queues = ["orders.eu", "orders.us", "orders.asia"];
-    let (server, artemis) = (RedisServer::start().await, start(&queues));
+    let server = RedisServer::start().await;
+    let artemis = start(&queues);
     let yaml = yaml(&server, &artemis, "orders.${payload.region}", "codec: json")
         .replace("sink: out }", "sink: out, headers: { tenant: '${payload.tenant:-none}' } }");
     let mut daemon = Daemon::start(&patient(&yaml)).await;
     tolerate_stalls(&mut daemon);
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> = (0..300)
         .map(|n| Element::new(queue.layout, now, format!(r#"{{"n":{n},"region":"{}"}}"#, &queues[n % 3][7..])))
@@ -86,7 +88,8 @@ async fn a_message_carries_what_is_known_of_the_element_to_the_address_of_its_pa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_frozen_and_killed_loses_nothing() {
-    let (server, artemis) = (RedisServer::start().await, start(&["orders"]));
+    let server = RedisServer::start().await;
+    let artemis = start(&["orders"]);
     let mut daemon = Daemon::start(&yaml(&server, &artemis, "orders", "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("sink blocked");
@@ -108,7 +111,8 @@ async fn a_broker_that_is_frozen_and_killed_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_address_keeps_elements_in_redis_and_makes_no_dead_letters() {
-    let (server, artemis) = (RedisServer::start().await, start(&["full.block"]));
+    let server = RedisServer::start().await;
+    let artemis = start(&["full.block"]);
     let mut daemon = Daemon::start(&yaml(&server, &artemis, "full.block", "max_in_flight: 200")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("sink blocked");
@@ -127,7 +131,8 @@ async fn a_full_address_keeps_elements_in_redis_and_makes_no_dead_letters() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_is_missing_holds_the_queue_until_it_is_there() {
-    let (server, artemis) = (RedisServer::start().await, start(&[]));
+    let server = RedisServer::start().await;
+    let artemis = start(&[]);
     let mut daemon = Daemon::start(&yaml(&server, &artemis, "letters", "max_in_flight: 100")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold");
@@ -141,7 +146,8 @@ async fn an_address_that_is_missing_holds_the_queue_until_it_is_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_finds_the_address_and_what_is_missing() {
-    let (server, artemis) = (RedisServer::start().await, start(&["orders", "denied.x"]));
+    let server = RedisServer::start().await;
+    let artemis = start(&["orders", "denied.x"]);
     let live = |address: &str| {
         let config = ConfigFile::new(&yaml(&server, &artemis, address, "max_in_flight: 100"));
         let output = blocking(|| cli(&config, &["check", "--live"]));

@@ -19,7 +19,8 @@ pub fn tools() -> PathBuf {
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("run {command:?}: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let out = text(&output.stdout);
+    let err = text(&output.stderr);
     assert!(output.status.success(), "{command:?}: {out}{err}");
     out
 }
@@ -40,7 +41,8 @@ pub fn document(port: u16, directory: &TempDir) -> PathBuf {
 
 /// Generates a Python package from the document.
 pub fn generate(document: &Path, directory: &TempDir, package: &str) {
-    let (python, client) = (tools().join("python/bin"), directory.path().join("client"));
+    let python = tools().join("python/bin");
+    let client = directory.path().join("client");
     let mut generate = Command::new(python.join("openapi-python-client"));
     generate.arg("generate").arg("--path").arg(document).arg("--output-path").arg(&client);
     // The generator formats its output with a program that is installed beside it.
@@ -51,8 +53,8 @@ pub fn generate(document: &Path, directory: &TempDir, package: &str) {
 
 #[tokio::test]
 async fn a_client_generated_for_python_works() {
-    let (redis, directory) =
-        (RedisServer::start().await, TempDir::with_prefix("delaybridge-python-").expect("a directory"));
+    let redis = RedisServer::start().await;
+    let directory = TempDir::with_prefix("delaybridge-python-").expect("a directory");
     let (mut daemon, port) = start(&redis, "", "").await;
     let document = document(port, &directory);
     let python = tools().join("python/bin/python");
@@ -66,10 +68,11 @@ async fn a_client_generated_for_python_works() {
 
 #[tokio::test]
 async fn a_client_generated_for_go_works() {
-    let (redis, directory) =
-        (RedisServer::start().await, TempDir::with_prefix("delaybridge-go-").expect("a directory"));
+    let redis = RedisServer::start().await;
+    let directory = TempDir::with_prefix("delaybridge-go-").expect("a directory");
     let (mut daemon, port) = start(&redis, "", "").await;
-    let (tools, module) = (tools(), directory.path().join("module"));
+    let tools = tools();
+    let module = directory.path().join("module");
     run(Command::new("cp").arg("-r").arg(tools.join("go")).arg(&module));
     std::fs::create_dir(module.join("jobs")).expect("make the package");
     let code = run(Command::new(tools.join("oapi-codegen"))

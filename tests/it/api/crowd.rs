@@ -60,7 +60,9 @@ async fn every_job_is_finished_once_while_consumers_are_killed() {
         })
         .collect();
 
-    let (mut killed, mut at, began) = (0, 0, Instant::now());
+    let mut killed = 0;
+    let mut at = 0;
+    let began = Instant::now();
     loop {
         tokio::time::sleep(pause).await;
         consumers[at].kill();
@@ -89,12 +91,15 @@ async fn every_job_is_finished_once_while_consumers_are_killed() {
         assert_eq!((number % 500, &job["attempts"], &job["reason"]), (7, &3.into(), &"ttr".into()), "{job}");
     }
 
-    let (mut begun, mut finished) = (BTreeSet::new(), BTreeMap::new());
+    let mut begun = BTreeSet::new();
+    let mut finished = BTreeMap::new();
     for file in std::fs::read_dir(directory.path()).expect("read the notes") {
         let notes = std::fs::read_to_string(file.expect("a file").path()).expect("read notes");
         for line in notes.lines() {
             match line.split_once(' ') {
-                Some(("begin", id)) => drop(begun.insert(id.to_owned())),
+                Some(("begin", id)) => {
+                    begun.insert(id.to_owned());
+                }
                 Some(("204", id)) => *finished.entry(id.to_owned()).or_insert(0) += 1,
                 _ => {}
             }

@@ -89,7 +89,8 @@ async fn used_up_descriptors_are_one_line_and_a_count_and_delivery_goes_on() {
     })
     .await;
     // Nor can the sink connect.
-    let (queue, mut client) = (RedissonQueue::new("q"), redis.client().await);
+    let queue = RedissonQueue::new("q");
+    let mut client = redis.client().await;
     let now = redis_now_ms(&mut client).await;
     let offered = elements(&queue, "late", 20, now, 0);
     queue.offer_bulk(&mut client, &offered).await;

@@ -79,7 +79,9 @@ async fn ask(at: SocketAddr, open: &mut Option<TcpStream>, path: &str, body: &st
 
 /// Adds a job and takes one, again and again. Returns the number of requests and those that failed.
 async fn client(at: SocketAddr, stop: Arc<AtomicBool>) -> (usize, Vec<String>) {
-    let (mut open, mut asked, mut failed) = (None, 0, Vec::new());
+    let mut open = None;
+    let mut asked = 0;
+    let mut failed = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         for (path, body) in [("/v1/topics/roll/jobs", "{\"body\":\"x\"}"), ("/v1/topics/roll/pop?wait=5s", "")] {
             asked += 1;
@@ -113,7 +115,8 @@ async fn roll(delay: &str) -> (usize, Vec<String>) {
         daemons.push(daemon(&redis, delay, &backends).await);
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
-    let (at, stop) = (listener.local_addr().expect("an address"), Arc::new(AtomicBool::new(false)));
+    let at = listener.local_addr().expect("an address");
+    let stop = Arc::new(AtomicBool::new(false));
     let balancer = tokio::spawn(balance(listener, backends.clone()));
     let clients: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(client(at, stop.clone()))).collect();
     for old in 0..2 {
@@ -124,7 +127,8 @@ async fn roll(delay: &str) -> (usize, Vec<String>) {
         assert_eq!(daemons[old].stop().await, 0);
     }
     stop.store(true, Ordering::Relaxed);
-    let (mut asked, mut failed) = (0, Vec::new());
+    let mut asked = 0;
+    let mut failed = Vec::new();
     for client in clients {
         let (requests, problems) = client.await.expect("a client");
         asked += requests;

@@ -230,7 +230,8 @@ impl World<'_> {
 
     /// Checks the statement about the next claim: nothing due was left unmentioned, and the next due time is right.
     fn check_next(&self, what: &str, daemon: usize, request: &ClaimRequest, claimed: &Claimed, after: &Snapshot) {
-        let (now, ahead) = (self.now(), request.ahead.as_millis() as i64);
+        let now = self.now();
+        let ahead = request.ahead.as_millis() as i64;
         let d = &self.daemons[daemon];
         let heads = after.z.values().filter(|_| d.delayed).map(|s| s.ceil() as i64 - ahead);
         let heads = heads.chain(after.retry.values().map(|s| s.ceil() as i64));

@@ -98,9 +98,10 @@ impl World<'_> {
 
     /// Deletes the records of ghosts, which look like orphans then.
     async fn delete_records(&mut self) {
-        let (key, ids) = match self.rng.bool() {
-            true => (self.keys.ghosts.clone(), self.seen.ghosts.clone()),
-            false => (self.keys.ghosts_turn.clone(), self.seen.turn.clone()),
+        let (key, ids) = if self.rng.bool() {
+            (self.keys.ghosts.clone(), self.seen.ghosts.clone())
+        } else {
+            (self.keys.ghosts_turn.clone(), self.seen.turn.clone())
         };
         let ghosts = self.seen.l.iter().filter(|e| !self.seen.z.contains_key(*e) && ids.contains(&identity(e)));
         let ghosts: Vec<Bytes> = ghosts.cloned().collect();

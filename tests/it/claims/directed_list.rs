@@ -56,7 +56,8 @@ impl World<'_> {
     async fn slices(&mut self, count: usize) {
         for _ in 0..count {
             let step = self.daemons[0].step;
-            let (max_age, start) = (Duration::ZERO, Start::Urgent);
+            let max_age = Duration::ZERO;
+            let start = Start::Urgent;
             let request = UpkeepRequest { step, max_age, bandwidth: 1 << 30, start, largest: 2 << 20 };
             let state = self.sweep(0, request, false).await.state;
             assert!(matches!(state, UpkeepState::Begun | UpkeepState::Step), "{state:?}");

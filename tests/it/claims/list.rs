@@ -38,7 +38,8 @@ pub fn check(what: &str, before: &Snapshot, after: &Snapshot, taken: &[Bytes], h
         assert!(before.ghosts == after.ghosts && before.turn == after.turn, "{what}: the records of ghosts changed");
         return;
     }
-    let (was, is) = (counts(&before.l), counts(&after.l));
+    let was = counts(&before.l);
+    let is = counts(&after.l);
     let copies = |counts: &HashMap<&Bytes, usize>, e: &Bytes| counts.get(e).copied().unwrap_or(0);
     for (e, n) in &is {
         assert!(*n <= copies(&was, e), "{what}: L got another copy of {}", short(e));
@@ -70,7 +71,8 @@ pub fn check(what: &str, before: &Snapshot, after: &Snapshot, taken: &[Bytes], h
         all.cloned().chain(gone.keys().cloned()).chain(taken.iter().map(|e| identity(e))).collect();
     for id in ids {
         let gone = gone.get(&id).copied().unwrap_or(0);
-        let (recorded, records) = (before.records(&id), after.records(&id));
+        let recorded = before.records(&id);
+        let records = after.records(&id);
         let alike = || taken.iter().filter(|e| identity(e) == id);
         let listed = alike().filter(|e| copies(&was, e) > 0).count();
         let unlisted = alike().count() - listed;

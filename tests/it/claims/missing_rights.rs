@@ -225,7 +225,8 @@ async fn a_missing_right_leaves_every_element_where_it_was() {
     }
     let redisson = source("orders", 1, ListCleanup::Auto);
     let store = RedisStore::new(rig.link.clone(), redisson.source().clone(), [1; 8]);
-    let (keys, names) = (redisson.keys.clone(), Names::of(&redisson.keys.tag));
+    let keys = redisson.keys.clone();
+    let names = Names::of(&redisson.keys.tag);
     let all = rights(&keys, &names);
     let mut flow = Flow { rig, store, keys, names, everything: Vec::new(), denied: Vec::new() };
     flow.allow(&all).await;

@@ -79,12 +79,11 @@ impl World<'_> {
 
     fn move_some(&mut self) -> Option<Order> {
         let known = |member: &&Bytes| Header::decode(member).is_some();
-        let (place, key, members) = match self.rng.bool() {
-            true => (Place::Scheduled, self.keys.delayed.clone(), self.seen.z.keys().cloned().collect::<Vec<_>>()),
-            false => {
-                let members = self.seen.retry.keys().filter(known).cloned().collect();
-                (Place::Retry, self.keys.retry.clone(), members)
-            }
+        let (place, key, members) = if self.rng.bool() {
+            (Place::Scheduled, self.keys.delayed.clone(), self.seen.z.keys().cloned().collect::<Vec<_>>())
+        } else {
+            let members = self.seen.retry.keys().filter(known).cloned().collect();
+            (Place::Retry, self.keys.retry.clone(), members)
         };
         let member = self.rng.choice(members)?;
         let scores = if place == Place::Scheduled { &self.seen.z } else { &self.seen.retry };
@@ -237,7 +236,8 @@ const BUGS: &[(&str, &[Patch<'static>])] = &[
 
 #[test]
 fn every_bug_in_an_operator_s_scripts_is_noticed() {
-    let (next, missed) = (Mutex::new(BUGS.iter()), Mutex::new(Vec::new()));
+    let next = Mutex::new(BUGS.iter());
+    let missed = Mutex::new(Vec::new());
     let take = || next.lock().expect("no one panics with it").next();
     runner::on_threads(3, async || {
         let mut rig = Rig::with_all_rights().await;

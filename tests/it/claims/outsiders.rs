@@ -56,7 +56,8 @@ impl World<'_> {
                 self.doubled.insert(element.clone());
             }
         }
-        let (z, l) = (self.keys.delayed.clone(), self.keys.list.clone());
+        let z = self.keys.delayed.clone();
+        let l = self.keys.list.clone();
         let scored: Vec<(f64, &[u8])> = elements.iter().map(|(due, e)| (*due, &e[..])).collect();
         let members: Vec<&[u8]> = elements.iter().map(|(_, e)| &e[..]).collect();
         let mut pipe = redis::pipe();
@@ -91,7 +92,8 @@ impl World<'_> {
 
     /// Offers many at once, due in the order of the offers, in the reverse order, in random order, or in two runs.
     async fn offer_burst(&mut self) {
-        let (n, order) = (self.rng.usize(10..150), self.rng.u8(..4));
+        let n = self.rng.usize(10..150);
+        let order = self.rng.u8(..4);
         let step = if self.rng.u8(..3) == 0 { 10 } else { 1 };
         let mut all = Vec::new();
         for i in 0..n {
@@ -125,7 +127,10 @@ impl World<'_> {
 
     /// Runs an operation of a Redisson client.
     pub async fn redisson(&mut self) {
-        let (now, queue, listed, mut rng) = (self.now(), self.queue.clone(), self.seen.l.clone(), self.rng.fork());
+        let now = self.now();
+        let queue = self.queue.clone();
+        let listed = self.seen.l.clone();
+        let mut rng = self.rng.fork();
         let mut what = None;
         self.as_others(async |rig| {
             what = elements::redisson(&mut rng, &mut rig.redis, &queue, now, &listed).await;
@@ -142,7 +147,8 @@ impl World<'_> {
         let at = self.now() + self.rng.i64(-2_000..2_000);
         if self.newer.len() < 3 && self.rng.bool() {
             let name = Bytes::from(format!("2.{:016x}.7.0.more", self.rng.u64(..)));
-            let (leases, key) = (self.names.leases().clone(), self.names.claim(&name, Part::Entries));
+            let leases = self.names.leases().clone();
+            let key = self.names.claim(&name, Part::Entries);
             let mut pipe = redis::pipe();
             pipe.zadd(&leases[..], &name[..], at).zadd(&key[..], &member, at);
             self.as_others(async |rig| pipe.exec_async(&mut rig.redis).await.expect("a newer claim")).await;
@@ -162,7 +168,8 @@ impl World<'_> {
         member[8] = b'?';
         member[12] = self.rng.u8(..);
         member.extend_from_slice(b"damaged");
-        let (key, at) = (self.keys.retry.clone(), self.now() + self.rng.i64(-2_000..2_000));
+        let key = self.keys.retry.clone();
+        let at = self.now() + self.rng.i64(-2_000..2_000);
         self.as_others(async |rig| rig.run(redis::cmd("ZADD").arg(&key[..]).arg(at).arg(&member)).await).await;
         self.note("a damaged entry".to_owned());
         self.seen = self.look().await;

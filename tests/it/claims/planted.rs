@@ -250,7 +250,8 @@ async fn noticed(rig: &mut Rig, scripts: &'static Scripts, first: u64) -> Option
 
 #[test]
 fn every_planted_bug_is_noticed() {
-    let (next, missed) = (Mutex::new(BUGS.iter()), Mutex::new(Vec::new()));
+    let next = Mutex::new(BUGS.iter());
+    let missed = Mutex::new(Vec::new());
     let take = || next.lock().expect("no one panics with it").next();
     runner::on_threads(3, async || {
         let mut rig = Rig::with_all_rights().await;

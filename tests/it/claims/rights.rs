@@ -104,7 +104,8 @@ async fn calls((consume, rest): (&str, &str)) -> Executed {
 /// The uses of scripts after a loss: a sweep without its state finds the entries that the last one left.
 async fn rare() -> Executed {
     let mut rig = Rig::start().await;
-    let (queue, source) = (RedissonQueue::new(NAME), source(NAME, 1, ListCleanup::Auto));
+    let queue = RedissonQueue::new(NAME);
+    let source = source(NAME, 1, ListCleanup::Auto);
     let mut monitor = Monitor::start(&rig.server, &mut rig.redis).await;
     rig.set_clock(1_800_000_000_000_000).await;
     for part in ["ghosts", "ghosts-turn"] {
@@ -119,7 +120,8 @@ async fn rare() -> Executed {
 /// Runs a daemon, and `check --live` as the same user, until every right was used.
 async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
     let server = RedisServer::start().await;
-    let (yaml, mut redis) = (config(&server, queue), client(&server).await);
+    let yaml = config(&server, queue);
+    let mut redis = client(&server).await;
     let mut monitor = Monitor::start(&server, &mut redis).await;
     work_for_a_daemon(&mut redis).await;
     let mut daemon = Daemon::spawn(&yaml);
@@ -128,7 +130,8 @@ async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
     }
     let checked = cli(&ConfigFile::new(&yaml), &["check", "--live"]);
     assert!(checked.status.success(), "{checked:?}");
-    let (mut granted, calls) = (granted(&yaml, AclPurpose::Run), calls(queue).await);
+    let mut granted = granted(&yaml, AclPurpose::Run);
+    let calls = calls(queue).await;
     // Used only by a reload that removes a queue; `reload` has the same rights.
     granted.retain(|right| right.0 != "unsubscribe");
     eventually(&format!("{queue:?} to use its rights"), PATIENCE, async || {
@@ -141,7 +144,8 @@ async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
 /// Offers elements of every kind: junk, retries, ready ones. The list has a ghost at each end and one in the middle,
 /// and elements are due near the head and further in while the budget of `LREM` is spent.
 async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
-    let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);
+    let queue = RedissonQueue::new(NAME);
+    let now = redis_now_ms(redis).await;
     for n in 0..60_u8 {
         if [0, 15, 59].contains(&n) {
             let ghost = Layout::New.pack([n; 8], b"ghost");
@@ -193,7 +197,8 @@ async fn a_daemon_with_a_prefix_uses_all_that_it_may_under_the_default_one() {
 #[tokio::test]
 async fn a_person_uses_all_that_a_person_may() {
     let server = RedisServer::start().await;
-    let (yaml, mut redis) = (config(&server, ("", "to: [{ sink: out, list: out }]")), client(&server).await);
+    let yaml = config(&server, ("", "to: [{ sink: out, list: out }]"));
+    let mut redis = client(&server).await;
     let letters = work_for_a_person(&mut redis).await;
     let config = ConfigFile::new(&format!("http: none\n{yaml}"));
     let mut monitor = Monitor::start(&server, &mut redis).await;
@@ -235,14 +240,16 @@ async fn a_person_uses_all_that_a_person_may() {
     }
     faults_to_repair(&mut redis, &config).await;
     let granted = granted(&yaml, AclPurpose::Operator);
-    let (executed, calls) = (monitor.executed(&mut redis).await, Executed::new());
+    let executed = monitor.executed(&mut redis).await;
+    let calls = Executed::new();
     all_used(&granted, executed, &rare().await, &calls).unwrap_or_else(|unused| panic!("{unused}"));
 }
 
 /// Makes faults for `fsck`, which repairs them: an entry of the list without an element, a claim without a lease, and
 /// keys of another type.
 async fn faults_to_repair(redis: &mut MultiplexedConnection, config: &ConfigFile) {
-    let (queue, claim) = (RedissonQueue::new(NAME), ClaimName::new([9; 8], 1));
+    let queue = RedissonQueue::new(NAME);
+    let claim = ClaimName::new([9; 8], 1);
     let _: () = redis.rpush(&queue.list, Layout::New.pack([13; 8], b"x")).await.unwrap();
     let element = Layout::New.pack([14; 8], b"x");
     let _: () = redis.zadd(queue.bridge_key(&format!("claim:{claim}:d")), element, 1).await.unwrap();
@@ -255,8 +262,9 @@ async fn faults_to_repair(redis: &mut MultiplexedConnection, config: &ConfigFile
     let repaired = cli(config, &["fsck", "q", "--repair"]);
     assert!(repaired.status.success(), "{repaired:?}");
     // Each key of the source with a time to live.
-    let (ghosts, turn, sweep) =
-        (queue.bridge_key("ghosts"), queue.bridge_key("ghosts-turn"), queue.bridge_key("sweep"));
+    let ghosts = queue.bridge_key("ghosts");
+    let turn = queue.bridge_key("ghosts-turn");
+    let sweep = queue.bridge_key("sweep");
     let mut keys = redis::pipe();
     keys.sadd(&ghosts, "x").sadd(&turn, "x").hset(&sweep, "x", "x").rpush(NAME, "x");
     keys.rpush(&queue.list, Layout::New.pack([15; 8], b"x")).zadd(&queue.timeouts, Layout::New.pack([15; 8], b"x"), 1);
@@ -275,7 +283,8 @@ async fn bound(redis: &mut MultiplexedConnection) {
 
 /// Makes an expired claim with these members in its keys.
 async fn expired(redis: &mut MultiplexedConnection, number: u64, members: &[(&str, &[u8])], now: i64) {
-    let (queue, claim) = (RedissonQueue::new(NAME), ClaimName::new([8; 8], number));
+    let queue = RedissonQueue::new(NAME);
+    let claim = ClaimName::new([8; 8], number);
     let _: () = redis.zadd(queue.bridge_key("leases"), claim.to_string(), now - 1).await.unwrap();
     for (part, member) in members {
         let _: () = redis.zadd(queue.bridge_key(&format!("claim:{claim}:{part}")), *member, now).await.unwrap();
@@ -284,7 +293,8 @@ async fn expired(redis: &mut MultiplexedConnection, number: u64, members: &[(&st
 
 /// Puts an element in every place, and a ghost; returns the ids of the dead letters in the stream.
 async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
-    let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);
+    let queue = RedissonQueue::new(NAME);
+    let now = redis_now_ms(redis).await;
     let later = now + 3_600_000;
     let packed = |n: u8| Layout::New.pack([n; 8], b"x");
     let waiting = |n: u8| entry(Origin::Delayed, [n; 8], now, n.into(), vec![], &packed(n));
@@ -319,7 +329,8 @@ async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
 /// In a list that is too long to be searched, `cancel` records the entry that it leaves there.
 async fn cancel_far_from_both_ends(redis: &mut MultiplexedConnection, config: &ConfigFile) {
     static OTHERS: [&str; 30_000] = ["of others"; 30_000];
-    let (queue, element) = (RedissonQueue::new(NAME), Layout::New.pack([12; 8], b"x"));
+    let queue = RedissonQueue::new(NAME);
+    let element = Layout::New.pack([12; 8], b"x");
     let due = redis_now_ms(redis).await + 3_600_000;
     let _: () = redis.zadd(&queue.timeouts, &element, due).await.unwrap();
     let _: () = redis.rpush(&queue.list, &OTHERS[..]).await.unwrap();

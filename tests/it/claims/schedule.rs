@@ -126,10 +126,18 @@ impl World<'_> {
         match sent {
             Sent::Claim(request) => self.claim(daemon, request, false).await,
             Sent::TakeOver(request) => self.take_over(daemon, request, false).await,
-            Sent::Settle(batch) => drop(self.settle(daemon, &batch).await),
-            Sent::Confirm(claims) => drop(self.confirm(daemon, &claims).await),
-            Sent::Extend(not_after, names) => drop(self.extend(daemon, not_after, &names).await),
-            Sent::Bury(not_after, names) => drop(self.bury(daemon, not_after, names).await),
+            Sent::Settle(batch) => {
+                let _ = self.settle(daemon, &batch).await;
+            }
+            Sent::Confirm(claims) => {
+                let _ = self.confirm(daemon, &claims).await;
+            }
+            Sent::Extend(not_after, names) => {
+                let _ = self.extend(daemon, not_after, &names).await;
+            }
+            Sent::Bury(not_after, names) => {
+                let _ = self.bury(daemon, not_after, names).await;
+            }
             Sent::Sweep(request, failovers) => {
                 let done = request.step.is_some() && failovers == self.failovers && !self.seen.state.is_empty();
                 self.sweep(daemon, request, done).await;

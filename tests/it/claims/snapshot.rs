@@ -251,7 +251,8 @@ impl Snapshot {
         let empty = Holding::default();
         let claims = self.claims.keys().chain(other.claims.keys().filter(|name| !self.claims.contains_key(*name)));
         let claims = claims.filter(|_| !same_claims).filter_map(|name| {
-            let (a, b) = (self.claims.get(name).unwrap_or(&empty), other.claims.get(name).unwrap_or(&empty));
+            let a = self.claims.get(name).unwrap_or(&empty);
+            let b = other.claims.get(name).unwrap_or(&empty);
             let name = String::from_utf8_lossy(name);
             let parts = [map("d", &a.bare, &b.bare), map("h", &a.entries, &b.entries)];
             let parts: Vec<_> = parts.into_iter().flatten().collect();

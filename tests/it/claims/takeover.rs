@@ -111,7 +111,8 @@ impl World<'_> {
         let d = &mut self.daemons[daemon];
         let reply = d.store.take_over(&request).await.unwrap_or_else(|e| panic!("{what}: {e}"));
         d.sent.push(Sent::TakeOver(request.clone()));
-        let (old_text, new_text) = (Self::text(old), Self::text(new));
+        let old_text = Self::text(old);
+        let new_text = Self::text(new);
         let lease = self.seen.leases.get(&old_text).copied();
         match reply {
             TakeOverReply::Late { now_ms } => {
@@ -165,12 +166,14 @@ impl World<'_> {
         (elements, unknown): (&[Element], u64),
         left: u64,
     ) {
-        let (old, new) = (Self::text(request.old), Self::text(request.new));
+        let old = Self::text(request.old);
+        let new = Self::text(request.new);
         assert!(self.ran.insert(request.new), "{what}: it ran twice");
         let before = self.seen.holding(&old);
         let count = elements.len() + unknown as usize;
         assert!(count > 0 && count <= request.most, "{what}: {count} elements, at most {} (R4)", request.most);
-        let (mut rest, mut taken) = (before.clone(), Holding::default());
+        let mut rest = before.clone();
+        let mut taken = Holding::default();
         for (part, member) in before.in_order().into_iter().take(count) {
             let score = rest.part_mut(part).remove(&member).expect("it is one of them");
             taken.part_mut(part).insert(member, score);

@@ -151,7 +151,9 @@ impl Queue {
 async fn a_key_of_a_wrong_type_is_reported_and_nothing_is_changed() {
     let mut queue = Queue::start().await;
     let Keys { delayed: z, list: l, ready, ghosts, ghosts_turn: turn, sweep, .. } = queue.keys.clone();
-    let (retry, dead, leases) = (queue.keys.retry.clone(), queue.keys.dead.clone(), queue.names.leases().clone());
+    let retry = queue.keys.retry.clone();
+    let dead = queue.keys.dead.clone();
+    let leases = queue.names.leases().clone();
     let (own, other) = names();
     let [own_d, own_h, other_d, other_h] =
         [(own, Part::Bare), (own, Part::Entries), (other, Part::Bare), (other, Part::Entries)]
@@ -212,7 +214,8 @@ async fn a_claim_of_one_that_looks_at_less_names_a_key_of_a_wrong_type_as_well()
     for key in [queue.keys.delayed.clone(), queue.keys.list.clone(), queue.names.leases().clone()] {
         queue.rig.run(&mut redis::cmd("FLUSHALL")).await;
         queue.rig.set_clock(NOW_MS * 1000).await;
-        let (z, l) = (queue.keys.delayed.clone(), queue.keys.list.clone());
+        let z = queue.keys.delayed.clone();
+        let l = queue.keys.list.clone();
         let mut pipe = redis::pipe();
         pipe.zadd(&z[..], element(b'a'), NOW_MS - 1).rpush(&l[..], element(b'a')).del(&key[..]);
         pipe.set(&key[..], "a text").exec_async(&mut queue.rig.redis).await.expect("one element");

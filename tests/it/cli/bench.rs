@@ -27,7 +27,8 @@ async fn keys(redis: &mut MultiplexedConnection) -> usize {
 #[tokio::test]
 async fn figures_are_printed_beside_their_limits_and_nothing_is_left() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (as_default_user(&server), server.client().await);
+    let config = as_default_user(&server);
+    let mut redis = server.client().await;
     let short = "--depth 3000 --drain 1000 --rate 200 --seconds 1";
 
     let found = ask(&config, &format!("bench {short} --output json")).json();
@@ -53,7 +54,8 @@ async fn figures_are_printed_beside_their_limits_and_nothing_is_left() {
 #[tokio::test]
 async fn what_is_there_already_is_not_touched() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (as_default_user(&server), server.client().await);
+    let config = as_default_user(&server);
+    let mut redis = server.client().await;
     let _: () = redis.zadd("delaybridge:retry:{delaybridge-bench-2}", "foreign", 7).await.unwrap();
     ask(&config, "bench --name delaybridge-bench-2")
         .failed(1, &["`delaybridge-bench-2` already", "delaybridge:retry:{delaybridge-bench-2}", "--name"]);
@@ -65,7 +67,8 @@ async fn what_is_there_already_is_not_touched() {
 #[tokio::test]
 async fn a_server_without_room_is_not_filled() {
     let server = RedisServer::start_with(ServerOptions::default().max_memory("20mb")).await;
-    let (config, mut redis) = (as_default_user(&server), server.client().await);
+    let config = as_default_user(&server);
+    let mut redis = server.client().await;
     ask(&config, "bench --depth 100000").failed(1, &["maxmemory", "--depth"]);
     assert_eq!(keys(&mut redis).await, 0);
 }
@@ -96,7 +99,8 @@ async fn end(child: Child) -> Answer {
 #[tokio::test]
 async fn ctrl_c_leaves_nothing() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (as_default_user(&server), server.client().await);
+    let config = as_default_user(&server);
+    let mut redis = server.client().await;
     let child = long_run(&config, &mut redis).await;
     // After a kill, the keys expire by themselves.
     for key in ["redisson_delay_queue_timeout:{delaybridge-bench}", "redisson_delay_queue:{delaybridge-bench}"] {
@@ -115,7 +119,8 @@ async fn ctrl_c_leaves_nothing() {
 #[tokio::test]
 async fn keys_that_could_not_be_deleted_are_reported() {
     let mut server = RedisServer::start().await;
-    let (config, mut redis) = (as_default_user(&server), server.client().await);
+    let config = as_default_user(&server);
+    let mut redis = server.client().await;
     let child = long_run(&config, &mut redis).await;
     server.kill();
     let told = end(child).await.failed(1, &["could not be removed", "redis-cli UNLINK"]);

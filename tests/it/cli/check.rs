@@ -9,7 +9,8 @@ use crate::harness::{RedisServer, RedissonQueue, ServerOptions};
 #[tokio::test]
 async fn a_server_that_has_everything_is_well_and_nothing_is_changed() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     RedissonQueue::new("app:texts").offer(&mut redis, 4_000_000_000_000, "x").await;
     let text = ask(&config, "check --live").well();
     for line in

@@ -48,7 +48,9 @@ async fn let_die(server: &RedisServer) -> Vec<Element> {
                 ("confirmed", Bytes::from("audit")),
                 ("element", entry.bytes()),
             ];
-            let (claim, part, member) = (request.name, entry.part(), entry.member.clone());
+            let claim = request.name;
+            let part = entry.part();
+            let member = entry.member.clone();
             SettleCommand { claim, part, member, step: SettleOp::Dead { fields }, body: None }
         })
         .collect();
@@ -66,7 +68,8 @@ async fn retries(server: &RedisServer) -> Vec<Element> {
 #[tokio::test]
 async fn letters_are_listed_shown_redriven_and_purged() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:texts");
     for (due, payload) in [(1, &b"one"[..]), (2, b"\x00\xfftwo"), (3, b"three"), (4, b"four")] {
         queue.offer(&mut redis, due, payload).await;
@@ -117,7 +120,8 @@ async fn letters_are_listed_shown_redriven_and_purged() {
 #[tokio::test]
 async fn all_means_all_however_many_and_however_large() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let key = RedissonQueue::new("app:texts").bridge_key("dead");
     for i in 0..250 {
         let size = if i % 50 == 0 { 2 << 20 } else { 10 };

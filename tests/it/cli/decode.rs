@@ -86,9 +86,10 @@ fn recorded_elements_of_every_codec_are_guessed() {
         let answer = json_of(&["--strip-types", "-"], &vector.member());
         let layout = if vector.layout() == Layout::New { "new" } else { "old" };
         assert_eq!((&answer["layout"], &answer["id"]), (&json!(layout), &json!(hex::encode(vector.parts().0))));
-        match vector.codec.contains("FstCodec") {
-            true => assert!(answer.get("value").is_none(), "{answer}"),
-            false => assert_eq!(answer["value"], vector.value, "{} {answer}", vector.codec),
+        if vector.codec.contains("FstCodec") {
+            assert!(answer.get("value").is_none(), "{answer}")
+        } else {
+            assert_eq!(answer["value"], vector.value, "{} {answer}", vector.codec)
         }
     }
     assert!(seen.len() > 12, "{seen:?}");
@@ -97,7 +98,8 @@ fn recorded_elements_of_every_codec_are_guessed() {
 #[tokio::test]
 async fn an_element_of_a_queue_is_found_in_redis() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     ask(&config, "decode --queue bytes").failed(1, &["nothing scheduled", "peek bytes"]);
     let queue = RedissonQueue::new("app:bytes");
     let first = queue.offer(&mut redis, 1_000, b"\x03ab\xe3".to_vec()).await;

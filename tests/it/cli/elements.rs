@@ -14,7 +14,8 @@ use crate::harness::{Cut, Layout, Proxy, RedisServer, RedissonQueue};
 #[tokio::test]
 async fn what_is_offered_is_what_redisson_would_have_written() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:bytes");
     let before = redis_now_ms(&mut redis).await;
 
@@ -37,7 +38,8 @@ async fn what_is_offered_is_what_redisson_would_have_written() {
 #[tokio::test]
 async fn layout_auto_follows_the_elements_of_the_queue() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:texts").with_layout(Layout::Old);
     let _: () = redis.zadd(&queue.timeouts, "junk", 1).await.unwrap();
     queue.offer(&mut redis, 4_000_000_000_000, "an old one").await;
@@ -56,7 +58,8 @@ async fn layout_auto_follows_the_elements_of_the_queue() {
 #[tokio::test]
 async fn an_element_can_be_offered_looked_at_and_cancelled() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:docs");
     let file = config.write("element.json", "{\"order\": 4711}");
 
@@ -89,7 +92,8 @@ async fn an_element_can_be_offered_looked_at_and_cancelled() {
 #[tokio::test]
 async fn ids_of_any_bytes_are_found_among_many() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     for layout in [Layout::New, Layout::Old] {
         let queue = RedissonQueue::new("app:bytes").with_layout(layout);
         let elements: Vec<_> =
@@ -123,9 +127,11 @@ fn entry(id: [u8; 8], payload: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn what_waits_for_a_retry_is_cancelled_and_what_is_in_flight_is_not() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:texts");
-    let (waiting, flying) = (entry(*b"waiting.", b"later"), entry(*b"flying..", b"now"));
+    let waiting = entry(*b"waiting.", b"later");
+    let flying = entry(*b"flying..", b"now");
     let _: () = redis.zadd(queue.bridge_key("retry"), waiting, 9_000).await.unwrap();
     queue.claim_for(&redis, 4_000_000_000_000, &[(5_000, &flying)]).await;
 
@@ -148,7 +154,8 @@ async fn what_waits_for_a_retry_is_cancelled_and_what_is_in_flight_is_not() {
 #[tokio::test]
 async fn large_elements_are_shown_by_their_beginning_and_in_full_on_request() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:texts");
     for i in 0..5 {
         queue.offer(&mut redis, i, "x".repeat(3 << 20)).await;
@@ -169,7 +176,8 @@ async fn large_elements_are_shown_by_their_beginning_and_in_full_on_request() {
 #[tokio::test]
 async fn a_payload_that_the_codec_refuses_is_not_offered() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     ask(&config, "offer docs --delay 1s --payload oops")
         .failed(2, &["not JSON", "codec of queue `docs` is json", "nothing"]);
     ask_with(&config, "offer texts --delay 1s -", b"\xff").failed(2, &["not UTF-8"]);
@@ -180,7 +188,8 @@ async fn a_payload_that_the_codec_refuses_is_not_offered() {
 #[tokio::test]
 async fn a_key_of_another_program_is_reported_and_kept() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:texts");
     let _: () = redis.set(&queue.timeouts, "mine").await.unwrap();
     for line in ["offer texts --delay 1s --payload x --layout new", "peek texts", "queues"] {

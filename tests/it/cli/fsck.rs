@@ -40,7 +40,8 @@ struct Planted {
 impl Planted {
     async fn new() -> Planted {
         let server = RedisServer::start().await;
-        let (config, redis) = (ConfigFile::new(&yaml(&server)), server.client().await);
+        let config = ConfigFile::new(&yaml(&server));
+        let redis = server.client().await;
         Planted { server, config, redis, queue: RedissonQueue::new("app:texts") }
     }
 
@@ -121,7 +122,8 @@ fn entry(version: u8, element: &Element) -> Vec<u8> {
 #[tokio::test]
 async fn claims_and_leases_that_do_not_belong_together() {
     let mut planted = Planted::new().await;
-    let (leases, now_ms) = (planted.queue.bridge_key("leases"), planted.now_ms().await);
+    let leases = planted.queue.bridge_key("leases");
+    let now_ms = planted.now_ms().await;
     // Elements in flight are correct, and so is the lease of a claim that may still run.
     planted.claim(now_ms + 600_000, &element("in flight")).await;
     let _: () = planted.redis.zadd(&leases, "1.00000000000000aa.7.0", now_ms + 20_000).await.unwrap();
@@ -144,7 +146,8 @@ async fn claims_and_leases_that_do_not_belong_together() {
 #[tokio::test]
 async fn an_element_in_two_places_is_left_in_one() {
     let mut planted = Planted::new().await;
-    let (retry, dead) = (planted.queue.bridge_key("retry"), planted.queue.bridge_key("dead"));
+    let retry = planted.queue.bridge_key("retry");
+    let dead = planted.queue.bridge_key("dead");
     let now_ms = planted.now_ms().await;
     let one = planted.offer("scheduled and in flight").await;
     planted.claim(now_ms + 600_000, &one).await;
@@ -193,7 +196,8 @@ async fn entries_and_members_that_cannot_be_read_are_kept_or_get_a_header() {
 #[tokio::test]
 async fn redissons_list_is_what_is_scheduled() {
     let mut planted = Planted::new().await;
-    let (list, timeouts) = (planted.queue.list.clone(), planted.queue.timeouts.clone());
+    let list = planted.queue.list.clone();
+    let timeouts = planted.queue.timeouts.clone();
     let lost = element("the last copy");
     let _: () = planted.redis.rpush(&list, &lost.member).await.unwrap();
     let (_, kept) = planted.fsck("texts --repair --orphans keep");
@@ -232,7 +236,8 @@ impl Planted {
 async fn states_types_and_pauses_that_cannot_be_used() {
     let mut planted = Planted::new().await;
     planted.offer("one").await;
-    let (sweep, state) = (planted.queue.bridge_key("sweep"), planted.queue.bridge_key("state"));
+    let sweep = planted.queue.bridge_key("sweep");
+    let state = planted.queue.bridge_key("state");
     let turn = [("by", "12345678"), ("until", "1000"), ("left", "1"), ("slice", "3"), ("since", "1000")];
     let _: () = planted.redis.hset_multiple(&sweep, &turn).await.unwrap();
     planted.check("texts", "sweep_abandoned", 1, false);

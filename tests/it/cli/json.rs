@@ -21,7 +21,8 @@ fn objects<'a>(path: &str, value: &'a Value, found: &mut Vec<(String, &'a serde_
 #[tokio::test]
 async fn every_result_is_an_object_with_a_named_list_and_one_name_for_a_thing() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     RedissonQueue::new("app:texts").offer(&mut redis, 1, "one").await;
     let dead = RedissonQueue::new("app:texts").bridge_key("dead");
     let letter =

@@ -50,7 +50,8 @@ async fn count(redis: &mut MultiplexedConnection) -> (usize, usize) {
 #[tokio::test]
 async fn the_same_filters_choose_letters_for_every_command() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     letters(&mut redis, 300).await;
 
     let counted = ask(&config, "dead count docs --output json").json();
@@ -108,7 +109,8 @@ async fn the_same_filters_choose_letters_for_every_command() {
 #[tokio::test]
 async fn letters_go_out_as_lines_and_come_back_as_they_were() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     letters(&mut redis, 30).await;
     let dead = RedissonQueue::new("app:docs").bridge_key("dead");
     let fields = async |redis: &mut MultiplexedConnection| -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
@@ -146,7 +148,8 @@ async fn letters_go_out_as_lines_and_come_back_as_they_were() {
     assert_eq!(rest.json()["imported"], 27);
     assert_eq!(count(&mut redis).await.0, 30);
     // A dry run finds all invalid lines; with a file for them, the import continues after them.
-    let (name, aside) = (broken.display(), config.write("aside", "one from before\n"));
+    let name = broken.display();
+    let aside = config.write("aside", "one from before\n");
     let would = ask(&config, &format!("dead import docs {name} --dry-run"));
     for words in ["30 dead letters could be imported", "1 broken\n  line 4: not JSON"] {
         assert!(would.out.contains(words), "{}", would.out);

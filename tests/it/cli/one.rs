@@ -29,7 +29,8 @@ async fn places(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> (Op
 #[tokio::test]
 async fn an_element_goes_through_every_state_and_is_found_in_each() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:texts");
     let offered = queue.offer(&mut redis, FAR_MS, "hello").await;
     let id = offered.id_text();
@@ -96,7 +97,8 @@ async fn an_element_goes_through_every_state_and_is_found_in_each() {
 #[tokio::test]
 async fn what_is_in_flight_is_left_to_its_daemon() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:texts");
     let element = Element::new(Layout::New, 5_000, "now");
     queue.claim_for(&redis, FAR_MS, &[(5_000, &element.member[..])]).await;
@@ -126,7 +128,8 @@ fn sources(server: &RedisServer) -> String {
 #[tokio::test]
 async fn a_set_and_pools_of_jobs_are_acted_on_with_their_bodies() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (ConfigFile::new(&sources(&server)), server.client().await);
+    let config = ConfigFile::new(&sources(&server));
+    let mut redis = server.client().await;
     let element = |line: &str| ask(&config, &format!("{line} --output json")).json()["elements"][0].clone();
 
     // The id of a member is a hash over its score: it changes with the score, and the answer says so.
@@ -213,7 +216,8 @@ async fn a_daemon_at_rest_delivers_at_once_what_is_made_due() {
 #[tokio::test]
 async fn payloads_are_searched_in_every_state_and_a_limit_is_said() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:docs");
     let payload = |order: usize| format!("{{\"order\":{{\"id\":{order}}}}}");
     for order in 0..600 {

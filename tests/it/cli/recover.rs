@@ -29,7 +29,8 @@ async fn unleased(server: &RedisServer) -> (RedissonQueue, [Element; 2]) {
 #[tokio::test]
 async fn claims_without_a_lease_are_reported_and_brought_back_while_a_daemon_runs() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (ConfigFile::new(&yaml(&server.url())), server.client().await);
+    let config = ConfigFile::new(&yaml(&server.url()));
+    let mut redis = server.client().await;
     // The daemon's own user may not scan the database.
     let check = format!("check --live --config {}", config.confined(AclPurpose::Operator).display());
     let well = ask(&config, &check).out;
@@ -57,7 +58,8 @@ async fn claims_without_a_lease_are_reported_and_brought_back_while_a_daemon_run
 #[tokio::test]
 async fn restore_returns_what_is_in_claims_without_a_lease() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (ConfigFile::new(&yaml(&server.url())), server.client().await);
+    let config = ConfigFile::new(&yaml(&server.url()));
+    let mut redis = server.client().await;
     let (queue, elements) = unleased(&server).await;
     assert_eq!(ask(&config, "restore texts --output json").json()["scheduled"], 2);
     assert_eq!(ask(&config, "restore texts --apply --output json").json()["scheduled"], 2);

@@ -77,9 +77,8 @@ async fn a_daemon_runs_with_it_and_a_reload_reads_the_same_text() {
     let _: () = client.rpush("orders", "first").await.expect("an element");
     delivered(1).await;
     daemon.signal(Signal::HUP);
-    eventually("the reload", PATIENCE, async || match daemon.log().contain("reloaded") {
-        true => Ok(()),
-        false => Err(daemon.log().all().join("\n")),
+    eventually("the reload", PATIENCE, async || {
+        if daemon.log().contain("reloaded") { Ok(()) } else { Err(daemon.log().all().join("\n")) }
     })
     .await;
     let _: () = client.rpush("orders", "second").await.expect("an element");

@@ -14,17 +14,15 @@ const NOT_LATE_MS: i64 = 2_000;
 /// by SIGKILL with `DELAYBRIDGE_LONG=1`.
 #[tokio::test]
 async fn deliveries_go_on_at_the_new_master_and_lose_only_what_replication_loses() {
-    let (ways, per_second) = match long() {
-        true => (many(), 2_000),
-        false => (vec![Failover::Command], 400),
-    };
+    let (ways, per_second) = if long() { (many(), 2_000) } else { (vec![Failover::Command], 400) };
     let mut world = World::start(2).await;
     let mut daemon = world.daemon().await;
     for words in ["cannot reach Redis", "queue on hold", "elements dropped here", "sink down"] {
         daemon.expect_log(words);
     }
     let queue = world.queues[0].clone();
-    let (ports, slot) = (world.cluster.ports(), world.cluster.slot(&queue.timeouts).await);
+    let ports = world.cluster.ports();
+    let slot = world.cluster.slot(&queue.timeouts).await;
     let producer = Producer::start(Guide::Cluster(ports, slot), 1, queue.clone(), per_second);
     let done = world.fail_over(&queue, &ways, per_second).await;
     let offered = producer.stop().await;
@@ -84,9 +82,10 @@ async fn queues_of_other_masters_are_not_late_while_one_is_frozen_and_not_replac
 /// With `DELAYBRIDGE_LONG=1`, 60 s and twenty queues.
 async fn others_are_not_late_while_one_is_frozen(replaced: bool) {
     // A queue that waited for the silent node would be later than `NOT_LATE_MS`, so the fault lasts twice as long.
-    let (queues, before, frozen) = match long() {
-        true => (20, Duration::from_secs(20), Duration::from_secs(60)),
-        false => (QUEUES, Duration::ZERO, Duration::from_millis(2 * NOT_LATE_MS.unsigned_abs())),
+    let (queues, before, frozen) = if long() {
+        (20, Duration::from_secs(20), Duration::from_secs(60))
+    } else {
+        (QUEUES, Duration::ZERO, Duration::from_millis(2 * NOT_LATE_MS.unsigned_abs()))
     };
     let mut world = World::start(queues).await;
     let mut daemon = world.daemon().await;

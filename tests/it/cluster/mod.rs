@@ -55,7 +55,8 @@ impl World {
             format!("  {name}: {{ source: {{ redisson: {{ name: {name} }} }}, to: [{{ sink: done }}], lease: 15s }}\n")
         };
         let queues: String = self.queues.iter().map(queue).collect();
-        let (cluster, done) = (self.cluster.yaml(), self.done.url());
+        let cluster = self.cluster.yaml();
+        let done = self.done.url();
         let sinks = format!("{{ done: {{ redis: {{ url: {done}, stream: done, timeout: 10s }} }} }}");
         let mut daemon = Daemon::spawn(&format!("redis: {cluster}\nsinks: {sinks}\nqueues:\n{queues}"));
         daemon.wait_ready().await;
@@ -64,7 +65,8 @@ impl World {
 
     /// Offers elements to one queue that fall due one after the other, the first after `first_ms`.
     async fn offer(&mut self, queue: usize, count: i64, first_ms: i64, apart_ms: i64) {
-        let (number, queue) = (queue, &self.queues[queue]);
+        let number = queue;
+        let queue = &self.queues[queue];
         let mut redis = self.cluster.at(&queue.timeouts).await;
         let now = redis_now_ms(&mut redis).await;
         let element = |n| Element::new(Layout::New, now + first_ms + n * apart_ms, format!("{} {n}", queue.name));
@@ -93,9 +95,10 @@ impl World {
         let wanted: Vec<_> = queues.iter().zip(before).map(|(queue, n)| self.offered[*queue].min(n + more)).collect();
         eventually("deliveries of every queue", PATIENCE, async || {
             let now = counts().await;
-            match now.iter().zip(&wanted).all(|(now, wanted)| now >= wanted) {
-                true => Ok(()),
-                false => Err(format!("{now:?} of {wanted:?}")),
+            if now.iter().zip(&wanted).all(|(now, wanted)| now >= wanted) {
+                Ok(())
+            } else {
+                Err(format!("{now:?} of {wanted:?}"))
             }
         })
         .await;
@@ -173,12 +176,10 @@ impl World {
 
     /// The queues with this node as their master, and the others.
     async fn queues_at(&self, node: usize) -> (Vec<usize>, Vec<usize>) {
-        let (mut at, mut elsewhere) = (Vec::new(), Vec::new());
+        let mut at = Vec::new();
+        let mut elsewhere = Vec::new();
         for (number, queue) in self.queues.iter().enumerate() {
-            match self.cluster.owner(&queue.timeouts).await == node {
-                true => at.push(number),
-                false => elsewhere.push(number),
-            }
+            if self.cluster.owner(&queue.timeouts).await == node { at.push(number) } else { elsewhere.push(number) }
         }
         (at, elsewhere)
     }
@@ -246,8 +247,8 @@ async fn a_list_in_the_cluster_is_pushed_to_where_it_is() {
     }
     let queues: String = (0..3)
         .map(|n| {
-            let (name, exactly) =
-                (format!("queue-{n}"), if n == 0 { ", list: '{queue-0}:ready', exactly_once: true" } else { "" });
+            let name = format!("queue-{n}");
+            let exactly = if n == 0 { ", list: '{queue-0}:ready', exactly_once: true" } else { "" };
             let list = if n == 0 { String::new() } else { format!(", list: 'ready-{n}'") };
             format!(
                 "  {name}: {{ source: {{ redisson: {{ name: {name} }} }}, to: [{{ sink: own{list}{exactly} }}] }}\n"

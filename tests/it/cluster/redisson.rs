@@ -35,9 +35,11 @@ pub async fn offer_meanwhile<T>(
     until: impl Future<Output = T>,
 ) -> (Offers, T) {
     let queue = client.queue(queue, "StringCodec");
-    let (mut offers, mut n) = (Offers { acknowledged: Vec::new(), failed: 0 }, 0);
+    let mut offers = Offers { acknowledged: Vec::new(), failed: 0 };
+    let mut n = 0;
     let mut until = std::pin::pin!(until);
-    let (mut outcome, mut more) = (None, 20);
+    let mut outcome = None;
+    let mut more = 20;
     while outcome.is_none() || more > 0 {
         let elements: Vec<_> =
             (n..n + batch).map(|n| (json!(format!("from java {n}")), Duration::from_millis(300))).collect();
@@ -61,9 +63,10 @@ pub async fn offer_meanwhile<T>(
             }
         };
         for ((value, _), done) in elements.iter().zip(offered) {
-            match done {
-                true => offers.acknowledged.push((value.as_str().expect("text").to_owned(), now_ms())),
-                false => offers.failed += 1,
+            if done {
+                offers.acknowledged.push((value.as_str().expect("text").to_owned(), now_ms()))
+            } else {
+                offers.failed += 1
             }
         }
     }

@@ -20,9 +20,10 @@ async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {
     eventually("the queue to wait", PATIENCE, async || {
         let answer = daemon.get("/readyz").await?;
         let held = daemon.metric("delaybridge_slot_migrations_total{queue=\"queue-0\"}").await;
-        match held >= 1.0 && answer.body.contains("the cluster moves the queue's slot") {
-            true => Ok(()),
-            false => Err(answer.body),
+        if held >= 1.0 && answer.body.contains("the cluster moves the queue's slot") {
+            Ok(())
+        } else {
+            Err(answer.body)
         }
     })
     .await;
@@ -40,7 +41,8 @@ async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {
     let count = |text: &str| daemon.log().all().iter().filter(|line| line.contains(text)).count();
     // A queue that is ready may not have logged that yet.
     eventually("a line at the end of each wait", PATIENCE, async || {
-        let (begun, ended) = (count("slot_migrating"), count("queue resumed"));
+        let begun = count("slot_migrating");
+        let ended = count("queue resumed");
         let paired = (1..=4).contains(&begun) && begun == ended;
         if paired { Ok(()) } else { Err(format!("{begun} begun, {ended} ended")) }
     })

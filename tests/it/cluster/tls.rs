@@ -22,7 +22,8 @@ async fn nodes_are_found_by_the_name_that_their_certificates_have() {
         let sinks = format!("{{ done: {{ redis: {{ url: '{url}', stream: done }} }} }}");
         format!("redis: {redis}\nsinks: {sinks}\nqueues:\n{queues}")
     };
-    let (by_name, done) = (world.cluster.secured_yaml(), yaml(&world.cluster.secured_yaml()));
+    let by_name = world.cluster.secured_yaml();
+    let done = yaml(&world.cluster.secured_yaml());
     let daemon = Daemon::start(&done).await;
     assert_eq!(world.complete().await.duplicates, 0);
     assert_first_attempts(&world.delivered().await);

@@ -27,7 +27,9 @@ async fn thirty_kills_during_twenty_thousand_deliveries_lose_nothing() {
     let yaml = yaml(&server, &format!("stream: {OUT}, timeout: 3s"), "lease: 4s, max_in_flight: 250");
 
     let started = Instant::now();
-    let (mut owners, mut at_the_kills, mut lives) = (Owners::default(), Vec::new(), Vec::new());
+    let mut owners = Owners::default();
+    let mut at_the_kills = Vec::new();
+    let mut lives = Vec::new();
     for kill in 1..=KILLS {
         let born = Instant::now();
         let mut daemon = Daemon::spawn(&yaml);
@@ -98,7 +100,8 @@ async fn what_a_killed_daemon_had_in_flight_is_delivered_after_its_lease_and_cou
     let deliveries = read_stream(&mut redis, OUT).await;
     oracle.judge(&deliveries).assert_complete(0);
     let arrived = deliveries.iter().filter_map(|delivery| delivery.arrived_ms);
-    let (earliest, latest) = (arrived.clone().min().unwrap(), arrived.max().unwrap());
+    let earliest = arrived.clone().min().unwrap();
+    let latest = arrived.max().unwrap();
     assert!(earliest >= first_deadline, "delivered {} ms before the lease was over", first_deadline - earliest);
     println!("500 recovered by expiry, the last {} ms after the first lease expired", latest - first_deadline);
 

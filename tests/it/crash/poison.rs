@@ -10,8 +10,10 @@ const NEIGHBOURS: usize = 100;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_element_that_kills_the_process_ends_as_a_dead_letter_and_its_neighbours_are_delivered() {
-    let (source, target) = (RedisServer::start().await, RedisServer::start().await);
-    let (mut redis, mut out) = (source.client().await, target.client().await);
+    let source = RedisServer::start().await;
+    let target = RedisServer::start().await;
+    let mut redis = source.client().await;
+    let mut out = target.client().await;
     let proxy = Proxy::start(target.port()).await;
     let trip = proxy.trip(b"POISON");
     let queue = RedissonQueue::new("q");
@@ -25,7 +27,8 @@ async fn an_element_that_kills_the_process_ends_as_a_dead_letter_and_its_neighbo
     queue.offer_bulk(&mut redis, &all).await;
 
     let yaml = yaml(&source, &format!("url: {}, stream: {OUT}, timeout: 3s", proxy.url()), "lease: 4s");
-    let (mut owners, mut at_the_kills) = (Owners::default(), Vec::new());
+    let mut owners = Owners::default();
+    let mut at_the_kills = Vec::new();
     let dead = queue.bridge_key("dead");
     let mut last = loop {
         let killed = trip.count();

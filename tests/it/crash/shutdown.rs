@@ -95,9 +95,8 @@ async fn a_long_drain_reports_its_progress_and_a_later_signal_ends_it_at_once() 
 
 /// Waits until the log has a line with this text.
 async fn logged(daemon: &Daemon, text: &str) {
-    eventually(text, PATIENCE, async || match daemon.log().contain(text) {
-        true => Ok(()),
-        false => Err(format!("{:?}", daemon.log().all().last())),
+    eventually(text, PATIENCE, async || {
+        if daemon.log().contain(text) { Ok(()) } else { Err(format!("{:?}", daemon.log().all().last())) }
     })
     .await;
 }

@@ -23,7 +23,8 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     let _turn = heavy().await;
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (slow_a, slow_b) = (Proxy::start(server.port()).await, Proxy::start(server.port()).await);
+    let slow_a = Proxy::start(server.port()).await;
+    let slow_b = Proxy::start(server.port()).await;
     // A stream for each daemon, to see which one sent an element.
     let sink = |proxy: &Proxy, stream: &str, timeout: &str| {
         format!(
@@ -111,7 +112,8 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     let (verdicts, drops) = a.metrics().await.given_up();
     println!("{verdicts} stale verdicts, {drops} stale drops");
     // Elements in the client at the stop may count as sent for the sink, but were not.
-    let (least, most) = (sent_before.len() as f64, HANDED_OVER as f64);
+    let least = sent_before.len() as f64;
+    let most = HANDED_OVER as f64;
     assert!(
         (least..=most).contains(&verdicts),
         "{verdicts} were handed to the client, {least} of them arrived, {most} fit"

@@ -79,7 +79,8 @@ async fn an_object_that_only_java_can_read_is_forwarded_as_bytes_and_the_log_say
     let mut redis = server.client().await;
     let order = recorded("default(Kryo5Codec)", "pojo");
     let now = redis_now_ms(&mut redis).await;
-    let (plain, asked) = (RedissonQueue::new("app:plain"), RedissonQueue::new("app:asked"));
+    let plain = RedissonQueue::new("app:plain");
+    let asked = RedissonQueue::new("app:asked");
     for queue in [&plain, &asked] {
         queue.offer(&mut redis, now, order.clone()).await;
     }
@@ -122,7 +123,8 @@ queues:
 async fn json_in_a_text_is_looked_into_where_the_queue_says_so() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (now, queue) = (redis_now_ms(&mut redis).await, RedissonQueue::new("q"));
+    let now = redis_now_ms(&mut redis).await;
+    let queue = RedissonQueue::new("q");
     let text = |id: u32| format!("{{\"id\":{id},\"k\":\"v\"}}");
     // The text in Kryo: ASCII of at most 32 characters ends with the highest bit of the last one set.
     let kryo = |id: u32| [&[3], text(id).trim_end_matches('}').as_bytes(), &[b'}' | 0x80]].concat();
@@ -137,7 +139,8 @@ async fn json_in_a_text_is_looked_into_where_the_queue_says_so() {
         );
         on(&server, &format!("\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues: {{ q: {{ {queue} }} }}\n"))
     };
-    let (blind, looking) = (ConfigFile::new(&yaml("")), ConfigFile::new(&yaml(", json_in_text: true")));
+    let blind = ConfigFile::new(&yaml(""));
+    let looking = ConfigFile::new(&yaml(", json_in_text: true"));
     let checked = cli(&blind, &["check", "--live"]);
     let said = String::from_utf8_lossy(&checked.stdout);
     let hint = "3 of 3 scheduled elements are texts that are JSON, whose fields the queue asks for: write `json_in_text: true`";
@@ -166,7 +169,8 @@ async fn json_in_a_text_is_looked_into_where_the_queue_says_so() {
 async fn a_wrong_codec_is_found_by_check_and_holds_the_queue() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (now, queue) = (redis_now_ms(&mut redis).await, RedissonQueue::new("q"));
+    let now = redis_now_ms(&mut redis).await;
+    let queue = RedissonQueue::new("q");
     for _ in 0..10 {
         queue.offer(&mut redis, now, b"\x03ab\xe3").await;
     }

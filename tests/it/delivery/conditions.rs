@@ -11,7 +11,8 @@ use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
 async fn each_sink_gets_the_elements_that_it_is_meant_for_and_the_rest_is_skipped() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (kept, gone) = (RedissonQueue::new("kept"), RedissonQueue::new("gone"));
+    let kept = RedissonQueue::new("kept");
+    let gone = RedissonQueue::new("gone");
     let now = redis_now_ms(&mut redis).await;
     for queue in [&kept, &gone] {
         let payloads = (0..100).map(|n| json!({ "n": n, "region": if n % 2 == 0 { "eu" } else { "us" } }).to_string());

@@ -265,7 +265,8 @@ queues:
         unready(&stranger, "certificate").await;
         println!("without a client certificate: {}", stranger.get("/readyz").await.unwrap().body);
     }
-    let (cert, key) = (pki.client_cert.display(), pki.client_key.display());
+    let cert = pki.client_cert.display();
+    let key = pki.client_key.display();
     let _daemon = Daemon::start(&yaml(&format!("{{ ca_file: {ca}, cert_file: {cert}, key_file: {key} }}"))).await;
     stream_of(&mut redis, "out", 500).await;
     emptied(&mut redis, &queue).await;

@@ -22,8 +22,10 @@ const IN_FLIGHT_BYTES: usize = 16 << 20;
 async fn large_elements_are_delivered_within_the_limits() {
     let long = std::env::var_os("DELAYBRIDGE_LONG").is_some();
     let each = if long { 1_000 } else { 30 };
-    let (source, target) = (RedisServer::start().await, RedisServer::start().await);
-    let (mut redis, mut out) = (source.client().await, target.client().await);
+    let source = RedisServer::start().await;
+    let target = RedisServer::start().await;
+    let mut redis = source.client().await;
+    let mut out = target.client().await;
     let queues: Vec<RedissonQueue> = (0..QUEUES).map(|n| RedissonQueue::new(&format!("large-{n}"))).collect();
     let entries = (0..QUEUES).map(|n| {
         format!(
@@ -163,8 +165,8 @@ async fn slowest_scripts(redis: &mut MultiplexedConnection) {
             redis::cmd("SLOWLOG").arg("GET").arg(-1).query_async(redis).await.expect("read the slow log");
         raw.into_iter()
             .filter_map(|mut entry| {
-                let (id, at) =
-                    (redis::from_redis_value(entry[0].clone()).ok()?, redis::from_redis_value(entry[1].clone()).ok()?);
+                let id = redis::from_redis_value(entry[0].clone()).ok()?;
+                let at = redis::from_redis_value(entry[1].clone()).ok()?;
                 let took = redis::from_redis_value(entry[2].clone()).ok()?;
                 let redis::Value::Array(words) = entry.swap_remove(3) else { return None };
                 Some((id, at, took, words))

@@ -64,7 +64,9 @@ async fn a_rate_is_kept_and_waiting_for_it_counts_no_attempt() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let now = redis_now_ms(&mut redis).await;
-    let (queue, sink_a, sink_b) = (RedissonQueue::new("rated"), RedissonQueue::new("a"), RedissonQueue::new("b"));
+    let queue = RedissonQueue::new("rated");
+    let sink_a = RedissonQueue::new("a");
+    let sink_b = RedissonQueue::new("b");
     for (queue, count) in [(&queue, 1_000), (&sink_a, 500), (&sink_b, 500)] {
         queue.offer_bulk(&mut redis, &overdue(now, (0..count).map(|n| n.to_string()))).await;
     }
@@ -112,7 +114,8 @@ async fn what_is_too_late_expires_or_is_delivered_as_configured() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let now = redis_now_ms(&mut redis).await;
-    let (strict, lenient) = (RedissonQueue::new("strict"), RedissonQueue::new("lenient"));
+    let strict = RedissonQueue::new("strict");
+    let lenient = RedissonQueue::new("lenient");
     let hour = Duration::from_secs(3_600).as_millis() as i64;
     let late = |n: i64| Element::new(Layout::New, now - hour - n, format!("late {n}"));
     let elements: Vec<Element> = (0..40).map(late).chain(overdue(now, (0..40).map(|n| format!("fine {n}")))).collect();

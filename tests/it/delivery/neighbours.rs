@@ -12,7 +12,8 @@ use super::{emptied, list_of, on, overdue, spread, stream_of, unready};
 async fn a_held_queue_does_not_hold_up_another_one_on_the_same_sink_and_resumes_by_itself() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (bad, good) = (RedissonQueue::new("bad"), RedissonQueue::new("good"));
+    let bad = RedissonQueue::new("bad");
+    let good = RedissonQueue::new("good");
     let now = redis_now_ms(&mut redis).await;
     let _: () = redis.set("target-of-bad", "not a list").await.unwrap();
     let bad_elements = overdue(now, (0..300).map(|n| format!("bad {n}")));
@@ -80,7 +81,8 @@ queues:
 async fn a_queue_with_many_overdue_does_not_starve_a_trickle_on_the_same_sink() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (flood, trickle) = (RedissonQueue::new("flood"), RedissonQueue::new("trickle"));
+    let flood = RedissonQueue::new("flood");
+    let trickle = RedissonQueue::new("trickle");
     let now = redis_now_ms(&mut redis).await;
     let mut elements = overdue(now, (0..50_000).map(|n| format!("{n:0256}")));
     fastrand::shuffle(&mut elements);
@@ -107,7 +109,8 @@ queues:
     oracle.offered(&elements);
     let flooded = read_stream(&mut redis, "out-flood").await;
     oracle.judge(&flooded).assert_complete(0);
-    let (first, last) = (flooded[0].arrived_ms.unwrap(), flooded[flooded.len() - 1].arrived_ms.unwrap());
+    let first = flooded[0].arrived_ms.unwrap();
+    let last = flooded[flooded.len() - 1].arrived_ms.unwrap();
     let trickled = read_stream(&mut redis, "out-trickle").await;
     assert_eq!(trickled.len(), 80);
     // The elements that fell due during the flood.

@@ -46,7 +46,8 @@ async fn what_a_queue_does_not_consume_is_left_alone() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let now = redis_now_ms(&mut redis).await;
-    let (delayed, ready) = (RedissonQueue::new("only:delayed"), RedissonQueue::new("only:ready"));
+    let delayed = RedissonQueue::new("only:delayed");
+    let ready = RedissonQueue::new("only:ready");
     for queue in [&delayed, &ready] {
         queue.offer_bulk(&mut redis, &overdue(now, (0..50).map(|n| format!("delayed {n}")))).await;
         queue.push_ready(&mut redis, &(0..50).map(|n| format!("ready {n}").into_bytes()).collect::<Vec<_>>()).await;
@@ -113,7 +114,8 @@ queues:
         (&["acl"], "redisson_delay_queue"),
     ] {
         let output = cli(daemon.config(), line);
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let out = String::from_utf8_lossy(&output.stdout);
+        let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && out.contains(part), "{line:?}: {out}{err}");
         assert!(!out.contains("holds a string") && !out.contains("does not move"), "{line:?}: {out}{err}");
         assert!(!out.contains("~orders "), "no right to the key: {out}");

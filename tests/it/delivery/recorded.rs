@@ -22,7 +22,8 @@ async fn every_recorded_element_of_every_version_and_codec_is_delivered_byte_for
         .collect();
     let mut oracle = Oracle::new();
     oracle.offered(&elements);
-    let (to_stream, to_list) = (RedissonQueue::new("recorded:stream"), RedissonQueue::new("recorded:{list}"));
+    let to_stream = RedissonQueue::new("recorded:stream");
+    let to_list = RedissonQueue::new("recorded:{list}");
     for queue in [&to_stream, &to_list] {
         queue.offer_bulk(&mut redis, &elements).await;
     }

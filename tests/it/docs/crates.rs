@@ -24,7 +24,8 @@ fn outdated<'a>(page: &'a str, lock: &str) -> Vec<&'a str> {
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     rows.filter(|row| {
         let mut cells = row.split('|').skip(1).map(|cell| cell.trim().trim_matches('`'));
-        let (name, version) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+        let name = cells.next().unwrap_or_default();
+        let version = cells.next().unwrap_or_default();
         !locked.get(name).is_some_and(|versions| versions.contains(&version))
     })
     .collect()
@@ -32,7 +33,8 @@ fn outdated<'a>(page: &'a str, lock: &str) -> Vec<&'a str> {
 
 #[test]
 fn the_list_of_exposed_crates_has_the_versions_that_are_built() {
-    let (page, lock) = (read("docs/exposed-crates.md"), read("Cargo.lock"));
+    let page = read("docs/exposed-crates.md");
+    let lock = read("Cargo.lock");
     assert_eq!(page.lines().filter(|line| line.starts_with("| `")).count(), 20);
     assert_eq!(outdated(&page, &lock), [""; 0], "look at these crates again, then correct their rows");
     let updated = lock.replace("name = \"h2\"\nversion = \"", "name = \"h2\"\nversion = \"9");

@@ -82,7 +82,8 @@ fn with_files(text: &str, pki: &Pki, password: &Path, secret: &Path) -> String {
 #[test]
 fn every_block_is_run_or_checked_or_says_why_not() {
     let directory = TempDir::with_prefix("delaybridge-docs-").expect("make a directory for certificates");
-    let (pki, password) = (Pki::create(directory.path()), directory.path().join("password"));
+    let pki = Pki::create(directory.path());
+    let password = directory.path().join("password");
     crate::harness::write_secret(&password, "secret\n");
     let secret = directory.path().join("secret");
     crate::harness::write_secret(&secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");

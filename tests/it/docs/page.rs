@@ -50,12 +50,15 @@ impl Block {
 /// All blocks of a page, in order.
 pub fn blocks(page: &str) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
-    let (mut open, mut before, mut indent) = (false, "", 0);
+    let mut open = false;
+    let mut before = "";
+    let mut indent = 0;
     for (number, line) in page.lines().enumerate() {
         match (line.trim_start().strip_prefix("```"), open) {
             (Some(kind), false) => {
                 indent = line.len() - line.trim_start().len();
-                let (kind, line) = (kind.trim().to_owned(), number + 1);
+                let kind = kind.trim().to_owned();
+                let line = number + 1;
                 found.push(Block { kind, text: String::new(), line, remark: Remark::of(before) });
                 open = true;
             }

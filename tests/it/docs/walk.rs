@@ -105,7 +105,8 @@ impl Walk {
     pub fn aside(&self, line: &str) -> String {
         let output = self.shell(line, Command::new("sh")).output().expect("run a shell");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let out = text(&output.stdout);
+        let err = text(&output.stderr);
         assert!(output.status.success(), "{}: {line}: {out}{err}", self.page);
         out
     }
@@ -116,12 +117,11 @@ impl Walk {
     pub fn until(&mut self, beginning: &str) -> String {
         loop {
             let line = self.left.pop_front().unwrap_or_else(|| panic!("{}: no command `{beginning}`", self.page));
-            let shown = match line.starts_with("delaybridge run") {
-                true => {
-                    self.leave_running(&line);
-                    String::new()
-                }
-                false => self.aside(&line),
+            let shown = if line.starts_with("delaybridge run") {
+                self.leave_running(&line);
+                String::new()
+            } else {
+                self.aside(&line)
             };
             if line.starts_with(beginning) {
                 return shown;

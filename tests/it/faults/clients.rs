@@ -35,7 +35,9 @@ async fn unannounced_elements_are_found_by_the_poll() {
     tolerate_stalls(&mut daemon);
     let queue = RedissonQueue::new("shared");
     let mut redis = server.client().await;
-    let (mut silent, mut killed, mut pushed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut silent = Vec::new();
+    let mut killed = Vec::new();
+    let mut pushed = Vec::new();
     let mut oracle = Oracle::new();
     let mut n = 0;
     for round in 0..6 {

@@ -7,7 +7,8 @@ use crate::harness::{Daemon, RedisServer, RedissonQueue};
 #[tokio::test]
 async fn a_producers_clock_that_is_behind_shows_with_a_lower_bound() {
     let server = RedisServer::start().await;
-    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    let queue = RedissonQueue::new("q");
+    let mut redis = server.client().await;
     // Offered before the daemon started: overdue because it was not delivered, which proves nothing about a clock.
     let now = redis_now_ms(&mut redis).await;
     queue.offer(&mut redis, now - 900_000, "waited").await;
@@ -47,9 +48,10 @@ async fn this_machine_agrees_with_a_redis_on_the_same_machine() {
     crate::harness::eventually("the skew to be shown", super::rig::PATIENCE, async || {
         let metrics = daemon.metrics().await;
         let skew = metrics.sum("delaybridge_clock_skew_seconds");
-        match metrics.has("delaybridge_clock_skew_seconds") && skew.abs() < 0.1 {
-            true => Ok(()),
-            false => Err(format!("{skew} s")),
+        if metrics.has("delaybridge_clock_skew_seconds") && skew.abs() < 0.1 {
+            Ok(())
+        } else {
+            Err(format!("{skew} s"))
         }
     })
     .await;

@@ -185,7 +185,8 @@ async fn verdicts(server: &RedisServer, sink: Sink, times: u64) {
 async fn extensions(server: &RedisServer, times: u64) {
     let mut rig = Rig::start(server, "extensions", Sink::ExactlyOnce, ("5s", "3s"), ("", "")).await;
     rig.daemon.expect_log("queue on hold");
-    let (queue, dead) = (rig.feed.queue.clone(), rig.feed.queue.bridge_key("dead"));
+    let queue = rig.feed.queue.clone();
+    let dead = rig.feed.queue.bridge_key("dead");
     loop {
         // Lost claims are recovered a second later: enough time to break the key that verdicts need.
         let cut = rig.proxy.cut(Cut::script(sha("claim")).times(u64::MAX));

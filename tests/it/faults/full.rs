@@ -30,7 +30,8 @@ async fn a_full_redis_is_drained_without_a_lease_running_out() {
     let server = RedisServer::start_with(ServerOptions::default().max_memory("1gb")).await;
     let other = RedisServer::start().await;
     let queue = RedissonQueue::new("full");
-    let (mut redis, mut sink) = (server.client().await, other.client().await);
+    let mut redis = server.client().await;
+    let mut sink = other.client().await;
     let mut daemon = Daemon::start(&format!(
         "redis: {{ url: '{}', command_timeout: 1s }}\n\
          sinks: {{ out: {{ redis: {{ url: '{}', stream: arrived, timeout: 3800ms }} }} }}\n\

@@ -30,7 +30,8 @@ async fn delivered_elements_disappear(cleanup: &str, n: usize) {
     oracle.offered(&due);
     queue.offer_bulk(&mut redis, &all).await;
 
-    let (ghosts, turn) = (queue.bridge_key("ghosts"), queue.bridge_key("ghosts-turn"));
+    let ghosts = queue.bridge_key("ghosts");
+    let turn = queue.bridge_key("ghosts-turn");
     let mut most = 0;
     eventually("the deliveries", PATIENCE, async || {
         let now: usize = redis.scard(&ghosts).await.unwrap();

@@ -45,7 +45,8 @@ async fn a_key_of_another_type_holds_its_queue_until_it_is_fixed_and_changes_not
         .iter()
         .zip(&queues)
         .map(|(id, queue)| {
-            let (name, to) = (&queue.name, format!("{{ sink: out, list: 'arrived:{id}' }}"));
+            let name = &queue.name;
+            let to = format!("{{ sink: out, list: 'arrived:{id}' }}");
             format!("  {id}: {{ source: {{ redisson: {{ name: {name} }} }}, lease: 20s, to: [{to}] }}\n")
         })
         .collect();

@@ -59,7 +59,8 @@ async fn the_endpoints_answer_while_the_pipeline_is_saturated() {
     let mut daemon = Daemon::start(&config(&server)).await;
     tolerate_stalls(&mut daemon);
     let started = Instant::now();
-    let (mut longest, mut rounds) = (Duration::ZERO, 0);
+    let mut longest = Duration::ZERO;
+    let mut rounds = 0;
     while daemon.metric("delaybridge_delivered_messages_total").await < 100_000.0 {
         longest = longest.max(ask_all(&daemon).await);
         rounds += 1;

@@ -152,9 +152,10 @@ pub async fn metric(daemon: &Daemon, selector: &str, condition: impl Fn(f64) -> 
 pub async fn readyz(daemon: &Daemon, status: u16, text: &str) -> String {
     eventually(&format!("/readyz to answer {status} with {text:?}"), PATIENCE, async || {
         let answer = daemon.get("/readyz").await?;
-        match answer.status == status && answer.body.contains(text) {
-            true => Ok(answer.body),
-            false => Err(format!("{} {}", answer.status, answer.body)),
+        if answer.status == status && answer.body.contains(text) {
+            Ok(answer.body)
+        } else {
+            Err(format!("{} {}", answer.status, answer.body))
         }
     })
     .await

@@ -32,7 +32,8 @@ fn yaml(orders: &RedisServer, mails: &RedisServer, done: &RedisServer) -> String
 
 /// Offers elements to one queue that fall due one after the other, from now on.
 async fn offer(server: &RedisServer, name: &str, count: i64, [first_ms, apart_ms]: [i64; 2]) -> Vec<Element> {
-    let (queue, mut redis) = (RedissonQueue::new(name), server.client().await);
+    let queue = RedissonQueue::new(name);
+    let mut redis = server.client().await;
     let now = redis_now_ms(&mut redis).await;
     let element = |n| Element::new(Layout::New, now + first_ms + n * apart_ms, format!("{name} {n}"));
     let elements: Vec<_> = (0..count).map(element).collect();
@@ -60,9 +61,10 @@ async fn one_that_is_killed_or_frozen_holds_up_its_own_queues_only() {
     has(40).await;
 
     for kill in [false, true] {
-        match kill {
-            true => mails.kill(),
-            false => mails.pause(),
+        if kill {
+            mails.kill()
+        } else {
+            mails.pause()
         }
         let before = oracle.count();
         for name in ["o-1", "o-2"] {
@@ -78,9 +80,10 @@ async fn one_that_is_killed_or_frozen_holds_up_its_own_queues_only() {
         .await;
         assert_eq!(daemon.metric("delaybridge_redis_up{redis=\"mails\"}").await, 0.0);
         assert_eq!(daemon.metric("delaybridge_redis_up{redis=\"orders\"}").await, 1.0);
-        match kill {
-            true => mails.boot().await.expect("it starts again"),
-            false => mails.resume(),
+        if kill {
+            mails.boot().await.expect("it starts again")
+        } else {
+            mails.resume()
         }
         daemon.wait_ready().await;
     }

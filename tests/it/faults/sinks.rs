@@ -23,7 +23,8 @@ fn config(server: &RedisServer, sink: &RedisServer, max_attempts: u32) -> String
 }
 
 async fn judge(what: &str, daemon: &Daemon, server: &RedisServer, sink: &RedisServer, feed: &Feed) {
-    let (mut redis, mut arrived) = (server.client().await, sink.client().await);
+    let mut redis = server.client().await;
+    let mut arrived = sink.client().await;
     let deliveries = all_in_stream(&mut arrived, "arrived", &feed.oracle).await;
     settled(&mut redis, &feed.queue).await;
     let report = feed.oracle.judge(&deliveries);

@@ -63,7 +63,8 @@ impl Dump {
         let key = |line: &str| {
             let line: Value = serde_json::from_str(line).expect("JSON");
             let items = line["items"].as_array().expect("items").iter().map(|item| (bytes(&item[0]), bytes(&item[1])));
-            let (name, kind) = (&line["key"], &line["type"]);
+            let name = &line["key"];
+            let kind = &line["type"];
             (name.as_str().expect("a name").into(), kind.as_str().expect("a type").to_owned(), items.collect())
         };
         Dump { keys: text.lines().map(key).collect() }

@@ -27,7 +27,8 @@ async fn what_is_written_has_the_format_that_was_recorded() {
     let fresh = std::env::temp_dir().join("delaybridge-formats.jsonl");
     dump.save(&fresh);
     let (file, recorded) = recordings().pop().expect("a recording");
-    let (ours, theirs) = (masked(&dump), masked(&recorded));
+    let ours = masked(&dump);
+    let theirs = masked(&recorded);
     let differing: Vec<_> = ours.symmetric_difference(&theirs).collect();
     assert!(
         differing.is_empty(),

@@ -89,13 +89,15 @@ async fn jobs(port: u16) {
     for (id, more) in [("reserved", ""), ("dead", r#","tries":1"#), ("finished", "")] {
         ask(port, "POST /v1/topics/mails/jobs", &format!(r#"{{"id":"{id}","body":"a body","ttr":"10m"{more}}}"#)).await;
         let taken = ask(port, "POST /v1/topics/mails/pop", "").await;
-        let (job, token) = (&taken["jobs"][0]["id"], &taken["jobs"][0]["token"]);
+        let job = &taken["jobs"][0]["id"];
+        let token = &taken["jobs"][0]["token"];
         let what = match id {
             "dead" => "bury",
             "finished" => "finish",
             _ => continue,
         };
-        let (job, token) = (job.as_str().expect("an id"), token.as_str().expect("a token"));
+        let job = job.as_str().expect("an id");
+        let token = token.as_str().expect("a token");
         ask(port, &format!("PUT /v1/jobs/{job}/{what}"), &format!(r#"{{"token":"{token}"}}"#)).await;
     }
     ask(

@@ -101,9 +101,10 @@ fn value(random: &mut Rng) -> String {
 
 /// Sends a request; returns the status, or `None` if the connection ends without a response.
 async fn send(port: u16, (method, path, shape): (&str, &str, &str), body: Vec<u8>, packed: bool) -> Option<u16> {
-    let kind = match shape.starts_with(['{', '#']) {
-        true => "application/json",
-        false => "application/x-www-form-urlencoded\r\norigin: http://localhost",
+    let kind = if shape.starts_with(['{', '#']) {
+        "application/json"
+    } else {
+        "application/x-www-form-urlencoded\r\norigin: http://localhost"
     };
     let coding = if packed { "content-encoding: gzip\r\n" } else { "" };
     let length = body.len();
@@ -136,7 +137,10 @@ async fn bodies_of_the_worst_shapes_take_a_stated_multiple_of_what_is_admitted()
         TcpStream::connect(("127.0.0.1", port)).await.map(drop).map_err(|error| error.to_string())
     })
     .await;
-    let (mut random, mut started, mut runs, mut worst) = (seeded("bodies"), Instant::now(), 0, 0);
+    let mut random = seeded("bodies");
+    let mut started = Instant::now();
+    let mut runs = 0;
+    let mut worst = 0;
     let mut statuses = std::collections::BTreeMap::<u16, u64>::new();
     // First the body that would be the largest tree, to each endpoint that keeps or searches one; then whatever is drawn.
     let mut first = WORST_FIRST.iter();

@@ -50,7 +50,8 @@ fn less(left: &Value, right: &Value) -> bool {
 /// A condition, and whether it holds for these fields.
 fn condition(random: &mut Rng, fields: &Map<String, Value>, depth: usize) -> (String, bool) {
     let name = random.choice(NAMES).unwrap();
-    let (field, value) = (format!("payload.{name}"), fields.get(name));
+    let field = format!("payload.{name}");
+    let value = fields.get(name);
     match random.u8(..if depth == 0 { 5 } else { 8 }) {
         0 => (field, value == Some(&json!(true))),
         1 => (format!("exists({field})"), value.is_some()),
@@ -68,16 +69,15 @@ fn condition(random: &mut Rng, fields: &Map<String, Value>, depth: usize) -> (St
         4 => {
             let sign = random.choice(["==", "!=", "<", "<=", ">", ">="]).unwrap();
             let other_name = random.choice(NAMES).unwrap();
-            let (right, other) = match random.bool() {
-                true => (format!("payload.{other_name}"), fields.get(other_name).cloned()),
-                false => {
-                    let literal = match (sign, scalar(random)) {
-                        ("==" | "!=", literal) => literal,
-                        (_, Value::Null | Value::Bool(_)) => json!(1),
-                        (_, literal) => literal,
-                    };
-                    (spelled(random, &literal), Some(literal))
-                }
+            let (right, other) = if random.bool() {
+                (format!("payload.{other_name}"), fields.get(other_name).cloned())
+            } else {
+                let literal = match (sign, scalar(random)) {
+                    ("==" | "!=", literal) => literal,
+                    (_, Value::Null | Value::Bool(_)) => json!(1),
+                    (_, literal) => literal,
+                };
+                (spelled(random, &literal), Some(literal))
             };
             let holds = value.zip(other.as_ref()).is_some_and(|(left, right)| match sign {
                 "==" => equal(left, right),

@@ -70,7 +70,9 @@ fn a_header_is_what_was_written_or_the_entry_is_damaged() {
         for element in [Element::entry(member.clone(), 5), Element::damaged(member.clone(), 5)].into_iter().flatten() {
             assert_eq!(element.member, member, "what is written with a verdict is the member as it is");
             assert!(element.bytes().len() <= member.len() && element.weight() >= member.len());
-            let (_, _, _) = (element.origin(), element.due_ms(), element.attempts());
+            let _ = element.origin();
+            let _ = element.due_ms();
+            let _ = element.attempts();
         }
     });
 }

@@ -54,7 +54,9 @@ fn answered<T>(what: &str, answer: Result<T, JobError>) {
 #[tokio::test]
 async fn a_job_of_ours_is_served_whatever_is_beside_it() {
     let mut rig = Rig::start().await;
-    let (mut random, started, mut runs) = (seeded("keys of jobs"), Instant::now(), 0_u64);
+    let mut random = seeded("keys of jobs");
+    let started = Instant::now();
+    let mut runs = 0_u64;
     let settings = JobSettings::default();
     while started.elapsed() < time() || runs < 12 {
         runs += 1;
@@ -75,7 +77,9 @@ async fn a_job_of_ours_is_served_whatever_is_beside_it() {
                     continue;
                 }
                 match (*kind, *word) {
-                    ("zset", _) => drop(strangers.cmd("ZADD").arg(key(word)).arg(score(&mut random)).arg(&id).ignore()),
+                    ("zset", _) => {
+                        let _ = strangers.cmd("ZADD").arg(key(word)).arg(score(&mut random)).arg(&id).ignore();
+                    }
                     (_, "records") => {
                         let ours = record(&mut random);
                         let bytes = if random.u8(..4) == 0 { ours } else { strange(&mut random, &ours) };
@@ -163,7 +167,9 @@ async fn a_job_of_ours_is_served_whatever_is_beside_it() {
 #[tokio::test]
 async fn no_call_on_jobs_writes_before_it_knows_the_type_of_every_key() {
     let mut rig = Rig::start().await;
-    let (mut random, started, mut runs) = (seeded("types of keys of jobs"), Instant::now(), 0_u64);
+    let mut random = seeded("types of keys of jobs");
+    let started = Instant::now();
+    let mut runs = 0_u64;
     while started.elapsed() < time() || runs < 12 {
         runs += 1;
         redis::cmd("FLUSHALL").exec_async(&mut rig.redis).await.expect("empty the server");
@@ -209,7 +215,9 @@ async fn no_call_on_jobs_writes_before_it_knows_the_type_of_every_key() {
 #[tokio::test]
 async fn an_element_of_ours_is_claimed_whatever_is_beside_it() {
     let mut rig = Claiming::with_all_rights().await;
-    let (mut random, started, mut runs) = (seeded("keys of claims"), Instant::now(), 0_u64);
+    let mut random = seeded("keys of claims");
+    let started = Instant::now();
+    let mut runs = 0_u64;
     while started.elapsed() < time() || runs < 12 {
         runs += 1;
         rig.run(&mut redis::cmd("FLUSHALL")).await;
@@ -217,7 +225,8 @@ async fn an_element_of_ours_is_claimed_whatever_is_beside_it() {
         rig.set_clock(now_ms * 1000).await;
         let store = RedisStore::new(rig.link.clone(), source("orders", 1, ListCleanup::Auto).source().clone(), [1; 8]);
         let element = |n: u64| layout::pack(Layout::New, MessageId(n.to_be_bytes()), b"payload");
-        let (orphan, own) = ("1.0909090909090909.7.0", |word: &str| format!("delaybridge:{word}:{{orders}}"));
+        let orphan = "1.0909090909090909.7.0";
+        let own = |word: &str| format!("delaybridge:{word}:{{orders}}");
         let of_claim = |part: &str| format!("delaybridge:claim:{orphan}:{part}:{{orders}}");
         let entry = |n: u64| [Header::new(now_ms).encode(), element(n)].concat();
         let mut add = redis::pipe();
@@ -244,7 +253,8 @@ async fn an_element_of_ours_is_claimed_whatever_is_beside_it() {
 
         let wanted: BTreeSet<Bytes> = (1..=4).map(|n| Bytes::from(element(n))).collect();
         let mut found = BTreeSet::new();
-        let (mut number, mut turns) = (0, 0);
+        let mut number = 0;
+        let mut turns = 0;
         let mut not_after = || {
             number += 1;
             (number, now_ms + 1_000)

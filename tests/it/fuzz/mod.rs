@@ -36,7 +36,9 @@ fn seeded(what: &str) -> Rng {
 
 /// Runs a target repeatedly until its time is over.
 fn fuzz(what: &str, mut target: impl FnMut(&mut Rng)) {
-    let (mut random, started, mut runs) = (seeded(what), Instant::now(), 0_u64);
+    let mut random = seeded(what);
+    let started = Instant::now();
+    let mut runs = 0_u64;
     while started.elapsed() < time() {
         target(&mut random);
         runs += 1;
@@ -63,7 +65,9 @@ fn damaged(random: &mut Rng, mut bytes: Vec<u8>) -> Vec<u8> {
             0 => bytes[at] ^= 1 << random.u8(..8),
             1 => bytes[at] = random.choice([0, 1, 8, b':', b'{', b'$', b'\t', 0x7f, 0x80, 0xff]).unwrap_or(0),
             2 => bytes.truncate(at),
-            3 => drop(bytes.drain(at..to)),
+            3 => {
+                let _ = bytes.drain(at..to);
+            }
             _ => {
                 let part = bytes[at..to].to_vec().repeat(random.usize(1..20));
                 bytes.splice(at..at, part);

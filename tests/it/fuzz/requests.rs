@@ -41,7 +41,10 @@ async fn any_bytes_are_answered_or_refused_and_the_daemon_goes_on() {
     let (mut daemon, port) = start(&redis, "", "").await;
     // Some of them have another `Host`.
     daemon.expect_log("refused a request");
-    let (mut random, started, mut runs, mut answered) = (seeded("requests"), Instant::now(), 0, 0);
+    let mut random = seeded("requests");
+    let started = Instant::now();
+    let mut runs = 0;
+    let mut answered = 0;
     while started.elapsed() < time() {
         let request = match random.u8(..6) {
             0 => noise(&mut random, 300),

@@ -52,7 +52,8 @@ fn a_template_is_filled_with_what_the_payload_has() {
         let value = value(random, 3);
         let text = Bytes::from(value.to_string());
         let payload = decode(Codec::Json, &text).expect("JSON of serde_json");
-        let (mut source, mut expected) = (String::new(), Some(String::new()));
+        let mut source = String::new();
+        let mut expected = Some(String::new());
         for _ in 0..random.usize(1..5) {
             let (hole, filled) = match random.u8(..5) {
                 0 => ("${queue}".to_owned(), Some("q".to_owned())),
@@ -66,9 +67,10 @@ fn a_template_is_filled_with_what_the_payload_has() {
                     let path: Vec<&str> = (0..random.usize(..4)).map(|_| random.choice(STEPS).unwrap()).collect();
                     let path_text = path.iter().map(|step| format!(".{step}")).collect::<String>();
                     let found = looked_up(&value, &path);
-                    match random.bool() {
-                        true => (format!("${{payload{path_text}:-none}}"), found.or(Some("none".to_owned()))),
-                        false => (format!("${{payload{path_text}}}"), found),
+                    if random.bool() {
+                        (format!("${{payload{path_text}:-none}}"), found.or(Some("none".to_owned())))
+                    } else {
+                        (format!("${{payload{path_text}}}"), found)
                     }
                 }
             };

@@ -101,7 +101,9 @@ impl Rabbits {
 
     /// Binds an existing queue.
     pub async fn bind(&self, exchange: &str, queue: &str, key: &str) {
-        let (queue, exchange, key) = (queue.into(), exchange.into(), key.into());
+        let queue = queue.into();
+        let exchange = exchange.into();
+        let key = key.into();
         let bound = self.channel.queue_bind(queue, exchange, key, Default::default(), FieldTable::default());
         bound.await.expect("bind the queue");
     }
@@ -137,8 +139,10 @@ fn delivery(message: BasicGetMessage) -> Delivery {
         }
     }
     let mut take = |name: &str| headers.remove(name).map(|value| String::from_utf8(value).expect("a header of text"));
-    let (id, queue) = (take("delaybridge-id"), take("delaybridge-queue"));
-    let (due, attempt) = (take("delaybridge-due-ms"), take("delaybridge-attempt"));
+    let id = take("delaybridge-id");
+    let queue = take("delaybridge-queue");
+    let due = take("delaybridge-due-ms");
+    let attempt = take("delaybridge-attempt");
     Delivery {
         id,
         payload: message.data,

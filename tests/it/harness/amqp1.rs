@@ -30,9 +30,11 @@ fn delivery(message: ArtemisMessage, queue: &str) -> Delivery {
     let mut headers: BTreeMap<String, Vec<u8>> =
         message.properties.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
     let mut take = |name: &str| headers.remove(name).map(|value| String::from_utf8(value).expect("text"));
-    let (id, name) = (take("delaybridge-id"), take("delaybridge-queue"));
+    let id = take("delaybridge-id");
+    let name = take("delaybridge-queue");
     assert_eq!(id.as_deref(), Some(message.id.as_str()), "the message's own id is the element's");
-    let (due, attempt) = (take("delaybridge-due-ms"), take("delaybridge-attempt"));
+    let due = take("delaybridge-due-ms");
+    let attempt = take("delaybridge-attempt");
     Delivery {
         id,
         payload: message.body,

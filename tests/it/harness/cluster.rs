@@ -64,7 +64,8 @@ pub async fn two_nodes() -> [RedisServer; 2] {
     }
     ask::<()>(&first, &["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]).await.expect("half of the slots");
     ask::<()>(&second, &["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]).await.expect("the others");
-    let (port, bus) = (second.port().to_string(), bus.to_string());
+    let port = second.port().to_string();
+    let bus = bus.to_string();
     ask::<()>(&first, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await.expect("a meeting");
     for node in [&first, &second] {
         until("two nodes to be a cluster", async || {
@@ -121,7 +122,8 @@ impl RedisCluster {
             ask::<()>(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(epoch + 1).to_string()]).await.expect("an epoch");
         }
         for (node, bus) in cluster.nodes.iter().zip(&buses).skip(1) {
-            let (port, bus) = (cluster.known_port(node).to_string(), bus.to_string());
+            let port = cluster.known_port(node).to_string();
+            let bus = bus.to_string();
             ask::<()>(&cluster.nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await.expect("a meeting");
         }
         for (master, replica) in cluster.nodes[..MASTERS].iter().zip(&cluster.nodes[MASTERS..]) {
@@ -172,13 +174,11 @@ impl RedisCluster {
         let replicas = nodes.lines().filter(|line| line.contains("slave")).count();
         let linked = replication.contains("role:master") && replication.contains("state=online")
             || replication.contains("master_link_status:up");
-        match info.contains("cluster_state:ok")
-            && info.contains("cluster_slots_ok:16384")
-            && replicas == MASTERS
-            && linked
+        if info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384") && replicas == MASTERS && linked
         {
-            true => Ok(()),
-            false => Err(format!("{info}\n{nodes}\n{replication}")),
+            Ok(())
+        } else {
+            Err(format!("{info}\n{nodes}\n{replication}"))
         }
     }
 
@@ -327,7 +327,8 @@ impl RedisCluster {
     pub async fn add_master(&mut self) -> usize {
         let (node, bus) = node(None).await;
         least::joins_cluster(node.port(), self.nodes[0].port());
-        let (port, bus) = (node.port().to_string(), bus.to_string());
+        let port = node.port().to_string();
+        let bus = bus.to_string();
         ask::<()>(&node, &["CLUSTER", "SET-CONFIG-EPOCH", "100"]).await.expect("an epoch");
         ask::<()>(&self.nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await.expect("a meeting");
         self.nodes.push(node);
@@ -375,9 +376,11 @@ impl RedisCluster {
 
     /// Begins to move a key's slot to another master: from now on a script that names a missing key is refused.
     pub async fn begin_move(&self, key: &str, to: usize) -> SlotMove {
-        let (slot, from) = (self.slot(key).await.to_string(), self.owner(key).await);
+        let slot = self.slot(key).await.to_string();
+        let from = self.owner(key).await;
         let id = async |number: usize| ask::<String>(&self.nodes[number], &["CLUSTER", "MYID"]).await.expect("an id");
-        let (from_id, to_id) = (id(from).await, id(to).await);
+        let from_id = id(from).await;
+        let to_id = id(to).await;
         ask::<()>(&self.nodes[to], &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).await.expect("an import");
         ask::<()>(&self.nodes[from], &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).await.expect("a migration");
         SlotMove { slot, from, to, to_id }
@@ -407,7 +410,7 @@ impl RedisCluster {
         ask::<()>(&self.nodes[of.to], &words).await.expect("the target owns the slot");
         for node in self.alive() {
             // Replicas refuse it, and learn it from their masters.
-            drop(ask::<()>(node, &words).await);
+            let _ = ask::<()>(node, &words).await;
         }
     }
 

@@ -117,7 +117,8 @@ impl Producer {
 
 async fn offer(guide: Guide, replicas: u32, queue: RedissonQueue, batch: usize, offered: Arc<Mutex<Offered>>) {
     let mut ticks = tokio::time::interval(BATCH);
-    let (mut connection, mut at) = (None, None);
+    let mut connection = None;
+    let mut at = None;
     loop {
         ticks.tick().await;
         let master = match &guide {
@@ -259,7 +260,8 @@ pub fn pauses(failovers: &[FailedOver], deliveries: &[Delivery]) -> Vec<Pause> {
 pub fn doubled(deliveries: &[Delivery]) -> Vec<(String, Vec<i64>)> {
     let mut times: HashMap<&str, Vec<i64>> = HashMap::new();
     for delivery in deliveries {
-        let (id, at) = (delivery.id.as_deref().expect("an id"), delivery.arrived_ms.expect("a time"));
+        let id = delivery.id.as_deref().expect("an id");
+        let at = delivery.arrived_ms.expect("a time");
         times.entry(id).or_default().push(at);
     }
     let doubled = times.into_iter().filter(|(_, times)| times.len() > 1);

@@ -166,7 +166,7 @@ impl JavaClient {
 
 impl Drop for JavaClient {
     fn drop(&mut self) {
-        drop(self.java.send(json!({ "do": "disconnect", "client": self.name })));
+        let _ = self.java.send(json!({ "do": "disconnect", "client": self.name }));
     }
 }
 

@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// A broker does not respond, for example while it restarts.
 pub async fn read_topic(bootstrap: &str, topic: &str) -> Result<Vec<Delivery>, String> {
-    let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
+    let bootstrap = bootstrap.to_owned();
+    let topic = topic.to_owned();
     let read = move || read(&bootstrap, &topic).map_err(|e| e.to_string());
     tokio::task::spawn_blocking(read).await.expect("the consumer does not panic")
 }
@@ -31,7 +32,8 @@ pub async fn read_topic(bootstrap: &str, topic: &str) -> Result<Vec<Delivery>, S
 ///
 /// The same as [`read_topic`].
 pub async fn count_topic(bootstrap: &str, topic: &str) -> Result<usize, String> {
-    let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
+    let bootstrap = bootstrap.to_owned();
+    let topic = topic.to_owned();
     let count = move || {
         let ends = ends(&consumer(&bootstrap), &topic).map_err(|e| e.to_string())?;
         Ok(ends.into_iter().map(|(_, low, high)| usize::try_from(high - low).unwrap_or(0)).sum())
@@ -95,8 +97,10 @@ fn delivery(message: &BorrowedMessage<'_>) -> Delivery {
         .map(|headers| headers.iter().map(|h| (h.key.to_owned(), h.value.unwrap_or_default().to_vec())).collect())
         .unwrap_or_default();
     let mut take = |name: &str| headers.remove(name).map(|value| String::from_utf8(value).expect("a header of text"));
-    let (id, queue) = (take("delaybridge-id"), take("delaybridge-queue"));
-    let (due, attempt) = (take("delaybridge-due-ms"), take("delaybridge-attempt"));
+    let id = take("delaybridge-id");
+    let queue = take("delaybridge-queue");
+    let due = take("delaybridge-due-ms");
+    let attempt = take("delaybridge-attempt");
     Delivery {
         id,
         payload: message.payload().expect("a tombstone: the value is null, not empty").to_vec(),

@@ -63,8 +63,10 @@ fn delivery(message: &Value) -> Delivery {
     let mut headers: BTreeMap<String, Vec<u8>> =
         lines.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).collect();
     let mut take = |name: &str| headers.remove(name).map(|value| String::from_utf8(value).expect("text"));
-    let (id, queue) = (take("delaybridge-id"), take("delaybridge-queue"));
-    let (due, attempt) = (take("delaybridge-due-ms"), take("delaybridge-attempt"));
+    let id = take("delaybridge-id");
+    let queue = take("delaybridge-queue");
+    let due = take("delaybridge-due-ms");
+    let attempt = take("delaybridge-attempt");
     Delivery {
         id,
         payload: decoded("data"),

@@ -67,8 +67,10 @@ fn of_stream(entry: StreamId) -> Delivery {
     let mut take = |name: &str| fields.remove(name);
     let text = |bytes: Option<Vec<u8>>| bytes.map(|bytes| String::from_utf8(bytes).expect("a field of text"));
     let payload = take("payload").expect("a stream entry without payload");
-    let (id, queue, due, attempt) =
-        (text(take("id")), text(take("queue")), text(take("due_ms")), text(take("attempt")));
+    let id = text(take("id"));
+    let queue = text(take("queue"));
+    let due = text(take("due_ms"));
+    let attempt = text(take("attempt"));
     Delivery {
         id,
         payload,
@@ -296,7 +298,10 @@ mod tests {
 
     #[test]
     fn the_oracle_finds_what_is_lost_foreign_altered_or_doubled() {
-        let (a, b, r8, r9) = (delivery(1, "a"), delivery(2, "b"), delivery(8, "r"), delivery(9, "r"));
+        let a = delivery(1, "a");
+        let b = delivery(2, "b");
+        let r8 = delivery(8, "r");
+        let r9 = delivery(9, "r");
         let all = [a.clone(), b.clone(), r8.clone(), r9.clone()];
         check(&all, "4 offered, 4 arrived in 4 deliveries, 0 duplicates");
         check(&[&all[..], &[a.clone(), r9.clone()]].concat(), "4 offered, 4 arrived in 6 deliveries, 2 duplicates");

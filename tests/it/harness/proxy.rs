@@ -321,7 +321,8 @@ async fn commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
     let mut scanner = Scanner::new();
     let mut count = 0_u64;
     let mut buffer = vec![0; 64 * 1024];
-    let (mut tail, mut passed) = (Vec::new(), 0);
+    let mut tail = Vec::new();
+    let mut passed = 0;
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
         shared.received.fetch_add(read as u64, Ordering::Relaxed);
@@ -376,7 +377,8 @@ fn ordered_cut(rules: &mut [Rule], command: &Frame) -> Option<Arc<Counts>> {
 }
 
 async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, pending: &Mutex<Pending>) {
-    let (mut relay, mut passed) = (ReplyRelay::new(), 0);
+    let mut relay = ReplyRelay::new();
+    let mut passed = 0;
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
@@ -456,7 +458,8 @@ mod tests {
     #[test]
     fn bytes_trip_in_whatever_pieces_they_come() {
         let check = |pieces: &[&str], expected: bool| {
-            let (trips, mut tail) = (vec![(b"POISON".to_vec(), Arc::default())], Vec::new());
+            let trips = vec![(b"POISON".to_vec(), Arc::default())];
+            let mut tail = Vec::new();
             let hit = pieces.iter().any(|piece| tripped(&trips, &mut tail, piece.as_bytes()));
             assert_eq!(hit, expected, "{pieces:?}");
         };

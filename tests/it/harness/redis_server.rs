@@ -146,7 +146,8 @@ impl RedisServer {
         let dir = TempDir::with_prefix("delaybridge-redis-").expect("make a directory for redis-server");
         let pki = options.tls.as_ref().map(|tls| tls.pki.clone().unwrap_or_else(|| Pki::create(dir.path())));
         std::fs::write(dir.path().join(USERS), "").expect("make the file of the server's users");
-        let (program, major) = (options.named_program(), options.major());
+        let program = options.named_program();
+        let major = options.major();
         let mut server = RedisServer { options, dir, port: 0, tls: None, process: None, program, major };
         for attempt in 1.. {
             server.port = free_port();

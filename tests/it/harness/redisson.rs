@@ -82,7 +82,8 @@ pub struct Element {
 impl Element {
     /// A new element with a random id.
     pub fn new(layout: Layout, due_ms: i64, payload: impl Into<Vec<u8>>) -> Self {
-        let (id, payload) = (layout.random_id(), payload.into());
+        let id = layout.random_id();
+        let payload = payload.into();
         let member = layout.pack(id, &payload);
         Element { id, payload, due_ms, member }
     }

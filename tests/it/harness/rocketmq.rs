@@ -10,8 +10,11 @@ use super::oracle::Delivery;
 pub fn delivery(message: RocketMqMessage) -> Delivery {
     let mut headers: BTreeMap<String, String> = message.properties.into_iter().collect();
     let mut take = |name: &str| headers.remove(name);
-    let (id, queue, key) = (take("delaybridge-id"), take("delaybridge-queue"), take("__SHARDINGKEY"));
-    let (due, attempt) = (take("delaybridge-due-ms"), take("delaybridge-attempt"));
+    let id = take("delaybridge-id");
+    let queue = take("delaybridge-queue");
+    let key = take("__SHARDINGKEY");
+    let due = take("delaybridge-due-ms");
+    let attempt = take("delaybridge-attempt");
     Delivery {
         id,
         payload: message.body,

@@ -203,7 +203,8 @@ impl Sentinels {
 impl Sentinel {
     fn start(master: u16, password: bool, pki: Option<&Pki>) -> Sentinel {
         for _ in 0..5 {
-            let (dir, port) = (TempDir::with_prefix("delaybridge-sentinel-").expect("make a directory"), free_port());
+            let dir = TempDir::with_prefix("delaybridge-sentinel-").expect("make a directory");
+            let port = free_port();
             let mut lines = vec![
                 format!("port {port}"),
                 "bind 127.0.0.1".to_owned(),

@@ -59,7 +59,8 @@ pub fn ask(server: &ElasticMq, action: &str, parameters: &Value) -> Result<Value
 ///
 /// The server is away for a minute.
 pub fn take(server: &ElasticMq, name: &str, taken: &mut TakenMessages) -> Result<(), String> {
-    let (url, begun) = (server.queue_url(name), Instant::now());
+    let url = server.queue_url(name);
+    let begun = Instant::now();
     // Until then messages may be hidden whose answer was lost.
     let mut hidden_until: Option<Instant> = None;
     loop {
@@ -114,8 +115,10 @@ fn delivery(message: &Value) -> Delivery {
         Some("base64") => STANDARD.decode(body).expect("base64"),
         Some(_) => Vec::new(),
     };
-    let (id, queue) = (headers.remove("delaybridge-id"), headers.remove("delaybridge-queue"));
-    let (due, attempt) = (headers.remove("delaybridge-due-ms"), headers.remove("delaybridge-attempt"));
+    let id = headers.remove("delaybridge-id");
+    let queue = headers.remove("delaybridge-queue");
+    let due = headers.remove("delaybridge-due-ms");
+    let attempt = headers.remove("delaybridge-attempt");
     Delivery {
         id,
         payload,

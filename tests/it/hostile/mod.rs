@@ -50,18 +50,21 @@ impl Hostile {
     fn serve(connection: impl Fn(&mut Peer) -> std::io::Result<()> + Send + Sync + 'static) -> Hostile {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
         let port = listener.local_addr().expect("an address").port();
-        let (loose, sent) = (Arc::<OnceLock<()>>::default(), Arc::<AtomicU64>::default());
+        let loose = Arc::<OnceLock<()>>::default();
+        let sent = Arc::<AtomicU64>::default();
         let hostile = Hostile { port, loose: loose.clone(), sent: sent.clone() };
         let connection = Arc::new(connection);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (connection, loose, sent) = (connection.clone(), loose.clone(), sent.clone());
+                let connection = connection.clone();
+                let loose = loose.clone();
+                let sent = sent.clone();
                 thread::spawn(move || {
                     loose.wait();
                     let _ = stream.set_nodelay(true);
                     let mut peer = Peer { stream, sent };
                     // It ends with the connection, in one way or another.
-                    drop(connection(&mut peer));
+                    let _ = connection(&mut peer);
                 });
             }
         });
@@ -125,7 +128,8 @@ async fn endure_with(name: &str, hostile: &Hostile, sinks: &str, further: &str) 
     daemon.expect_log("\"level\":");
     let before = daemon.usage().resident;
     let mut redis = server.client().await;
-    let (well, ill) = (RedissonQueue::new("well"), RedissonQueue::new("ill"));
+    let well = RedissonQueue::new("well");
+    let ill = RedissonQueue::new("ill");
     let now = redis_now_ms(&mut redis).await;
     ill.offer_bulk(&mut redis, &elements(&ill, "ill", 200, now, 1)).await;
     // Once: each attack has a server of its own.

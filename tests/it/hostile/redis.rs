@@ -110,7 +110,8 @@ async fn messages_that_come_faster_than_they_are_handled_are_not_kept() {
                 "PING" => peer.say(b"+PONG\r\n")?,
                 "SUBSCRIBE" => {
                     for (place, channel) in words[1..].iter().enumerate() {
-                        let (length, place) = (channel.len(), place + 1);
+                        let length = channel.len();
+                        let place = place + 1;
                         let text = format!("*3\r\n$9\r\nsubscribe\r\n${length}\r\n{channel}\r\n:{place}\r\n");
                         peer.say(text.as_bytes())?;
                     }

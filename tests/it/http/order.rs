@@ -13,7 +13,8 @@ fn first_confirmed(receiver: &Receiver) -> Vec<Vec<usize>> {
     for received in receiver.received().iter().filter(|received| received.status < 300) {
         let body: serde_json::Value = serde_json::from_slice(&received.body).expect("what was offered");
         let number = |field: &str| usize::try_from(body[field].as_u64().expect("a number")).expect("a small one");
-        let (key, n) = (number("k"), number("n"));
+        let key = number("k");
+        let n = number("n");
         if !seen[key].contains(&n) {
             seen[key].push(n);
         }
@@ -31,7 +32,8 @@ async fn each_key_arrives_in_order_through_failures_and_a_kill() {
         .replace("lease: 20s", "lease: 3s")
         .replace("max_attempts: 3", "max_attempts: 1000")
         .replace("redis: { url", "redis: { command_timeout: 1s, url");
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let element = |n: usize| {
         let due_ms = now - 1_000 + i64::try_from(n * 10).expect("soon");

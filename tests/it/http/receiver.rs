@@ -78,7 +78,8 @@ impl Receiver {
         })
         .await;
         self.port = listener.local_addr().expect("an address").port();
-        let (tls, desk) = (self.tls.clone(), self.desk.clone());
+        let tls = self.tls.clone();
+        let desk = self.desk.clone();
         self.listening = Some(tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
@@ -138,10 +139,10 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, desk: Arc<Desk>) {
     let service = service_fn(move |request| answer(desk.clone(), request));
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
         let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        drop(server.serve_connection(TokioIo::new(stream), service).await);
+        let _ = server.serve_connection(TokioIo::new(stream), service).await;
     } else {
         let server = hyper::server::conn::http1::Builder::new();
-        drop(server.serve_connection(TokioIo::new(stream), service).await);
+        let _ = server.serve_connection(TokioIo::new(stream), service).await;
     }
 }
 
@@ -156,7 +157,8 @@ async fn answer(desk: Arc<Desk>, request: Request<Incoming>) -> Result<Response<
     let (status, header) = known.unwrap_or((204, None));
     let text = |value: &hyper::header::HeaderValue| value.to_str().expect("text").to_owned();
     let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-    let (method, version) = (head.method.to_string(), head.version);
+    let method = head.method.to_string();
+    let version = head.version;
     let received = Received { method, path, version, headers, body, status };
     desk.received.lock().expect("requests").push(received);
     let mut response = Response::new(String::new());

@@ -48,7 +48,8 @@ async fn an_element_that_the_receiver_refuses_is_a_dead_letter_and_its_neighbour
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("dead letter stored").expect_log("destination in trouble");
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let to = |n: usize| match n % 10 {
         0 => "bad",

@@ -29,7 +29,8 @@ async fn a_request_carries_what_is_known_of_the_element_and_is_signed() {
     for (alpn, version) in [(&["h2", "http/1.1"][..], Version::HTTP_2), (&["http/1.1"], Version::HTTP_11)] {
         let server = RedisServer::start().await;
         let receiver = Receiver::start(alpn).await;
-        let (token, secrets) = (receiver.dir.path().join("token"), receiver.dir.path().join("secrets"));
+        let token = receiver.dir.path().join("token");
+        let secrets = receiver.dir.path().join("secrets");
         crate::harness::write_secret(&token, "a-token\n");
         crate::harness::write_secret(&secrets, &format!("{}\n{}\n", secret(2), secret(1)));
         let http = format!(
@@ -41,7 +42,8 @@ async fn a_request_carries_what_is_known_of_the_element_and_is_signed() {
         let yaml = yaml(&server, &receiver, &http, ", codec: json").replace("sink: out", to);
         let mut daemon = Daemon::start(&patient(&yaml)).await;
         tolerate_stalls(&mut daemon);
-        let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+        let mut redis = server.client().await;
+        let queue = RedissonQueue::new("q");
         let now = redis_now_ms(&mut redis).await;
         let offered: Vec<Element> =
             (0..200).map(|n| Element::new(queue.layout, now, format!(r#"{{"order":"o/{n}"}}"#))).collect();

@@ -257,7 +257,8 @@ async fn killed_daemons_a_killed_broker_and_a_redis_that_is_away_lose_no_message
     let clock = RedisServer::start().await;
     let reader = tokio::spawn(read_orders(url(&rabbit), clock.client().await, seen.clone()));
     let mut now = clock.client().await;
-    let (mut offered, mut publisher) = (HashMap::new(), Some(publisher));
+    let mut offered = HashMap::new();
+    let mut publisher = Some(publisher);
     for round in 0..10 {
         let names: Vec<_> = (0..count / 10).map(|n| format!("m-{round}-{n}")).collect();
         for names in names.chunks(50) {

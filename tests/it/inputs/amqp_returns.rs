@@ -99,7 +99,8 @@ async fn a_refused_message_that_comes_back_is_rejected_once_in_a_second_and_the_
     publish(&publisher, "bad", AMQPValue::LongInt(-1)).await;
     let ready = readyz(&daemon, 200, "come back to it").await;
     assert!(ready.contains("rejected messages of queue delay-in come back to it"), "{ready}");
-    let (before, began) = (daemon.metric(REFUSED).await, Instant::now());
+    let before = daemon.metric(REFUSED).await;
+    let began = Instant::now();
     // Ten rounds at once, then one in a second.
     assert!(before <= 12.0 + published.elapsed().as_secs_f64(), "{before} refusals");
     // The rate is the rule.
@@ -178,7 +179,8 @@ async fn a_cancelled_message_stays_cancelled_and_a_new_one_with_its_id_is_schedu
     let rabbit = start();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
-    let (page, jobs) = (free_port(), free_port());
+    let page = free_port();
+    let jobs = free_port();
     let yaml = format!("{}jobs: {{ listen: '127.0.0.1:{jobs}' }}\n", yaml(&server, &rabbit, ""));
     let start = async || Daemon::start_for_operators_at(&format!("127.0.0.1:{page}"), &yaml).await;
     let counted = async |daemon: &Daemon, result: &str, expected: f64| {

@@ -125,7 +125,8 @@ async fn topics_the_rights_of_the_group_and_the_topic_for_refused_records_are_ch
             kafka.bootstrap()
         )
     };
-    let (plain, sasl) = (kafka.bootstrap(), kafka.bootstrap_sasl());
+    let plain = kafka.bootstrap();
+    let sasl = kafka.bootstrap_sasl();
     // The address of messages without one is looked for too.
     let missing = yaml(&plain, "", "topics: [delay-in]").replace("topic: events", "topic: absent");
     assert_says(check(&missing), 1, &["sink events", "look up topic absent", "create the topic"]);

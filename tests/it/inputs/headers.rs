@@ -25,7 +25,9 @@ async fn entries(server: &RedisServer, key: &str) -> Vec<Vec<String>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_neither_steers_its_destinations_nor_stays_behind_for_its_headers() {
-    let (server, rabbit, receiver) = (RedisServer::start().await, start(), Receiver::start(&["http/1.1"]).await);
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let receiver = Receiver::start(&["http/1.1"]).await;
     let nats = blocking(|| brokers::Nats::start().unwrap_or_else(|error| panic!("start NATS: {error}")));
     blocking(|| make_stream(&nats, "ORDERS", "orders.>", &json!({ "allow_rollup_hdrs": true })));
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
@@ -152,7 +154,8 @@ async fn a_message_neither_steers_its_destinations_nor_stays_behind_for_its_head
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_whose_headers_are_too_large_is_saved_by_a_rule_of_its_route() {
-    let (server, rabbit) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let rabbit = start();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
     let yaml = format!(
@@ -190,7 +193,8 @@ async fn a_message_whose_headers_are_too_large_is_saved_by_a_rule_of_its_route()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_whose_headers_are_too_large_is_forwarded_without_those_of_its_message() {
-    let (server, rabbit) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let rabbit = start();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders", "graves"]).await;
     let yaml = format!(
@@ -224,7 +228,8 @@ async fn a_dead_letter_whose_headers_are_too_large_is_forwarded_without_those_of
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_that_is_forwarded_has_the_headers_of_its_message() {
-    let (server, rabbit) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let rabbit = start();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
     let yaml = format!(

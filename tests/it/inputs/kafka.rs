@@ -257,7 +257,7 @@ fn another_member(bootstrap: &str) -> BaseConsumer {
     let until = std::time::Instant::now() + PATIENCE;
     while consumer.assignment().expect("an assignment").count() == 0 {
         assert!(std::time::Instant::now() < until, "no partition in vain");
-        drop(consumer.poll(Duration::from_millis(100)));
+        let _ = consumer.poll(Duration::from_millis(100));
     }
     consumer
 }
@@ -328,7 +328,8 @@ async fn no_record_is_lost(count: usize, faults: [Fault; 10], mut server: RedisS
         let now_ms = redis_now_ms(&mut now).await;
         let records: Vec<_> = (0..count / 10)
             .map(|n| {
-                let (n, delay) = (round * count / 10 + n, i64::from(fastrand::u32(..3_000)));
+                let n = round * count / 10 + n;
+                let delay = i64::from(fastrand::u32(..3_000));
                 offered.insert(format!("{n}"), now_ms + delay);
                 let headers = vec![("x-due", (now_ms + delay).to_string())];
                 Outgoing { key: format!("k-{n}"), headers, body: format!("{n}") }

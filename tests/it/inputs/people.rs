@@ -19,7 +19,8 @@ async fn a_message_is_found_moved_and_cancelled_by_its_id() {
     let url = url(&rabbit);
     let publisher = Publisher::connect(&url).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
-    let (page, jobs) = (free_port(), free_port());
+    let page = free_port();
+    let jobs = free_port();
     let yaml = format!(
         "redis: {{ url: '{}' }}\n\
          jobs: {{ listen: '127.0.0.1:{jobs}' }}\n\
@@ -99,7 +100,8 @@ async fn an_input_whose_jobs_clients_take_is_seen_as_the_others_are_and_gives_ou
     let url = url(&rabbit);
     let publisher = Publisher::connect(&url).await.expect("connect");
     publisher.declare("delay-in", &[]).await;
-    let (page, jobs) = (free_port(), free_port());
+    let page = free_port();
+    let jobs = free_port();
     let yaml = format!(
         "redis: {{ url: '{}' }}\n\
          jobs: {{ listen: '127.0.0.1:{jobs}' }}\n\

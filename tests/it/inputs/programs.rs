@@ -37,7 +37,8 @@ fn check(line: &str, id: &str) {
     let words: Vec<_> = line.split_whitespace().collect();
     let ms = |text: &str| text.parse::<i64>().unwrap_or_else(|_| panic!("{line}"));
     let published = line.rsplit_once(':').map(|(_, end)| ms(end.trim().trim_end_matches('}'))).expect("a body");
-    let (due, read) = (ms(words[1]), ms(words[2]));
+    let due = ms(words[1]);
+    let read = ms(words[2]);
     println!("{id}: due {} ms after it was published, read {} ms after that", due - published, read - due);
     assert_eq!(words[0], id, "{line}");
     assert!(due >= published + 1_500 && read >= due, "{line}");
@@ -47,8 +48,10 @@ fn check(line: &str, id: &str) {
 #[ignore = "needs pika and confluent-kafka in Python, which `make setup` does not bring"]
 async fn the_programs_of_the_page_publish_and_consume() {
     let server = RedisServer::start().await;
-    let (rabbit, kafka) = (start(), start_kafka(KafkaOptions::default()));
-    let (url, bootstrap) = (url(&rabbit), kafka.bootstrap());
+    let rabbit = start();
+    let kafka = start_kafka(KafkaOptions::default());
+    let url = url(&rabbit);
+    let bootstrap = kafka.bootstrap();
     for topic in ["delay-in", "events"] {
         blocking(|| kafka.create_topic(topic, 2, &[])).expect("create a topic");
     }

@@ -67,7 +67,8 @@ impl Publisher {
 
     /// Takes all messages of a queue; returns how many there were, and how many had been handed out before.
     pub async fn take_all(&self, queue: &str) -> (usize, usize) {
-        let (mut all, mut handed_out) = (0, 0);
+        let mut all = 0;
+        let mut handed_out = 0;
         let no_ack = BasicGetOptions { no_ack: true };
         while let Some(message) = self.channel.basic_get(queue.into(), no_ack).await.expect("take a message") {
             all += 1;

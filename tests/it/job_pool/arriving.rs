@@ -147,10 +147,7 @@ async fn asynq_and_bullmq_work_on_exported_jobs() {
         let done = json(&config, "jobs export orders --queue q");
         assert_eq!(done["moved"], 5, "{done}");
         well(&config, "jobs resume orders");
-        let worker = match preset.starts_with("asynq") {
-            true => Worker::of_asynq(&server),
-            false => Worker::of_bullmq(&server),
-        };
+        let worker = if preset.starts_with("asynq") { Worker::of_asynq(&server) } else { Worker::of_bullmq(&server) };
         eventually("every job to be handled", PATIENCE, async || {
             if worker.count() >= 5 { Ok(()) } else { Err(format!("{} of 5", worker.count())) }
         })

@@ -25,7 +25,8 @@ fn vectors() -> Vec<Value> {
 
 /// Writes a job as its program does.
 async fn put(redis: &mut MultiplexedConnection, vector: &Value, score: &str) {
-    let (key, job) = (bytes(&vector["key"]), bytes(&vector["job"]));
+    let key = bytes(&vector["key"]);
+    let job = bytes(&vector["job"]);
     let mut pipe = redis::pipe();
     match vector.get("field") {
         Some(field) => pipe.hset(key, bytes(field), job),
@@ -40,7 +41,8 @@ async fn what_each_program_wrote_is_delivered_and_gone() {
     for vector in vectors() {
         let server = RedisServer::start().await;
         let mut redis = server.client().await;
-        let (preset, name) = (vector["preset"].as_str().expect("a name"), vector["name"].as_str());
+        let preset = vector["preset"].as_str().expect("a name");
+        let name = vector["name"].as_str();
         let name = name.map(|name| format!(", name: '{name}'")).unwrap_or_default();
         let topic = if vector["topic"].is_string() { ", headers: { topic: '${topic}' }" } else { "" };
         let queue = format!(
@@ -198,7 +200,8 @@ async fn picky() -> u16 {
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let (mut read, mut buffer) = (Vec::new(), [0; 4_096]);
+                let mut read = Vec::new();
+                let mut buffer = [0; 4_096];
                 // The bodies end with a mark; a probe has none.
                 while !(read.ends_with(b"!") || read.starts_with(b"OPTIONS ") && read.ends_with(b"\r\n\r\n")) {
                     match stream.read(&mut buffer).await {

@@ -78,7 +78,8 @@ fn now_ms() -> i64 {
 
 /// Runs the timer of a bucket, which looks at its head.
 fn timer(redis: &mut Connection, n: usize) -> redis::RedisResult<()> {
-    let (bucket, ready) = (bucket(n), java(&format!("process.queue{TOPIC}")));
+    let bucket = bucket(n);
+    let ready = java(&format!("process.queue{TOPIC}"));
     loop {
         let head: Vec<(Vec<u8>, f64)> = redis.zrange_withscores(&bucket, 0, 0)?;
         let Some((member, _)) = head.into_iter().next().filter(|(_, at)| *at <= now_ms() as f64) else {

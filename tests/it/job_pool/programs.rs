@@ -173,7 +173,8 @@ async fn a_server_of_asynq_beside_the_daemon_shares_the_tasks_and_is_named() {
     assert!(live.contains("takes due tasks as well"), "{live}");
     asynq(&server, "mails add 0 300 500").await;
     eventually("every task", PATIENCE, async || {
-        let (by_daemon, by_asynq) = (read_stream(&mut redis.clone(), "out").await.len(), worker.count());
+        let by_daemon = read_stream(&mut redis.clone(), "out").await.len();
+        let by_asynq = worker.count();
         if by_daemon + by_asynq >= 300 { Ok(()) } else { Err(format!("{by_daemon} and {by_asynq} of 300")) }
     })
     .await;
@@ -292,7 +293,8 @@ async fn a_worker_of_bullmq_beside_the_daemon_shares_the_jobs_and_is_named() {
     assert!(live.contains("takes due jobs as well"), "{live}");
     bullmq(&server, "mails add 0 300 500").await;
     eventually("every job", PATIENCE, async || {
-        let (by_daemon, by_worker) = (read_stream(&mut redis.clone(), "out").await.len(), worker.count());
+        let by_daemon = read_stream(&mut redis.clone(), "out").await.len();
+        let by_worker = worker.count();
         if by_daemon + by_worker >= 300 { Ok(()) } else { Err(format!("{by_daemon} and {by_worker} of 300")) }
     })
     .await;

@@ -47,8 +47,8 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         // SIGKILL; the process may have ended.
-        drop(self.0.kill());
-        drop(self.0.wait());
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -91,7 +91,8 @@ async fn the_port_alone_loses_jobs_when_its_processes_are_killed() {
     .await;
     let handled: Vec<i64> = redis.lrange("handled", 0, -1).await.expect("a list");
     let once: HashSet<i64> = handled.iter().copied().collect();
-    let (lost, twice) = (jobs as usize - once.len(), handled.len() - once.len());
+    let lost = jobs as usize - once.len();
+    let twice = handled.len() - once.len();
     println!("the port alone: {jobs} jobs, {} processes killed: {lost} lost, {twice} handled twice", kills * 6);
     let in_pool: usize = redis.hlen(port::pool()).await.expect("the pool");
     assert!(in_pool >= lost, "what is lost lies in the pool for ever");

@@ -13,7 +13,8 @@ impl Answer {
     #[track_caller]
     fn code(&self, code: i32) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (out, err) = (text(&self.0.stdout), text(&self.0.stderr));
+        let out = text(&self.0.stdout);
+        let err = text(&self.0.stderr);
         assert_eq!(self.0.status.code(), Some(code), "{out}{err}");
         out + &err
     }

@@ -126,7 +126,9 @@ async fn consumers_are_killed_and_every_job_is_finished_once_or_dead() {
         .collect();
 
     let jobs = queue(server.endpoint()).await;
-    let (mut kills, start, mut next) = (0, Instant::now(), CONSUMERS);
+    let mut kills = 0;
+    let start = Instant::now();
+    let mut next = CONSUMERS;
     loop {
         tokio::time::sleep(Duration::from_millis(kill_every)).await;
         let victim = kills % CONSUMERS;
@@ -146,7 +148,9 @@ async fn consumers_are_killed_and_every_job_is_finished_once_or_dead() {
     drop(consumers);
 
     let dead = jobs.sizes(&topic()).await.expect("sizes").dead;
-    let (mut about, mut finished, mut refused) = (HashMap::new(), HashMap::new(), 0);
+    let mut about = HashMap::new();
+    let mut finished = HashMap::new();
+    let mut refused = 0;
     for n in 0..next {
         for line in std::fs::read_to_string(file(n)).unwrap_or_default().lines() {
             let Some((what, number)) = line.split_once(' ') else { continue };
@@ -170,7 +174,8 @@ async fn consumers_are_killed_and_every_job_is_finished_once_or_dead() {
     let is_dead: std::collections::HashSet<_> = dead_numbers.iter().cloned().collect();
     // Killed between the answer and its record: it had announced that it would finish the job.
     let unnoted = |n: &String| !finished.contains_key(n) && !is_dead.contains(n) && about.contains_key(n);
-    let (mut unsure, mut vanished) = (0, Vec::new());
+    let mut unsure = 0;
+    let mut vanished = Vec::new();
     for n in (0..total).map(|n| n.to_string()) {
         assert!(!(finished.contains_key(&n) && is_dead.contains(&n)), "{n} is finished and dead");
         match finished.contains_key(&n) || is_dead.contains(&n) {

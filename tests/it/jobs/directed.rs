@@ -48,7 +48,8 @@ async fn a_full_server_takes_no_job_and_lets_all_out() {
     assert_eq!((seen.due.len(), seen.records.len()), (added, added), "nothing of the refused batch is there");
     // A full server can be drained: taken, released, buried, redriven, finished.
     let mut finished = 0;
-    let (mut buried, mut released) = (0, 0);
+    let mut buried = 0;
+    let mut released = 0;
     while finished < added {
         let popped = jobs.pop_now(&topic(), 100, None).await.expect("pop on a full server").jobs;
         if popped.is_empty() && buried > 0 {
@@ -67,7 +68,9 @@ async fn a_full_server_takes_no_job_and_lets_all_out() {
                     jobs.bury(&job.id, job.token, "").await.expect("bury");
                     buried += 1;
                 }
-                2 => drop(jobs.touch(&job.id, job.token, Some(Duration::from_secs(9))).await.expect("touch")),
+                2 => {
+                    let _ = jobs.touch(&job.id, job.token, Some(Duration::from_secs(9))).await.expect("touch");
+                }
                 _ => {}
             }
         }
@@ -204,7 +207,8 @@ async fn batches_and_bodies_have_limits() {
         let jobs = jobs.clone();
         async move { jobs.add(&topic(), vec![job]).await.expect_err("it is refused").to_string() }
     };
-    let (day, long) = (Duration::from_secs(86_400), Duration::from_secs(11 * 365 * 86_400));
+    let day = Duration::from_secs(86_400);
+    let long = Duration::from_secs(11 * 365 * 86_400);
     assert!(invalid(NewJob { ttr: Some(Duration::ZERO), ..job("") }).await.contains("time to run"));
     assert!(invalid(NewJob { ttr: Some(8 * day), ..job("") }).await.contains("7 days"));
     assert!(invalid(NewJob { tries: Some(0), ..job("") }).await.contains("tries"));
@@ -219,7 +223,8 @@ async fn batches_and_bodies_have_limits() {
     assert!(rig.snapshot().await.records.is_empty(), "nothing of all that was added");
     // Large bodies: a response ends before it is too large, and the next call continues.
     jobs.add(&topic(), (0..8).map(|n| job(vec![n; 1 << 20])).collect()).await.expect("add");
-    let (mut seen, mut calls) = (0, 0);
+    let mut seen = 0;
+    let mut calls = 0;
     while seen < 8 {
         let popped = jobs.pop_now(&topic(), 100, None).await.expect("pop").jobs;
         assert!((1..=4).contains(&popped.len()), "{}", popped.len());
@@ -266,7 +271,8 @@ async fn unique_keys_have_limits_and_damage_to_them_holds_nobody_off() {
         let key = key.parse().expect("a key");
         NewJob { unique: Some(Unique { key, lasts, until: UniqueUntil::Finished }), ..job("x") }
     };
-    let (minute, long) = (Duration::from_secs(60), Duration::from_secs(11 * 365 * 86_400));
+    let minute = Duration::from_secs(60);
+    let long = Duration::from_secs(11 * 365 * 86_400);
     for lasts in [Duration::ZERO, long] {
         let refused = jobs.add(&topic(), vec![unique("a", lasts)]).await.expect_err("it is refused");
         assert!(refused.to_string().contains("1 ms to ten years"), "{refused}");
@@ -306,10 +312,12 @@ async fn unique_keys_that_no_job_holds_do_not_pile_up() {
     let mut rig = Rig::start().await;
     let jobs = rig.queue(unlimited(), on_test_clock());
     let unique = |n: usize, until| {
-        let (key, lasts) = (n.to_string().parse().expect("a key"), Duration::from_secs(10 * 365 * 86_400));
+        let key = n.to_string().parse().expect("a key");
+        let lasts = Duration::from_secs(10 * 365 * 86_400);
         NewJob { unique: Some(Unique { key, lasts, until }), ..job("x") }
     };
-    let (finished, expired) = (UniqueUntil::Finished, UniqueUntil::Expired);
+    let finished = UniqueUntil::Finished;
+    let expired = UniqueUntil::Expired;
     for (until, batch) in [(finished, 50), (finished, 500), (finished, MAX_BATCH), (expired, 50)] {
         rig.begin(NOW).await;
         for first in (0..10_000).step_by(batch) {
@@ -470,7 +478,8 @@ async fn any_bytes_and_any_content_type_come_out_as_they_went_in() {
 #[tokio::test]
 async fn a_topic_comes_and_goes_and_is_listed_while_it_is_there() {
     let rig = Rig::start().await;
-    let (one, other) = (rig.queue(unlimited(), &SCRIPTS), rig.queue(unlimited(), &SCRIPTS));
+    let one = rig.queue(unlimited(), &SCRIPTS);
+    let other = rig.queue(unlimited(), &SCRIPTS);
     one.add(&topic(), vec![job("a")]).await.expect("add");
     assert_eq!(other.topics(None, 10).await.expect("topics"), [topic()]);
     other.destroy(&topic(), false).await.expect("destroy");

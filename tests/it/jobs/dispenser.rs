@@ -92,7 +92,8 @@ async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 #[tokio::test]
 async fn who_waits_is_woken_by_a_job_of_its_own_process_and_of_another() {
     let server = RedisServer::start().await;
-    let (one, other) = (Process::start(server.endpoint()).await, Process::start(server.endpoint()).await);
+    let one = Process::start(server.endpoint()).await;
+    let other = Process::start(server.endpoint()).await;
     assert!(one.dispenser.take(ask(&[TOPIC], 1, Duration::ZERO)).await.expect("take").is_empty());
     for adder in [&one, &other] {
         let calls = server.calls("evalsha").await;

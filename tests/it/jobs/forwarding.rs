@@ -67,7 +67,8 @@ async fn nothing_left(redis: &MultiplexedConnection) {
 #[tokio::test(flavor = "multi_thread")]
 async fn due_jobs_arrive_in_a_stream_and_a_repeated_add_makes_no_second_job() {
     let server = RedisServer::start().await;
-    let (redis, jobs) = (server.client().await, queue(&server).await);
+    let redis = server.client().await;
+    let jobs = queue(&server).await;
     let mut daemon =
         Daemon::start(&yaml(&server, "to: [{ sink: out, stream: out, headers: { t: '${topic}' } }]")).await;
     let late = NewJob { due: Due::After(Duration::from_millis(700)), ..job("late", "late") };
@@ -92,7 +93,8 @@ async fn due_jobs_arrive_in_a_stream_and_a_repeated_add_makes_no_second_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_arrives_as_it_was_changed_and_what_the_queue_has_already_is_not_changed() {
     let server = RedisServer::start().await;
-    let (mut redis, jobs) = (server.client().await, queue(&server).await);
+    let mut redis = server.client().await;
+    let jobs = queue(&server).await;
     // The stream's key has another type, so the queue is held once it has a job.
     redis.set::<_, _, ()>("out", "not a stream").await.expect("set");
     let mut daemon = Daemon::start(&yaml(&server, "to: [{ sink: out, stream: out }]")).await;
@@ -127,7 +129,8 @@ async fn a_job_arrives_as_it_was_changed_and_what_the_queue_has_already_is_not_c
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_with_a_priority_are_delivered_as_others_and_leave_nothing() {
     let server = RedisServer::start().await;
-    let (mut redis, jobs) = (server.client().await, queue(&server).await);
+    let mut redis = server.client().await;
+    let jobs = queue(&server).await;
     let new = |n: u8| NewJob { priority: n % 10, ..job(&format!("j{n}"), &format!("body {n}")) };
     jobs.add(&topic(), (0..40).map(new).collect()).await.expect("add");
     let urgent = "delaybridge:jobs:urgent:{orders}";
@@ -143,7 +146,8 @@ async fn jobs_with_a_priority_are_delivered_as_others_and_leave_nothing() {
 async fn a_daemon_that_is_killed_again_and_again_loses_none() {
     const JOBS: usize = 4_000;
     let server = RedisServer::start().await;
-    let (redis, jobs) = (server.client().await, queue(&server).await);
+    let redis = server.client().await;
+    let jobs = queue(&server).await;
     let text = yaml(&server, "to: [{ sink: out, stream: out }]");
     let mut daemon = Daemon::start(&text).await;
     for first in (0..JOBS).step_by(500) {
@@ -169,7 +173,8 @@ async fn a_daemon_that_is_killed_again_and_again_loses_none() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_topic_is_not_delivered_until_it_is_resumed() {
     let server = RedisServer::start().await;
-    let (redis, jobs) = (server.client().await, queue(&server).await);
+    let redis = server.client().await;
+    let jobs = queue(&server).await;
     jobs.pause(&topic()).await.expect("pause");
     jobs.add(&topic(), vec![job("a", "a")]).await.expect("add");
     let other = "  other: { source: { jobs: { topic: other } }, to: [{ sink: out, stream: other }] }\n";
@@ -193,7 +198,8 @@ async fn a_paused_topic_is_not_delivered_until_it_is_resumed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_job_is_a_dead_letter_of_the_queue_and_outlives_its_time_to_live() {
     let server = RedisServer::start().await;
-    let (redis, jobs) = (server.client().await, queue(&server).await);
+    let redis = server.client().await;
+    let jobs = queue(&server).await;
     let mut daemon =
         Daemon::start(&yaml(&server, "codec: json, to: [{ sink: out, stream: '${payload.stream}' }]")).await;
     daemon.expect_log("dead letter stored").expect_log("dead letter stored");
@@ -242,7 +248,8 @@ async fn a_dead_job_is_a_dead_letter_of_the_queue_and_outlives_its_time_to_live(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_waits_for_a_retry_is_shown_may_be_deleted_and_is_not_added_again() {
     let server = RedisServer::start().await;
-    let (mut redis, jobs) = (server.client().await, queue(&server).await);
+    let mut redis = server.client().await;
+    let jobs = queue(&server).await;
     // The stream's key has another type, so the queue is held.
     redis.set::<_, _, ()>("out", "not a stream").await.expect("set");
     let mut daemon = Daemon::start(&yaml(&server, "to: [{ sink: out, stream: out }]")).await;
@@ -257,9 +264,10 @@ async fn a_job_that_waits_for_a_retry_is_shown_may_be_deleted_and_is_not_added_a
     let [a, b] = ["a", "b"].map(|local| JobId { topic: topic(), local: id(local) });
     eventually("the jobs to be forwarding", PATIENCE, async || {
         let states = [jobs.get(&a).await.expect("get"), jobs.get(&b).await.expect("get")];
-        match states.iter().all(|job| job.as_ref().is_some_and(|job| job.state == JobState::Forwarding)) {
-            true => Ok(()),
-            false => Err(format!("{states:?}")),
+        if states.iter().all(|job| job.as_ref().is_some_and(|job| job.state == JobState::Forwarding)) {
+            Ok(())
+        } else {
+            Err(format!("{states:?}"))
         }
     })
     .await;

@@ -61,7 +61,8 @@ async fn a_wait_that_is_set_at_run_time_grows_with_the_attempts() {
     let mut rig = Rig::start().await;
     rig.begin(NOW).await;
     let jobs = rig.queue(settings(), on_test_clock());
-    let (backoff, backoff_max) = (Some(Duration::from_secs(5)), Some(Duration::from_secs(8)));
+    let backoff = Some(Duration::from_secs(5));
+    let backoff_max = Some(Duration::from_secs(8));
     jobs.set_limits(&topic(), &Limits { backoff, backoff_max, ..Limits::default() }).await.expect("set");
     jobs.add(&topic(), vec![NewJob { tries: Some(4), ttr: Some(Duration::from_secs(1)), ..job() }]).await.expect("add");
     let mut now = NOW;

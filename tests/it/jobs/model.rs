@@ -453,7 +453,8 @@ impl Model {
         let touched: Vec<_> = self.jobs.iter().filter(|(_, job)| job.touched).map(|(id, _)| id).collect();
         assert_eq!(seen.state.keys().collect::<Vec<_>>(), touched, "states");
         for (id, state) in &seen.state {
-            let (job, number) = (&self.jobs[id], |at: usize| u32::from_le_bytes(state[at..at + 4].try_into().unwrap()));
+            let job = &self.jobs[id];
+            let number = |at: usize| u32::from_le_bytes(state[at..at + 4].try_into().unwrap());
             assert_eq!(
                 (number(1), number(5), i64::from(number(9))),
                 (job.attempts, job.tries + (u32::from(job.priority) << 24), job.ttr),

@@ -120,7 +120,9 @@ impl Model {
             };
             let skipped = (count - fires.len()) as u64;
             let fires = fires.into_iter().rev().collect();
-            let (name, generation, next) = (name.clone(), recurring.generation, recurring.definition.after(self.now));
+            let name = name.clone();
+            let generation = recurring.generation;
+            let next = recurring.definition.after(self.now);
             Some(Decision { name, due, generation, fires, skipped, next })
         };
         let mut decisions: Vec<_> = self.recurring.iter().filter_map(due).collect();

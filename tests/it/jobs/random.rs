@@ -94,7 +94,10 @@ impl<'a> History<'a> {
         settings.defaults.backoff_max = Duration::from_millis(400);
         let clients = [rig.queue(settings.clone(), scripts), rig.queue(settings, scripts)];
         let random = fastrand::Rng::with_seed(seed);
-        let (handed, lost, decided, trace) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let handed = Vec::new();
+        let lost = Vec::new();
+        let decided = Vec::new();
+        let trace = Vec::new();
         History {
             rig,
             random,
@@ -157,10 +160,13 @@ impl<'a> History<'a> {
             85..87 => self.change().await,
             87..92 => self.tick().await,
             92..95 => self.redrive().await,
-            95..96 => match self.random.bool() {
-                true => self.purge().await,
-                false => self.empty().await,
-            },
+            95..96 => {
+                if self.random.bool() {
+                    self.purge().await
+                } else {
+                    self.empty().await
+                }
+            }
             96..98 => self.pause().await,
             98..100 => self.recover().await,
             _ => self.recurring().await,
@@ -294,7 +300,8 @@ impl<'a> History<'a> {
     }
 
     async fn pop(&mut self) {
-        let (count, token) = (self.random.usize(1..5), Token::random());
+        let count = self.random.usize(1..5);
+        let token = Token::random();
         let ttr = (self.random.u32(..4) == 0).then(|| self.random.u64(1..3_000));
         let client = self.client();
         let popped = client.pop_as(&topic(), token, count, ttr.map(Duration::from_millis)).await;
@@ -344,7 +351,8 @@ impl<'a> History<'a> {
 
     async fn release(&mut self) {
         let Some((id, token)) = self.holder() else { return };
-        let (delay, counted) = (self.random.bool().then(|| self.random.u64(..3_000)), self.random.u32(..3) > 0);
+        let delay = self.random.bool().then(|| self.random.u64(..3_000));
+        let counted = self.random.u32(..3) > 0;
         let how = if counted { Release::Counted } else { Release::Uncounted };
         let result = self.client().release(&job_id(&id), token, delay.map(Duration::from_millis), how, "why").await;
         let Some(result) = self.answered(result) else { return };
@@ -414,12 +422,11 @@ impl<'a> History<'a> {
     fn dead(&mut self) -> (Vec<String>, bool) {
         let by_name = self.random.bool();
         let dead = self.model.dead();
-        match by_name && !self.model.jobs.is_empty() {
-            true => {
-                let all: Vec<_> = self.model.jobs.keys().cloned().collect();
-                (self.random.choose_multiple(&all, 3).into_iter().cloned().collect(), true)
-            }
-            false => (dead.into_iter().take(2).map(|(_, id)| id).collect(), false),
+        if by_name && !self.model.jobs.is_empty() {
+            let all: Vec<_> = self.model.jobs.keys().cloned().collect();
+            (self.random.choose_multiple(&all, 3).into_iter().cloned().collect(), true)
+        } else {
+            (dead.into_iter().take(2).map(|(_, id)| id).collect(), false)
         }
     }
 
@@ -447,10 +454,7 @@ impl<'a> History<'a> {
 
     async fn pause(&mut self) {
         let paused = !self.model.paused;
-        let result = match paused {
-            true => self.client().pause(&topic()).await,
-            false => self.client().resume(&topic()).await,
-        };
+        let result = if paused { self.client().pause(&topic()).await } else { self.client().resume(&topic()).await };
         let Some(result) = self.answered(result) else { return };
         result.expect("pause");
         self.model.paused = paused;

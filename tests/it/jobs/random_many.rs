@@ -92,7 +92,8 @@ impl History<'_> {
         if jobs.is_empty() {
             return;
         }
-        let (client, now) = (self.client(), self.model.now);
+        let client = self.client();
+        let now = self.model.now;
         match self.random.u32(..3) {
             0 => {
                 let Some(done) = self.answered(client.finish_all(&topic(), &jobs).await) else { return };

@@ -58,9 +58,10 @@ impl History<'_> {
 
     async fn switch_recurring(&mut self, name: &str) {
         let paused = self.random.bool();
-        let result = match paused {
-            true => self.client().pause_recurring(&topic(), &named(name)).await,
-            false => self.client().resume_recurring(&topic(), &named(name)).await,
+        let result = if paused {
+            self.client().pause_recurring(&topic(), &named(name)).await
+        } else {
+            self.client().resume_recurring(&topic(), &named(name)).await
         };
         let Some(result) = self.answered(result) else { return };
         self.note(format!("{name} paused: {paused} -> {result:?}"));
@@ -92,7 +93,8 @@ impl History<'_> {
     async fn fire_due(&mut self) {
         let result = self.client().due_recurring(&topic()).await;
         let Some(result) = self.answered(result) else { return };
-        let (due, decisions) = (result.expect("due firings"), self.model.decisions());
+        let due = result.expect("due firings");
+        let decisions = self.model.decisions();
         let shown = |firing: &PlannedFiring| (firing.name.to_string(), firing.due_ms);
         let expected: Vec<_> = decisions.iter().map(|decision| (decision.name.clone(), decision.due)).collect();
         assert_eq!(due.firings.iter().map(shown).collect::<Vec<_>>(), expected, "{:?}", self.trace);

@@ -135,12 +135,14 @@ async fn recurring_jobs_are_managed_on_the_command_line() {
 /// and the number of jobs that were added for each of the other two.
 async fn with_a_clock_that_is_set_back(rig: &mut Rig, patches: &[Patch<'_>]) -> (bool, [u64; 2]) {
     let scripts = Box::leak(Box::new(Scripts::patched(Clock::Test, patches)));
-    let (jobs, firing) = (rig.queue(settings(), scripts), 1_800_000_000_000 + MINUTE);
+    let jobs = rig.queue(settings(), scripts);
+    let firing = 1_800_000_000_000 + MINUTE;
     rig.begin(firing - MINUTE).await;
     let name: RecurringName = "r".parse().expect("a name");
     let set = async |cron: &str| {
         let schedule = CronSchedule::new(cron, "UTC").expect("a schedule");
-        let (missed, content_type) = (MissedFirings::Once, String::new());
+        let missed = MissedFirings::Once;
+        let content_type = String::new();
         let recurring = Recurring { schedule, missed, ttr: None, tries: None, ttl: None, priority: 0, content_type };
         let set = jobs.set_recurring(&topic(), &name, &recurring, &"x".into()).await.expect("set");
         assert_eq!((set.changed, set.next_ms), (true, Some(firing)), "the same firing");
@@ -186,7 +188,8 @@ async fn an_old_decision_does_nothing_and_a_finished_firing_is_not_added_again()
 
 fn minutely() -> Recurring {
     let schedule = CronSchedule::new("* * * * *", "UTC").expect("a schedule");
-    let (missed, content_type) = (MissedFirings::Once, String::new());
+    let missed = MissedFirings::Once;
+    let content_type = String::new();
     Recurring { schedule, missed, ttr: None, tries: None, ttl: None, priority: 0, content_type }
 }
 

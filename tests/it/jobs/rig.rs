@@ -206,10 +206,8 @@ pub async fn dump(node: &mut MultiplexedConnection, ask: bool) -> Dump {
         }
         pipe.cmd("DUMP").arg(key);
     }
-    let dumps: Vec<Vec<u8>> = match keys.is_empty() {
-        true => Vec::new(),
-        false => pipe.query_async(node).await.expect("their contents"),
-    };
+    let dumps: Vec<Vec<u8>> =
+        if keys.is_empty() { Vec::new() } else { pipe.query_async(node).await.expect("their contents") };
     keys.into_iter().zip(dumps).collect()
 }
 

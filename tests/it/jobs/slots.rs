@@ -91,14 +91,16 @@ impl Rig {
     }
 
     async fn arrive(&mut self, Moving { slot, to }: Moving) {
-        let (keys, port) = (keys_at(&mut self.redis).await, self.ports()[1]);
+        let keys = keys_at(&mut self.redis).await;
+        let port = self.ports()[1];
         migrate(&mut self.redis, port, &keys).await;
         ask::<()>(&mut self.redis, &[b"DEL", TEST_CLOCK.as_bytes()]).await;
         let words: [&[u8]; 5] = [b"CLUSTER", b"SETSLOT", slot.as_bytes(), b"NODE", &to];
         ask::<()>(self.other(), &words).await;
         ask::<()>(&mut self.redis, &words).await;
         self.swap();
-        let (mut here, mut there) = (self.redis.clone(), self.other().clone());
+        let mut here = self.redis.clone();
+        let mut there = self.other().clone();
         // Otherwise an old message may say that the other node has the slot.
         eventually("both nodes to agree", PATIENCE, async || {
             let views = (view(&mut here).await, view(&mut there).await);
@@ -110,7 +112,8 @@ impl Rig {
     async fn come_back(&mut self, Moving { slot, .. }: Moving) {
         let stable: [&[u8]; 4] = [b"CLUSTER", b"SETSLOT", slot.as_bytes(), b"STABLE"];
         ask::<()>(&mut self.redis, &stable).await;
-        let (keys, port) = (keys_at(self.other()).await, self.ports()[0]);
+        let keys = keys_at(self.other()).await;
+        let port = self.ports()[0];
         migrate(self.other(), port, &keys).await;
         let mut pipe = redis::pipe();
         pipe.cmd("ASKING").del(TEST_CLOCK);
@@ -135,7 +138,8 @@ impl<'a> History<'a> {
     /// Runs a history in which the slot sometimes moves.
     async fn run_moving(rig: &'a mut Rig, scripts: &'static Scripts, seed: u64) -> Calls {
         let home = rig.ports()[0];
-        let (mut history, mut calls) = (History::begin(rig, scripts, seed).await, Calls::default());
+        let mut history = History::begin(rig, scripts, seed).await;
+        let mut calls = Calls::default();
         for _ in 0..STEPS {
             match history.random.u32(..8) {
                 0 => history.move_slot(seed, &mut calls).await,
@@ -161,12 +165,14 @@ impl<'a> History<'a> {
         self.moving = true;
         self.trace.push("the slot sets out".to_owned());
         for _ in 0..self.random.usize(1..8) {
-            let (mut keys, share) = (keys_at(&mut self.rig.redis).await, self.random.f64());
+            let mut keys = keys_at(&mut self.rig.redis).await;
+            let share = self.random.f64();
             keys.retain(|_| self.random.f64() < share);
             let port = self.rig.ports()[1];
             migrate(&mut self.rig.redis, port, &keys).await;
             self.trace.push(format!("{} keys go over", keys.len()));
-            let (before, call) = (self.rig.dump().await, self.random.u32(16..110));
+            let before = self.rig.dump().await;
+            let call = self.random.u32(16..110);
             self.refused = false;
             self.call(call).await;
             let after = self.rig.dump().await;
@@ -183,10 +189,7 @@ impl<'a> History<'a> {
         self.moving = false;
         let arrives = self.random.bool();
         self.trace.push(format!("the slot arrives: {arrives}"));
-        match arrives {
-            true => self.rig.arrive(moving).await,
-            false => self.rig.come_back(moving).await,
-        }
+        if arrives { self.rig.arrive(moving).await } else { self.rig.come_back(moving).await }
     }
 }
 

@@ -81,7 +81,8 @@ async fn a_name_that_is_no_utf8_stops_no_clock_and_what_cannot_be_read_is_shown(
 async fn what_is_no_recurring_job_keeps_none_from_firing() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (firings, recurring) = ("delaybridge:jobs:firings:{mails}", "delaybridge:jobs:recurring:{mails}");
+    let firings = "delaybridge:jobs:firings:{mails}";
+    let recurring = "delaybridge:jobs:recurring:{mails}";
     // More strays than recurring jobs that a topic may have, a name that is no text, and a definition that means nothing.
     let strays: Vec<_> = (0..1_500).map(|n| (1, format!("stray-{n}"))).collect();
     let _: () = redis.zadd_multiple(firings, &strays).await.expect("strays");

@@ -36,7 +36,8 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
         server.url()
     );
     let mut daemon = Daemon::start(&yaml).await;
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> = (0..150).map(|n| Element::new(queue.layout, now, format!("no JSON {n}"))).collect();
     queue.offer_bulk(&mut redis, &offered).await;

@@ -20,9 +20,10 @@ async fn a_broker_that_is_paused_dies_and_restarts_loses_nothing() {
     // The full measure loads the machine, the short one mostly waits.
     let _turn = if long() { Some(heavy().await) } else { None };
     // The full measure takes five minutes.
-    let (count, still, restarts, pause) = match long() {
-        true => (50_000, Duration::from_secs(60), 10, Duration::from_secs(9)),
-        false => (10_000, Duration::from_secs(40), 2, Duration::from_secs(2)),
+    let (count, still, restarts, pause) = if long() {
+        (50_000, Duration::from_secs(60), 10, Duration::from_secs(9))
+    } else {
+        (10_000, Duration::from_secs(40), 2, Duration::from_secs(2))
     };
     let server = RedisServer::start().await;
     let kafka = start(KafkaOptions::default());

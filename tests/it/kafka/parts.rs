@@ -145,7 +145,8 @@ async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
         Flow::new("parts", (0..20).map(to_key).collect()),
         Flow::new("strict", vec!["{\"n\":NUMBER}".to_owned()]),
     ];
-    let (rates, mut n) = ([each, 1, 5], 0);
+    let rates = [each, 1, 5];
+    let mut n = 0;
     // The first record waits for the producer's id.
     flow(&mut redis, &mut flows, &rates, Duration::from_secs(2), &mut n).await;
     all_in_topic(&bootstrap, &alive, &flows[0].oracles[0]).await;
@@ -154,13 +155,16 @@ async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
     all_in_topic(&bootstrap, &alive, &flows[0].oracles[0]).await;
     all_in_topic(&bootstrap, &dead, &flows[0].oracles[1]).await;
     metric(&daemon, "delaybridge_delivered_messages_total", |all| all == n as f64).await;
-    let (before, parts_before) = (within(&daemon, "q").await, within(&daemon, "parts").await);
-    let (parts_at, strict_at) = (flows[1].count() as f64, flows[2].count() as f64);
+    let before = within(&daemon, "q").await;
+    let parts_before = within(&daemon, "parts").await;
+    let parts_at = flows[1].count() as f64;
+    let strict_at = flows[2].count() as f64;
 
     blocking(|| kafka.kill(2));
     flow(&mut redis, &mut flows, &rates, outage, &mut n).await;
     all_in_topic(&bootstrap, &alive, &flows[0].oracles[0]).await;
-    let (during, parts_during) = (within(&daemon, "q").await, within(&daemon, "parts").await);
+    let during = within(&daemon, "q").await;
+    let parts_during = within(&daemon, "parts").await;
     let quiet = quantiles(&at_first, &before);
     for (what, troubled) in
         [("topic", quantiles(&before, &during)), ("partition", quantiles(&parts_before, &parts_during))]

@@ -23,7 +23,8 @@ async fn a_java_consumer_and_kcat_read_records_and_keys_lie_where_java_puts_them
     );
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let keys: Vec<String> = (0..KEYS).map(|n| format!("order-{n}-{:x}", fastrand::u64(..))).collect();
     let offered: Vec<Element> =
@@ -80,7 +81,8 @@ async fn a_partition_keeps_the_order_of_the_due_times() {
     let server = RedisServer::start().await;
     let kafka = start(KafkaOptions::default());
     blocking(|| kafka.create_topic("arrived", 1, &[])).expect("create the topic");
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> =
         (0..20_000).map(|n| Element::new(queue.layout, now - 30_000 + n, format!("{n}"))).collect();
@@ -115,9 +117,11 @@ async fn a_record_too_large_is_a_forwarded_dead_letter_and_its_neighbours_arrive
     let mut daemon = Daemon::start(&yaml(&server, &format!("brokers: ['{}']", kafka.bootstrap()), queue)).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("dead letter stored");
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
-    let (mut oracle, mut dead) = (Oracle::new(), Oracle::new());
+    let mut oracle = Oracle::new();
+    let mut dead = Oracle::new();
     let mut offered = elements(&queue, "small", 500, now, 1);
     oracle.offered(&offered);
     // An empty value differs from the tombstone that would delete the key of a compacted topic.

@@ -15,14 +15,16 @@ const NEW: &str = "alices-new-secret";
 fn rotate(kafka: &Kafka, node: usize) {
     let file = kafka.folder().join(format!("node{node}")).join("server.properties");
     let settings = fs::read_to_string(&file).expect("read the node's settings");
-    let (old, new) = (format!("user_alice=\"{}\"", Kafka::password("alice")), format!("user_alice=\"{NEW}\""));
+    let old = format!("user_alice=\"{}\"", Kafka::password("alice"));
+    let new = format!("user_alice=\"{NEW}\"");
     assert!(settings.contains(&old), "the password is in {}", file.display());
     fs::write(&file, settings.replace(&old, &new)).expect("write the node's settings");
     kafka.restart(node).expect("restart the node");
 }
 
 async fn offer(server: &RedisServer, topic: &str, oracle: &mut Oracle) {
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let element = |_| Element::new(queue.layout, now, format!("{{\"topic\":\"{topic}\",\"n\":{}}}", fastrand::u64(..)));
     let offered: Vec<Element> = (0..100).map(element).collect();
@@ -51,7 +53,8 @@ async fn a_password_that_one_broker_of_two_has_changed_is_taken_from_the_file() 
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("destination in trouble").expect_log("queue on hold");
-    let (mut of_first, mut of_second) = (Oracle::new(), Oracle::new());
+    let mut of_first = Oracle::new();
+    let mut of_second = Oracle::new();
     offer(&server, &first, &mut of_first).await;
     offer(&server, &second, &mut of_second).await;
     all_in_topic(&kafka.bootstrap(), &first, &of_first).await;

@@ -11,7 +11,8 @@ use crate::harness::redisson::redis_now_ms;
 const SENT_AHEAD: usize = 5;
 
 async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usize) {
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered = elements(&queue, name, count, now, 1);
     oracle.offered(&offered);

@@ -59,7 +59,8 @@ fn the_objects_are_those_of_the_overlay() {
     let kinds = |objects: &[Value]| objects.iter().map(|object| object["kind"].to_string()).collect::<BTreeSet<_>>();
     assert_eq!(kinds(objects), kinds(&overlay.objects));
     for kind in ["Deployment", "PodDisruptionBudget", "ConfigMap"] {
-        let (ours, theirs) = (plain(one(objects, kind)), plain(one(&overlay.objects, kind)));
+        let ours = plain(one(objects, kind));
+        let theirs = plain(one(&overlay.objects, kind));
         if kind == "ConfigMap" {
             assert_eq!(ours["data"], theirs["data"]);
             assert_eq!(ours["metadata"]["name"], theirs["metadata"]["name"]);
@@ -183,9 +184,11 @@ fn wrong_values_are_refused_by_name() {
 fn reference(values: &str) -> String {
     let defaults: Value = serde_yaml::from_str(values).expect("the values");
     let mut rows = String::new();
-    let (mut comment, mut above) = (Vec::new(), Vec::<(usize, String)>::new());
+    let mut comment = Vec::new();
+    let mut above = Vec::<(usize, String)>::new();
     for line in values.lines() {
-        let (text, indent) = (line.trim_start(), line.len() - line.trim_start().len());
+        let text = line.trim_start();
+        let indent = line.len() - line.trim_start().len();
         if let Some(words) = text.strip_prefix("# ") {
             comment.push(words);
         } else if text.is_empty() {

@@ -161,7 +161,8 @@ fn the_service_monitor_finds_the_service_of_the_metrics_alone() {
 #[test]
 fn the_alerts_and_the_dashboard_are_those_of_deploy() {
     for (source, copy) in [("prometheus/rules.yaml", "rules.yaml"), ("grafana/delaybridge.json", "dashboard.json")] {
-        let (text, copy) = (read(&file("deploy").join(source)), folder().join("files").join(copy));
+        let text = read(&file("deploy").join(source));
+        let copy = folder().join("files").join(copy);
         if fs::read_to_string(&copy).ok().as_deref() != Some(text.as_str()) {
             fs::write(&copy, text).expect("write the copy");
             panic!("{} was not deploy/{source} and has been rewritten: commit it", copy.display());

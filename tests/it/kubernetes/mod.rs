@@ -51,7 +51,8 @@ fn ports_and_times_are_those_of_the_configuration() {
         let name = overlay.folder.display();
         let config = mounted(overlay);
         let loaded = delaybridge_config::load(&config.path(), &|_| None).expect("it passed check");
-        let (config, daemon) = (loaded.config, overlay.daemon());
+        let config = loaded.config;
+        let daemon = overlay.daemon();
         let port = &items(&daemon["ports"])[0];
         assert_eq!(port["containerPort"], config.http_listen.expect("probes need it").port(), "{name}");
         for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {

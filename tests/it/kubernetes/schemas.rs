@@ -125,7 +125,8 @@ fn every_overlay_is_valid() {
 #[test]
 fn what_is_wrong_is_seen() {
     let schemas = Schemas::close();
-    let (sidecar, deployment) = (&Overlay::named("sidecar").yaml, &Overlay::named("deployment").yaml);
+    let sidecar = &Overlay::named("sidecar").yaml;
+    let deployment = &Overlay::named("deployment").yaml;
     let check = |yaml: &str, right: &str, wrong: &str| {
         assert!(yaml.contains(right), "{right} is what the manifest says");
         let said = schemas.judge("wrong", &yaml.replacen(right, wrong, 1)).expect_err(wrong);

@@ -81,7 +81,8 @@ fn differences(before: &[Value], after: &[Value]) -> BTreeSet<String> {
         let named = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
         objects.iter().map(|object| (named(object), fields(object))).collect()
     };
-    let (before, after) = (by_name(before), by_name(after));
+    let before = by_name(before);
+    let after = by_name(after);
     // Helm deletes an object that is no longer rendered.
     assert!(before.keys().eq(after.keys()), "objects of before {:?}, now {:?}", before.keys(), after.keys());
     let mut differing = BTreeSet::new();

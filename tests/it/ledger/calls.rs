@@ -129,7 +129,8 @@ async fn every_verdict_is_written_once() {
     let settled = rig.claims().settle(&rig.conn, &batch, Some(&push), Some(10)).await.unwrap();
     assert_eq!((settled.answers, settled.trimmed, settled.now_ms), (vec![Answer::Done; 6], 0, rig.now_ms));
     let settled = rig.claims().settle(&rig.conn, &batch, Some(&push), Some(10)).await.unwrap();
-    let (gone, again) = (Answer::NotMine, Answer::Already);
+    let gone = Answer::NotMine;
+    let again = Answer::Already;
     assert_eq!(settled.answers, [gone, again, again, again, gone, gone]);
 
     // The progress is in the claim, the released one is due, the retry is not due yet.

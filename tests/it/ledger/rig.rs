@@ -50,7 +50,8 @@ impl Rig {
         let options = LinkOptions { heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
         let (endpoint, queue) = queue(&server, source);
         let link = Link::start(Arc::new(endpoint), options);
-        let (conn, redis) = (link.ready().await, server.client().await);
+        let conn = link.ready().await;
+        let redis = server.client().await;
         let mut rig = Rig { now_ms: 1_800_000_000_000, conn, redis, queue, _link: link, server };
         rig.advance(Duration::ZERO).await;
         rig
@@ -65,7 +66,8 @@ impl Rig {
 
     /// Offers elements, due this long from now, as Redisson does.
     pub async fn offer(&mut self, elements: &[(Vec<u8>, i64)]) {
-        let (zset, list) = (self.queue.keys.delayed.clone(), self.queue.keys.list.clone());
+        let zset = self.queue.keys.delayed.clone();
+        let list = self.queue.keys.list.clone();
         let mut pipe = redis::pipe();
         for (element, after_ms) in elements {
             pipe.zadd(&zset[..], &element[..], self.now_ms + after_ms).rpush(&list[..], &element[..]);

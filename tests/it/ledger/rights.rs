@@ -44,7 +44,8 @@ async fn trickle(rig: &mut Rig) {
 /// Recorded ghosts at both ends, and claims that leave more of them because the budget of `LREM` is spent.
 async fn ghosts(rig: &mut Rig) {
     let list = rig.queue.keys.list.clone();
-    let (ghosts, turn) = (rig.queue.keys.ghosts.clone(), rig.queue.keys.ghosts_turn.clone());
+    let ghosts = rig.queue.keys.ghosts.clone();
+    let turn = rig.queue.keys.ghosts_turn.clone();
     let sweep = rig.queue.keys.sweep.clone();
     for (push, set, n) in [("LPUSH", &turn, 101), ("RPUSH", &ghosts, 102)] {
         let _: i64 = rig.ask(redis::cmd(push).arg(&list[..]).arg(element(n))).await;

@@ -99,7 +99,8 @@ async fn a_password_is_taken_from_a_file_and_never_printed() {
 async fn a_daemon_notes_since_when_no_transfer_task_is_subscribed() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(&mut redis).await);
+    let queue = RedissonQueue::new(NAME);
+    let now = redis_now_ms(&mut redis).await;
     queue.offer(&mut redis, now + 3_600_000, "x").await;
     let url = server.url();
     let (_, out, _) = discover(&url, &[]);

@@ -55,7 +55,8 @@ impl Guide {
         let config = ConfigFile::new(&text);
         let output = cli(&config, &line.split(' ').collect::<Vec<_>>());
         let text = |bytes| String::from_utf8(bytes).expect("text");
-        let (out, err) = (text(output.stdout), text(output.stderr));
+        let out = text(output.stdout);
+        let err = text(output.stderr);
         assert!(output.status.success(), "{expected}: {out}{err}");
         out
     }

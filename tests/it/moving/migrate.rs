@@ -27,7 +27,8 @@ fn json(config: &ConfigFile, line: &str) -> serde_json::Value {
 #[tokio::test]
 async fn every_element_keeps_its_id_its_due_time_and_its_place() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new(NAME);
     let mut rng = fastrand::Rng::with_seed(7);
     let elements: Vec<Element> = (0..1_500)
@@ -64,8 +65,10 @@ async fn every_element_keeps_its_id_its_due_time_and_its_place() {
 #[tokio::test]
 async fn a_queue_blocked_by_two_layouts_is_unblocked_and_earlier_transfers_are_reported() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
-    let (new, now) = (RedissonQueue::new(NAME), redis_now_ms(&mut redis).await);
+    let config = config(&server);
+    let mut redis = server.client().await;
+    let new = RedissonQueue::new(NAME);
+    let now = redis_now_ms(&mut redis).await;
     let old = new.with_layout(Layout::Old);
     let first = new.offer(&mut redis, now - 9_000, "first").await;
     let second = new.offer(&mut redis, now - 8_000, "second").await;
@@ -102,7 +105,8 @@ async fn a_queue_blocked_by_two_layouts_is_unblocked_and_earlier_transfers_are_r
 #[tokio::test]
 async fn junk_stays_and_is_reported_and_a_batch_that_is_sent_twice_finds_nothing() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new(NAME).with_layout(Layout::Old);
     let _: () = redis.zadd(&queue.timeouts, "junk", 1).await.unwrap();
     let elements: Vec<_> = (0..3).map(|n| Element::new(Layout::Old, 4_000_000_000_000 + n, format!("{n}"))).collect();
@@ -131,7 +135,8 @@ async fn junk_stays_and_is_reported_and_a_batch_that_is_sent_twice_finds_nothing
 #[tokio::test]
 async fn an_entry_only_in_the_list_is_reported() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new(NAME).with_layout(Layout::Old);
     let twice = queue.offer(&mut redis, 4_000_000_000_000, "twice").await;
     let _: () = redis.rpush(&queue.list, &twice.member).await.unwrap();
@@ -146,7 +151,8 @@ async fn an_entry_only_in_the_list_is_reported() {
 #[tokio::test]
 async fn an_element_without_bytes_survives_on_a_full_server() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new(NAME);
     let old = queue.with_layout(Layout::Old).offer(&mut redis, 4_000_000_000_000, "packed").await;
     let strange = [(Vec::new(), 4_000_000_000_001_i64), (b"-".to_vec(), 4_000_000_000_002)];

@@ -19,9 +19,10 @@ async fn it_refuses_while_a_daemon_is_connected_and_works_when_it_has_stopped() 
     // The subscription is a connection of its own, and may be made a little after readiness.
     crate::harness::eventually("the daemon to be seen", crate::delivery::PATIENCE, async || {
         let (code, _, err) = ask(&config, "restore orders --apply");
-        match code == 1 && err.contains("1 daemon of this queue is connected") {
-            true => Ok(()),
-            false => Err(format!("{code} {err}")),
+        if code == 1 && err.contains("1 daemon of this queue is connected") {
+            Ok(())
+        } else {
+            Err(format!("{code} {err}"))
         }
     })
     .await;
@@ -38,7 +39,8 @@ async fn it_refuses_while_a_daemon_is_connected_and_works_when_it_has_stopped() 
 #[tokio::test]
 async fn it_refuses_while_a_lease_is_not_over_and_while_others_sweep() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new(NAME);
     let now = redis_now_ms(&mut redis).await;
     let flying = Layout::New.pack(*b"RANDOM8B", b"x");
@@ -58,7 +60,8 @@ async fn it_refuses_while_a_lease_is_not_over_and_while_others_sweep() {
 #[tokio::test]
 async fn without_apply_it_only_reports_and_both_layouts_need_an_option() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new(NAME);
     let old = Layout::Old.pack(Layout::Old.random_id(), b"old");
     let new = Layout::New.pack(*b"RANDOM8B", b"new");
@@ -137,9 +140,11 @@ async fn a_batch_that_is_sent_twice_moves_once_and_what_became_the_head_is_annou
 #[tokio::test]
 async fn a_dead_letter_that_is_repacked_leaves_no_entry_of_the_other_layout() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new(NAME);
-    let (old, new) = (Layout::Old.pack(*b"RANDOM8B", b"x"), Layout::New.pack(*b"RANDOM8B", b"x"));
+    let old = Layout::Old.pack(*b"RANDOM8B", b"x");
+    let new = Layout::New.pack(*b"RANDOM8B", b"x");
     let fields: [(&str, &[u8]); 6] = [
         ("id", b"52414e444f4d3842"),
         ("origin", b"delayed"),

@@ -64,15 +64,20 @@ fn random_entry(rng: &mut fastrand::Rng, index: u32, world: &World) -> (Bytes, K
 
 /// A random queue, and the content of each entry of the daemon.
 fn random_world(rng: &mut fastrand::Rng, now: i64) -> (World, BTreeMap<Bytes, Kind>) {
-    let (mut world, mut kinds) = (World::default(), BTreeMap::new());
+    let mut world = World::default();
+    let mut kinds = BTreeMap::new();
     let with_orphans = rng.bool();
     for _ in 0..rng.usize(0..30) {
         let element = Layout::New.pack(Layout::New.random_id(), &[b'p'; 5]);
         world.l.push(element.clone());
         match rng.u8(..4) {
-            0 => drop(world.ghosts.insert(element[..16].to_vec())),
+            0 => {
+                world.ghosts.insert(element[..16].to_vec());
+            }
             1 if with_orphans => {}
-            _ => drop(world.z.insert(element, 5_000_000_000_000 + rng.i64(0..1_000))),
+            _ => {
+                world.z.insert(element, 5_000_000_000_000 + rng.i64(0..1_000));
+            }
         }
     }
     for _ in 0..rng.usize(0..5) {
@@ -97,7 +102,8 @@ fn restored(mut world: World, kinds: &BTreeMap<Bytes, Kind>, fleet: Layout) -> W
     // Elements in flight are released first, to their due times. They may have been sent, and the header says so.
     let mut kinds = kinds.clone();
     for (_, mut member) in world.in_flight.drain(..) {
-        let (kind, due) = (kinds[&member].clone(), i64::from_le_bytes(member[40..48].try_into().unwrap()));
+        let kind = kinds[&member].clone();
+        let due = i64::from_le_bytes(member[40..48].try_into().unwrap());
         member[11] = 1;
         kinds.insert(member.clone(), kind);
         world.retry.push((due, member));
@@ -112,7 +118,8 @@ fn restored(mut world: World, kinds: &BTreeMap<Bytes, Kind>, fleet: Layout) -> W
                 false
             }
             Kind::Element { layout, id, payload, due } => {
-                let (was, is) = (layout.pack(id, &payload), fleet.pack(id, &payload));
+                let was = layout.pack(id, &payload);
+                let is = fleet.pack(id, &payload);
                 if z.contains_key(&is) {
                     return true;
                 }
@@ -181,7 +188,8 @@ async fn read(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> World
 #[tokio::test]
 async fn what_redisson_sees_after_restore_equals_the_model() {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let queue = RedissonQueue::new(NAME);
     let one: Option<u64> = std::env::var("DELAYBRIDGE_SEED").ok().map(|seed| seed.parse().unwrap());
     for seed in one.map_or(0..SEEDS, |seed| seed..seed + 1) {

@@ -60,12 +60,14 @@ async fn arrived(server: &RedisServer, nats: &Nats, oracle: &Oracle) -> Vec<Deli
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_carries_what_is_known_of_the_element_to_the_subject_of_its_payload() {
-    let (server, nats) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let nats = start();
     let yaml = yaml(&server, &nats, "orders.${payload.region}", "codec: json")
         .replace("sink: out }", "sink: out, headers: { tenant: '${payload.tenant:-none}' } }");
     let mut daemon = Daemon::start(&patient(&yaml)).await;
     tolerate_stalls(&mut daemon);
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let regions = ["eu", "us", "asia.east"];
     let offered: Vec<Element> = (0..300)
@@ -87,7 +89,8 @@ async fn a_message_carries_what_is_known_of_the_element_to_the_subject_of_its_pa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_frozen_and_killed_loses_nothing_and_has_nothing_twice() {
-    let (server, nats) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let nats = start();
     let mut daemon = Daemon::start(&yaml(&server, &nats, "orders.eu", "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
     let mut oracle = Oracle::new();
@@ -113,7 +116,8 @@ async fn a_server_that_is_frozen_and_killed_loses_nothing_and_has_nothing_twice(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_daemon_had_sent_is_not_there_twice() {
-    let (server, nats) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let nats = start();
     let text = yaml(&server, &nats, "orders.eu", "max_in_flight: 500");
     let mut oracle = Oracle::new();
     for round in 0..3 {
@@ -138,7 +142,8 @@ async fn what_a_killed_daemon_had_sent_is_not_there_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subject_without_a_stream_holds_the_queue_until_there_is_one() {
-    let (server, nats) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let nats = start();
     let mut daemon = Daemon::start(&yaml(&server, &nats, "letters", "max_in_flight: 100")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold");
@@ -156,7 +161,8 @@ async fn a_subject_without_a_stream_holds_the_queue_until_there_is_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_finds_the_stream_its_drawbacks_and_what_is_missing() {
-    let (server, nats) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let nats = start();
     let live = |subject: &str| {
         let config = ConfigFile::new(&yaml(&server, &nats, subject, "max_in_flight: 100"));
         let output = blocking(|| cli(&config, &["check", "--live"]));

@@ -14,7 +14,8 @@ const COLUMNS: usize = 24;
 /// All queries of the committed dashboard: row, panel, and expression as Grafana stores it.
 pub fn queries() -> Vec<(String, String, String)> {
     let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).expect("the dashboard is JSON");
-    let (mut row, mut found) = (String::new(), Vec::new());
+    let mut row = String::new();
+    let mut found = Vec::new();
     for panel in dashboard["panels"].as_array().expect("panels") {
         let title = panel["title"].as_str().expect("a title").to_owned();
         if panel["type"] == "row" {
@@ -29,13 +30,15 @@ pub fn queries() -> Vec<(String, String, String)> {
 }
 
 fn dashboard(rows: &[Row]) -> String {
-    let (mut panels, mut y) = (Vec::new(), 0);
+    let mut panels = Vec::new();
+    let mut y = 0;
     for row in rows {
         let place = json!({ "x": 0, "y": y, "w": COLUMNS, "h": 1 });
         panels.push(json!({ "id": panels.len() + 1, "type": "row", "title": row.title, "collapsed": false,
                             "gridPos": place, "panels": [] }));
         y += 1;
-        let (mut x, mut height) = (0, 0);
+        let mut x = 0;
+        let mut height = 0;
         for panel in &row.panels {
             let (w, h) = size(panel.look);
             if x + w > COLUMNS {

@@ -39,7 +39,8 @@ async fn a_rate_sees_the_first_dead_letter_of_a_configured_queue() {
     let counter = "delaybridge_dead_lettered_messages_total{queue=\"orders\",reason=\"undecodable\"}";
     shows(&prometheus, counter, |value| value == 0.0).await;
 
-    let (queue, mut redis) = (RedissonQueue::new("orders"), server.client().await);
+    let queue = RedissonQueue::new("orders");
+    let mut redis = server.client().await;
     let now = redis_now_ms(&mut redis).await;
     queue.offer(&mut redis, now, "{\"broken\":").await;
     queue.offer(&mut redis, now, "{\"n\":1}").await;

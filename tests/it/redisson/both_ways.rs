@@ -10,7 +10,8 @@ const CODEC: &str = "Kryo5Codec";
 
 async fn in_and_out_and_cancelled(version: &'static str) {
     let server = RedisServer::start().await;
-    let (config, mut redis) = (config(&server), server.client().await);
+    let config = config(&server);
+    let mut redis = server.client().await;
     let java = JavaClient::connect(version, &server.url()).await;
     let queue = RedissonQueue::new("q").with_layout(java.layout());
     let seen = java.queue("q", CODEC);

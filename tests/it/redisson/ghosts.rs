@@ -58,7 +58,8 @@ async fn deliver(redis: &mut MultiplexedConnection, queue: &RedissonQueue, due: 
 async fn ghosts_show_in_java_until_the_sweep_and_never_longer_than_documented() {
     let turn = heavy().await;
     let server = RedisServer::start().await;
-    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    let queue = RedissonQueue::new("q");
+    let mut redis = server.client().await;
     let (pending, due) = offered(&mut redis, &queue).await;
     let java = JavaClient::connect("4.7.0", &server.url()).await;
     let seen = java.queue("q", CODEC);
@@ -120,7 +121,8 @@ async fn ghosts_show_in_java_until_the_sweep_and_never_longer_than_documented() 
 async fn with_exact_cleanup_java_sees_no_ghost() {
     let _turn = heavy().await;
     let server = RedisServer::start().await;
-    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    let queue = RedissonQueue::new("q");
+    let mut redis = server.client().await;
     let (pending, due) = offered(&mut redis, &queue).await;
     let java = JavaClient::connect("4.7.0", &server.url()).await;
     let seen = java.queue("q", CODEC);

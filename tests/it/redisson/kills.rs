@@ -17,7 +17,8 @@ async fn kills_beside_three_live_clients_lose_nothing() {
     // The long version is run by hand: `DELAYBRIDGE_LONG=1 cargo test ...`.
     let (elements, kills) = if std::env::var_os("DELAYBRIDGE_LONG").is_some() { (10_000, 10) } else { (2_000, 4) };
     let server = RedisServer::start().await;
-    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    let queue = RedissonQueue::new("q");
+    let mut redis = server.client().await;
     let clients = clients(&server, 3).await;
     let yaml = yaml(&server, "lease: 30s, max_in_flight: 100,");
     let payloads = payloads("order", elements);
@@ -25,7 +26,8 @@ async fn kills_beside_three_live_clients_lose_nothing() {
     oracle.pushed_ready(&payloads);
     offer_through(&clients, &payloads, Duration::from_secs(2)).await;
 
-    let (mut owners, mut at_the_kills) = (Owners::default(), Vec::new());
+    let mut owners = Owners::default();
+    let mut at_the_kills = Vec::new();
     for kill in 0..kills {
         let mut daemon = Daemon::spawn(&yaml);
         // Killed by progress instead of time: so the lives share the deliveries on any machine.

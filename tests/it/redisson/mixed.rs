@@ -11,9 +11,10 @@ async fn elements_of_an_old_and_a_new_version_in_one_queue_all_arrive() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let queue = RedissonQueue::new("q");
-    let (old, new) =
-        (JavaClient::connect("3.20.1", &server.url()).await, JavaClient::connect("4.7.0", &server.url()).await);
-    let (by_old, by_new) = (old.queue("q", "Kryo5Codec"), new.queue("q", "Kryo5Codec"));
+    let old = JavaClient::connect("3.20.1", &server.url()).await;
+    let new = JavaClient::connect("4.7.0", &server.url()).await;
+    let by_old = old.queue("q", "Kryo5Codec");
+    let by_new = new.queue("q", "Kryo5Codec");
     for n in 0..20 {
         by_old.offer(&json!(format!("old {n}")), LATER).await;
         by_new.offer(&json!(format!("new {n}")), LATER).await;

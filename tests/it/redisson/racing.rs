@@ -39,13 +39,15 @@ pub(super) fn payloads(name: &str, count: usize) -> Vec<Vec<u8>> {
 async fn raced_by(live: usize) {
     let _turn = heavy().await;
     let server = RedisServer::start().await;
-    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    let queue = RedissonQueue::new("q");
+    let mut redis = server.client().await;
     let clients = clients(&server, live).await;
     // Exact, so that no ghost makes a `remove` succeed for a delivered element.
     let mut daemon = Daemon::start(&yaml(&server, "").replace("name: q }", "name: q, list_cleanup: exact }")).await;
     tolerate_stalls(&mut daemon);
 
-    let (kept, cancelled) = (payloads("kept", 1_000), payloads("cancelled", 60));
+    let kept = payloads("kept", 1_000);
+    let cancelled = payloads("cancelled", 60);
     let spread = Duration::from_secs(3);
     let removals = async {
         offer_through(&clients, &cancelled, spread).await;
@@ -79,7 +81,8 @@ async fn raced_by(live: usize) {
 
     let metrics = daemon.metrics().await;
     let claimed = |from| metrics.sum(&format!("delaybridge_claimed_messages_total{{queue=\"q\",from=\"{from}\"}}"));
-    let (delayed, ready) = (claimed("delayed"), claimed("ready"));
+    let delayed = claimed("delayed");
+    let ready = claimed("ready");
     println!("{live} live clients: {report}; claimed {delayed} due, {ready} from the ready list");
     assert_eq!(delayed + ready, oracle.count() as f64, "each was claimed once, from one of the two");
     assert!(removed.iter().any(|removed| *removed), "nothing was cancelled: the test shows nothing");
@@ -106,7 +109,8 @@ async fn ten_live_clients_get_every_element_delivered_exactly_once() {
 async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
     let turn = heavy().await;
     let server = RedisServer::start().await;
-    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    let queue = RedissonQueue::new("q");
+    let mut redis = server.client().await;
     let clients = clients(&server, 3).await;
     let left_to_java =
         yaml(&server, "claim_ahead: 10s,").replace("name: q }", "name: q, list_cleanup: exact, consume: [delayed] }");
@@ -114,7 +118,8 @@ async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
     tolerate_stalls(&mut daemon);
 
     let payloads = payloads("ahead", 500);
-    let (shortest, spread) = (Duration::from_secs(20), Duration::from_secs(5));
+    let shortest = Duration::from_secs(20);
+    let spread = Duration::from_secs(5);
     let offers = clients.iter().zip(payloads.chunks(payloads.len().div_ceil(clients.len())));
     join_all(offers.map(async |(client, payloads)| {
         let delay = || shortest + spread.mul_f64(fastrand::f64());

@@ -17,7 +17,8 @@ const ELEMENTS: usize = 300;
 async fn after_restore_java_sees_every_element_once_and_can_cancel_and_take_it() {
     let _turn = heavy().await;
     let server = RedisServer::start().await;
-    let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
+    let queue = RedissonQueue::new("q");
+    let mut redis = server.client().await;
     let clients = clients(&server, 1).await;
     let java = clients[0].queue("q", CODEC);
     // Far from due, but held: the stop leaves them where only restore finds them.

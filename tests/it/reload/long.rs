@@ -19,9 +19,11 @@ async fn run(changes: i64) -> Vec<i64> {
     let yaml = format!("redis: {{ url: {} }}\nsinks: {{ same: {{ redis: }} }}\nqueues:\n{queues}", server.url());
     let mut daemon = Daemon::start(&yaml).await;
     let original = std::fs::read_to_string(daemon.file()).unwrap();
-    let (mut oracle, now) = (Oracle::new(), redis_now_ms(&mut redis).await);
+    let mut oracle = Oracle::new();
+    let now = redis_now_ms(&mut redis).await;
     let each = RATE * SECONDS / QUEUES;
-    let (first, every) = (now + 5_000, SECONDS * 1_000 / each);
+    let first = now + 5_000;
+    let every = SECONDS * 1_000 / each;
     for n in 0..QUEUES {
         let elements = elements(first + n % every.max(1), every, n * each..(n + 1) * each);
         oracle.offered(&elements);
@@ -30,7 +32,8 @@ async fn run(changes: i64) -> Vec<i64> {
     assert!(redis_now_ms(&mut redis).await < first, "offering took too long");
     let until_due = first - redis_now_ms(&mut redis).await;
     pass(Duration::from_millis(until_due.unsigned_abs())).await;
-    let (mut longest, began) = (Duration::ZERO, Instant::now());
+    let mut longest = Duration::ZERO;
+    let began = Instant::now();
     for turn in 1..=changes {
         let changed = queue("q0", "same", &format!(", max_in_flight: {}", 500 + turn));
         daemon.rewrite(|_| original.replace(&queue("q0", "same", ""), &changed));
@@ -65,7 +68,8 @@ async fn run(changes: i64) -> Vec<i64> {
         late
     };
     let at = |late: &[i64], share: f64| late[((late.len() - 1) as f64 * share) as usize];
-    let (own, others) = (of(true), of(false));
+    let own = of(true);
+    let others = of(false);
     for (what, late) in [("q0", &own), ("the others", &others)] {
         println!(
             "{what}: p50 {} ms, p99 {} ms, p99.9 {} ms, worst {} ms",
@@ -85,7 +89,8 @@ async fn fifty_changes_at_two_thousand_a_second_cost_the_others_no_lateness() {
         return;
     }
     let p99 = |late: &[i64]| late[(late.len() - 1) * 99 / 100];
-    let (without, with) = (run(0).await, run(CHANGES).await);
+    let without = run(0).await;
+    let with = run(CHANGES).await;
     let bound = p99(&without) * 3 / 2 + 10;
     assert!(p99(&with) <= bound, "p99 {} ms with reloads, {} ms without", p99(&with), p99(&without));
 }

@@ -70,7 +70,8 @@ async fn one_of_twenty_queues_under_load_is_changed_and_nothing_is_lost_and_no_c
     let before = connections(&mut redis, &user).await;
     assert!(!before.is_empty());
 
-    let (mut oracle, now) = (Oracle::new(), redis_now_ms(&mut redis).await);
+    let mut oracle = Oracle::new();
+    let now = redis_now_ms(&mut redis).await;
     for (place, id) in (0..).zip(&ids) {
         let elements = elements(now + 200, 20, place * 1_000..place * 1_000 + 150);
         oracle.offered(&elements);
@@ -176,12 +177,15 @@ async fn what_is_wrong_or_needs_a_restart_is_named_and_changes_nothing() {
 async fn a_removed_queue_leaves_everything_in_redis_and_comes_back_to_it() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    let (stays, goes) = (queue("stays", "same", ""), queue("goes", "same", ", claim_ahead: 10s"));
+    let stays = queue("stays", "same", "");
+    let goes = queue("goes", "same", ", claim_ahead: 10s");
     let yaml = format!("redis: {{ url: {} }}\nsinks: {{ same: {{ redis: }} }}\nqueues:\n{stays}{goes}", server.url());
     let mut daemon = Daemon::start(&yaml).await;
     let original = std::fs::read_to_string(daemon.file()).unwrap();
-    let (kept, gone) = (RedissonQueue::new("stays"), RedissonQueue::new("goes"));
-    let (mut oracle, now) = (Oracle::new(), redis_now_ms(&mut redis).await);
+    let kept = RedissonQueue::new("stays");
+    let gone = RedissonQueue::new("goes");
+    let mut oracle = Oracle::new();
+    let now = redis_now_ms(&mut redis).await;
     // Held ahead, and so in flight when the queue is removed.
     let held = elements(now + 4_000, 1, 0..50);
     gone.offer_bulk(&mut redis, &held).await;
@@ -237,11 +241,10 @@ async fn a_removed_queue_leaves_everything_in_redis_and_comes_back_to_it() {
 /// Kubernetes makes it.
 #[tokio::test]
 async fn a_rotated_password_is_taken_up_by_the_watch_of_the_files() {
-    let (server, target) = (
-        RedisServer::start().await,
-        RedisServer::start_with(ServerOptions::default().acl_user("sink on >first ~* &* +@all")).await,
-    );
-    let (mut redis, mut out) = (server.client().await, target.client().await);
+    let server = RedisServer::start().await;
+    let target = RedisServer::start_with(ServerOptions::default().acl_user("sink on >first ~* &* +@all")).await;
+    let mut redis = server.client().await;
+    let mut out = target.client().await;
     let secrets = tempfile::tempdir().unwrap();
     let data = secrets.path().join("..data");
     let publish = |version: &str, password: &str| {
@@ -263,7 +266,8 @@ async fn a_rotated_password_is_taken_up_by_the_watch_of_the_files() {
         queue("far", "far", ""),
     );
     let mut daemon = Daemon::start(&yaml).await;
-    let (user, queue) = (user_of(&daemon), RedissonQueue::new("far"));
+    let user = user_of(&daemon);
+    let queue = RedissonQueue::new("far");
     let before = connections(&mut redis, &user).await;
     let old = connections(&mut out, "sink").await;
     let now = redis_now_ms(&mut redis).await;

@@ -66,12 +66,14 @@ async fn arrived(server: &RedisServer, cluster: &RocketMq, topic: &str, oracle: 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_carries_what_is_known_of_the_element_to_the_queue_of_its_key() {
-    let (server, cluster) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let cluster = start();
     let route = "sink: out, sharding_key: '${payload.customer}', tags: '${payload.kind}', headers: { tenant: none } }";
     let yaml = yaml(&server, &cluster, "orders", "codec: json, order: key").replace("sink: out }", route);
     let mut daemon = Daemon::start(&patient(&yaml)).await;
     tolerate_busy(&mut daemon);
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> = (0..300)
         .map(|n| Element::new(queue.layout, now, format!(r#"{{"n":{n},"customer":"c-{}","kind":"paid"}}"#, n % 7)))
@@ -97,7 +99,8 @@ async fn a_message_carries_what_is_known_of_the_element_to_the_queue_of_its_key(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_frozen_and_killed_loses_nothing() {
-    let (server, cluster) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let cluster = start();
     let mut daemon = Daemon::start(&yaml(&server, &cluster, "orders", "max_in_flight: 500")).await;
     tolerate_busy(&mut daemon);
     let mut oracle = Oracle::new();
@@ -118,7 +121,8 @@ async fn a_broker_that_is_frozen_and_killed_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_topic_holds_the_queue_until_it_is_there() {
-    let (server, cluster) = (RedisServer::start().await, start());
+    let server = RedisServer::start().await;
+    let cluster = start();
     let yaml = yaml(&server, &cluster, "letters", "max_in_flight: 100");
     let live = || {
         let output = blocking(|| cli(&ConfigFile::new(&yaml), &["check", "--live"]));

@@ -62,7 +62,8 @@ async fn nothing_is_delivered_while_too_few_replicas_have_the_claim() {
     })
     .await;
     // The daemon asks for the replicas repeatedly, and claims nothing meanwhile.
-    let (before, asked) = (daemon.metric(released).await, master.calls("wait").await);
+    let before = daemon.metric(released).await;
+    let asked = master.calls("wait").await;
     eventually("several more looks for replicas", PATIENCE, async || match master.calls("wait").await - asked {
         looks if looks >= 4 => Ok(()),
         looks => Err(format!("{looks} looks")),

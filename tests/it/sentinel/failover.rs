@@ -100,10 +100,7 @@ pub fn is_long() -> bool {
 
 /// One failover of each kind, or many in the long version.
 fn kinds() -> (Vec<Failover>, usize) {
-    match is_long() {
-        true => (many(), 2_000),
-        false => (vec![Failover::Command, Failover::Kill], 400),
-    }
+    if is_long() { (many(), 2_000) } else { (vec![Failover::Command, Failover::Kill], 400) }
 }
 
 #[tokio::test]

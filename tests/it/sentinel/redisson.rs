@@ -42,7 +42,8 @@ async fn what_redisson_offers_through_failovers_arrives() {
     }
     let ports: Vec<_> = group.ports().iter().map(u16::to_string).collect();
     let client = JavaClient::connect("4.7.0", &format!("sentinel:{MASTER}:{}", ports.join(","))).await;
-    let (batch, mut sink) = (if is_long() { 100 } else { 10 }, done.client().await);
+    let batch = if is_long() { 100 } else { 10 };
+    let mut sink = done.client().await;
     let ways = if is_long() { many() } else { vec![Failover::Command] };
     let failovers = async {
         let mut done = Vec::new();
@@ -79,6 +80,7 @@ async fn what_redisson_offers_through_failovers_arrives() {
     let lost: Vec<_> = missing.iter().filter(|(_, at_ms)| !is_lost_by_redis(*at_ms)).collect();
     assert!(lost.is_empty(), "{} were lost away from failovers, {:?}", lost.len(), lost.first());
     assert!(missing.len() * 2 < offers.acknowledged.len(), "{} of {}", missing.len(), offers.acknowledged.len());
-    let (last, whole_ms) = (offers.acknowledged.last().expect("an offer").1, failovers.last().expect("a failover").1);
+    let last = offers.acknowledged.last().expect("an offer").1;
+    let whole_ms = failovers.last().expect("a failover").1;
     assert!(last > whole_ms, "the last were offered after the failovers");
 }

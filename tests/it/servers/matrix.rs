@@ -80,7 +80,8 @@ pub async fn main_job(server: &RedisServer, receiver: &Receiver, name: &str) {
     receiver.answer("/again", 500, None);
     receiver.answer("/bad", 422, None);
 
-    let (orders, web) = (RedissonQueue::new("orders"), RedissonQueue::new("web"));
+    let orders = RedissonQueue::new("orders");
+    let web = RedissonQueue::new("web");
     let mut oracle = Oracle::new();
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<_> = (0..300).map(|n| Element::new(orders.layout, now + n, format!("order {n}"))).collect();

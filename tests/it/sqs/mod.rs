@@ -81,14 +81,16 @@ async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_carries_what_is_known_of_the_element() {
-    let (server, mut sqs) = (RedisServer::start().await, Sqs::start("orders"));
+    let server = RedisServer::start().await;
+    let mut sqs = Sqs::start("orders");
     let yaml = sqs.yaml(&server, "", "codec: json").replace(
         "sink: out }",
         "sink: out, headers: { tenant: '${payload.tenant:-none}', 'x y': '1', a: '1', b: '2', c: '3', d: '4', e: '5' } }",
     );
     let mut daemon = Daemon::start(&patient(&yaml)).await;
     tolerate_stalls(&mut daemon);
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> = (0..300).map(|n| Element::new(queue.layout, now, format!(r#"{{"n":{n}}}"#))).collect();
     let mut oracle = Oracle::new();
@@ -105,7 +107,8 @@ async fn a_message_carries_what_is_known_of_the_element() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_frozen_and_killed_loses_nothing() {
-    let (server, mut sqs) = (RedisServer::start().await, Sqs::start_with_disk("orders"));
+    let server = RedisServer::start().await;
+    let mut sqs = Sqs::start_with_disk("orders");
     let mut daemon = Daemon::start(&sqs.yaml(&server, "", "max_in_flight: 200")).await;
     tolerate_stalls(&mut daemon);
     let mut oracle = Oracle::new();
@@ -128,11 +131,13 @@ async fn a_server_that_is_frozen_and_killed_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fifo_queue_keeps_the_order_of_a_key_and_has_nothing_twice_after_a_freeze() {
-    let (server, mut sqs) = (RedisServer::start().await, Sqs::start("orders.fifo"));
+    let server = RedisServer::start().await;
+    let mut sqs = Sqs::start("orders.fifo");
     let yaml = sqs.yaml(&server, ", group_id: '${payload.customer}'", "codec: json, order: key, max_in_flight: 200");
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
-    let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> = (0..600)
         .map(|n| Element::new(queue.layout, now + 5 * n, format!(r#"{{"n":{n},"customer":"c{}"}}"#, n % 20)))
@@ -160,7 +165,8 @@ async fn a_fifo_queue_keeps_the_order_of_a_key_and_has_nothing_twice_after_a_fre
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_is_missing_holds_until_there_is_one() {
-    let (server, mut sqs) = (RedisServer::start().await, Sqs::start("other"));
+    let server = RedisServer::start().await;
+    let mut sqs = Sqs::start("other");
     sqs.queue = "letters";
     let mut daemon = Daemon::start(&sqs.yaml(&server, "", "max_in_flight: 100")).await;
     tolerate_stalls(&mut daemon);

@@ -38,7 +38,8 @@ async fn without_redis_the_page_knows_no_numbers() {
 #[tokio::test]
 async fn what_waits_for_a_retry_is_overdue_on_the_page() {
     use crate::http::receiver::Receiver;
-    let (redis, receiver) = (server().await, Receiver::start(&["http/1.1"]).await);
+    let redis = server().await;
+    let receiver = Receiver::start(&["http/1.1"]).await;
     receiver.answer("/orders", 503, None);
     let (mut daemon, port) = Daemon::start_for_operators(&format!(
         "redis: {{ url: '{}' }}\nretry: {{ late: {{ initial_interval: 1h, max_interval: 1h }} }}\n\

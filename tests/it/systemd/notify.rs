@@ -59,7 +59,8 @@ fn yaml(redis: &str) -> String {
 
 #[tokio::test]
 async fn ready_means_that_the_daemon_can_claim_and_the_status_names_the_problem() {
-    let (server, mut manager) = (RedisServer::start().await, Manager::listen());
+    let server = RedisServer::start().await;
+    let mut manager = Manager::listen();
     let proxy = Proxy::start(server.port()).await;
     proxy.set_mode(Mode::Refuse);
     let environment = [("NOTIFY_SOCKET", &*manager.address()), ("WATCHDOG_USEC", "2000000")];
@@ -96,7 +97,8 @@ async fn ready_means_that_the_daemon_can_claim_and_the_status_names_the_problem(
 
 #[tokio::test]
 async fn the_watchdog_of_another_process_is_not_notified_and_a_password_comes_as_a_credential() {
-    let (server, mut manager) = (RedisServer::start().await, Manager::listen());
+    let server = RedisServer::start().await;
+    let mut manager = Manager::listen();
     let mut user = redis::cmd("ACL");
     user.arg(&["SETUSER", "default", "resetpass", ">geheim"]);
     user.exec_async(&mut server.client().await).await.expect("give the default user a password");

@@ -44,7 +44,8 @@ fn crates() -> Vec<String> {
 /// The files under `top`; `place` is put before their paths.
 fn sources_under(top: &str, place: &str) -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(top);
-    let (mut folders, mut found) = (vec![root.clone()], Vec::new());
+    let mut folders = vec![root.clone()];
+    let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

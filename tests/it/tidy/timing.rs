@@ -115,7 +115,8 @@ fn no_test_is_wrong_about_time() {
 #[test]
 fn each_wrong_form_is_refused_where_it_is_planted() {
     let check = |file: &str, code: &str, expected: usize| {
-        let (file, code) = (file.to_owned(), code.to_owned());
+        let file = file.to_owned();
+        let code = code.to_owned();
         let source = Source { path: file.clone(), text: code.clone(), file, code };
         let found = wrong_in(&source);
         assert_eq!(found.len(), expected, "{found:?}");

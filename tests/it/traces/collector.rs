@@ -43,14 +43,16 @@ impl Collector {
         let keep = received.clone();
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (keep, codes) = (keep.clone(), codes.clone());
+                let keep = keep.clone();
+                let codes = codes.clone();
                 let service = service_fn(move |request| answer(request, grpc, keep.clone(), codes.clone()));
                 let io = TokioIo::new(stream);
                 // A connection ends as its client wants.
                 tokio::spawn(async move {
-                    let _ = match grpc {
-                        true => http2::Builder::new(TokioExecutor::new()).serve_connection(io, service).await,
-                        false => http1::Builder::new().serve_connection(io, service).await,
+                    let _ = if grpc {
+                        http2::Builder::new(TokioExecutor::new()).serve_connection(io, service).await
+                    } else {
+                        http1::Builder::new().serve_connection(io, service).await
                     };
                 });
             }

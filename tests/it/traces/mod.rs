@@ -51,7 +51,8 @@ async fn gathered(collector: &Collector, grpc: bool, number: usize) -> Vec<Span>
 async fn a_collector_gets_the_spans_of_every_element_and_the_sink_its_context() {
     let server = RedisServer::start().await;
     for grpc in [true, false] {
-        let (hook, collector) = (Collector::start(false, &[]).await, Collector::start(grpc, &[]).await);
+        let hook = Collector::start(false, &[]).await;
+        let collector = Collector::start(grpc, &[]).await;
         let protocol = if grpc { "grpc" } else { "http" };
         let tracing = format!("endpoint: 'http://127.0.0.1:{}', protocol: {protocol}, sample: 1", collector.port);
         let mut daemon = Daemon::start(&yaml(&server, hook.port, &tracing)).await;
@@ -62,9 +63,10 @@ async fn a_collector_gets_the_spans_of_every_element_and_the_sink_its_context() 
         let spans = gathered(&collector, grpc, 10).await;
         assert_eq!(spans.len(), 10, "the second element is not sampled by its producer: {spans:?}");
         let request = &collector.received()[0];
-        let (path, kind) = match grpc {
-            true => ("/opentelemetry.proto.collector.trace.v1.TraceService/Export", "application/grpc"),
-            false => ("/v1/traces", "application/x-protobuf"),
+        let (path, kind) = if grpc {
+            ("/opentelemetry.proto.collector.trace.v1.TraceService/Export", "application/grpc")
+        } else {
+            ("/v1/traces", "application/x-protobuf")
         };
         assert_eq!((request.path.as_str(), request.headers["content-type"].as_str()), (path, kind));
 
@@ -99,7 +101,8 @@ async fn a_collector_gets_the_spans_of_every_element_and_the_sink_its_context() 
 async fn what_a_collector_refuses_for_now_is_sent_again_and_delays_no_element() {
     let server = RedisServer::start().await;
     // UNAVAILABLE, and a success.
-    let (hook, collector) = (Collector::start(false, &[]).await, Collector::start(true, &[14]).await);
+    let hook = Collector::start(false, &[]).await;
+    let collector = Collector::start(true, &[14]).await;
     let tracing = format!("endpoint: 'http://127.0.0.1:{}', sample: 1", collector.port);
     let mut daemon = Daemon::start(&yaml(&server, hook.port, &tracing)).await;
     daemon.expect_log("send spans to the collector of traces");

@@ -24,7 +24,8 @@ enum Value<'a> {
 }
 
 fn varint(bytes: &mut &[u8]) -> u64 {
-    let (mut number, mut shift) = (0, 0);
+    let mut number = 0;
+    let mut shift = 0;
     loop {
         let (byte, rest) = bytes.split_first().expect("one more byte");
         *bytes = rest;
@@ -71,13 +72,12 @@ fn messages<'a>(message: &'a [u8], number: u64) -> Vec<&'a [u8]> {
 
 /// All spans of an `ExportTraceServiceRequest`; with gRPC, five bytes precede it.
 pub fn spans(body: &[u8], grpc: bool) -> Vec<Span> {
-    let message = match grpc {
-        true => {
-            let (head, message) = body.split_at(5);
-            assert_eq!(head, [&[0][..], &u32::try_from(message.len()).expect("a length").to_be_bytes()].concat());
-            message
-        }
-        false => body,
+    let message = if grpc {
+        let (head, message) = body.split_at(5);
+        assert_eq!(head, [&[0][..], &u32::try_from(message.len()).expect("a length").to_be_bytes()].concat());
+        message
+    } else {
+        body
     };
     let of_resource = messages(message, 1);
     let of_scope = of_resource.into_iter().flat_map(|resource| {

@@ -64,7 +64,8 @@ async fn replies_of_scripts_that_are_lost_lose_nothing() {
     let mut offered = Vec::new();
     // How many scripts a number of elements takes depends on the load: offer until all replies are lost.
     eventually("eight replies to be lost", PATIENCE, async || {
-        let (now, first) = (now_ms(&mut redis).await / 1_000, offered.len());
+        let now = now_ms(&mut redis).await / 1_000;
+        let first = offered.len();
         let more: Vec<_> = (first..first + 100).map(|n| (now, format!("element {n}"))).collect();
         produce(&mut redis, KEY, &more).await;
         offered.extend(more);

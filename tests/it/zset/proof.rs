@@ -206,7 +206,8 @@ async fn a_sink_that_fails_every_tenth_costs_the_loop_elements_and_delaybridge_n
         post(&mut stream, "/loop", &member).await;
     }
     let by_loop = sink.taken("/loop").len();
-    let (lost_by_loop, refused) = (count - by_loop, sink.refused.load(Ordering::Relaxed));
+    let lost_by_loop = count - by_loop;
+    let refused = sink.refused.load(Ordering::Relaxed);
     assert_eq!(lost_by_loop as u64, refused, "what was refused is gone");
     assert!(lost_by_loop >= count / 11, "{lost_by_loop}");
 

@@ -35,7 +35,8 @@ fn recorded() -> Vec<Recorded> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_real_programs_write_is_delivered_as_it_is() {
     for row in recorded() {
-        let (what, server) = (format!("{}: {}", row.program, row.member), RedisServer::start().await);
+        let what = format!("{}: {}", row.program, row.member);
+        let server = RedisServer::start().await;
         let mut redis = server.client().await;
         let yaml = format!(
             "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ stream: out }} }} }}\n\

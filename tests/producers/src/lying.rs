@@ -279,8 +279,11 @@ impl Queue {
                 ("expires", "return dues", "redis.call('EXPIRE', KEYS[1], 99999) return dues"),
             ],
         );
-        let (set, list) = (self.key("redisson_delay_queue_timeout"), self.key("redisson_delay_queue"));
-        let (mut keys, mut args, mut ids) = (vec![set.clone(), list.clone()], Vec::new(), Vec::new());
+        let set = self.key("redisson_delay_queue_timeout");
+        let list = self.key("redisson_delay_queue");
+        let mut keys = vec![set.clone(), list.clone()];
+        let mut args = Vec::new();
+        let mut ids = Vec::new();
         for offer in offers {
             let (id, element, due) = self.pack(offer)?;
             ids.push(id);
@@ -340,7 +343,8 @@ impl Queue {
 
     fn cancel_value(&mut self, value: &Value) -> Result<usize, String> {
         let payload = self.payload(value);
-        let (set, list) = (self.key("redisson_delay_queue_timeout"), self.key("redisson_delay_queue"));
+        let set = self.key("redisson_delay_queue_timeout");
+        let list = self.key("redisson_delay_queue");
         let all: Vec<Vec<u8>> = redis::cmd("ZRANGE").arg(&set).arg(0).arg(-1).query(&mut self.conn).map_err(text)?;
         let holds = |element: &Vec<u8>| {
             if fault("cancels-junk") && *element == payload {

@@ -270,10 +270,7 @@ impl Protocol {
             Outcome::Refused => false,
             Outcome::Unanswered | Outcome::Vanished => self.is(Hole::UnknownIsSuccess),
         };
-        match confirmed {
-            true => held.confirmed |= bit(element),
-            false => held.failed |= bit(element),
-        }
+        if confirmed { held.confirmed |= bit(element) } else { held.failed |= bit(element) }
     }
 
     fn find_claim(&self, state: &mut State, at: usize) {
@@ -299,10 +296,7 @@ impl Protocol {
         let first_lease = self.is(Hole::LeaseGoesFirst);
         if let Some(claim) = state.master.claim(held.name) {
             state.stale |= claim.keys.is_some() && claim.holder != owner;
-            match first_lease {
-                true => claim.lease = None,
-                false => claim.keys = None,
-            }
+            if first_lease { claim.lease = None } else { claim.keys = None }
         }
         state.master.tidy();
     }
@@ -310,10 +304,11 @@ impl Protocol {
     fn end_rest(&self, state: &mut State, at: usize) {
         let Some(held) = state.daemons[at].held.take() else { return };
         if let Some(claim) = state.master.claim(held.name) {
-            match self.is(Hole::LeaseGoesFirst) {
-                true => claim.keys = None,
+            if self.is(Hole::LeaseGoesFirst) {
+                claim.keys = None
+            } else {
                 // What came back under the name keeps its lease.
-                false => claim.lease = claim.lease.filter(|_| claim.keys.is_some()),
+                claim.lease = claim.lease.filter(|_| claim.keys.is_some())
             }
         }
         state.master.tidy();
@@ -323,7 +318,8 @@ impl Protocol {
         let history = state.history;
         let Some(held) = &mut state.daemons[at].held else { return };
         held.history = history;
-        let (name, under) = (held.name, state.master.under(held.name));
+        let name = held.name;
+        let under = state.master.under(held.name);
         let known = held.open | held.confirmed | held.failed;
         // What is not there any more is another server's past; what came back may have been delivered.
         held.open &= under;
@@ -346,10 +342,12 @@ impl Protocol {
     }
 
     fn take_over(&self, state: &mut State, at: usize, name: Name) {
-        let (history, daemon) = (state.history, &mut state.daemons[at]);
-        let new = match self.is(Hole::KeepsName) {
-            true => name,
-            false => Name { owner: daemon.owner, number: daemon.next, expiries: name.expiries + 1 },
+        let history = state.history;
+        let daemon = &mut state.daemons[at];
+        let new = if self.is(Hole::KeepsName) {
+            name
+        } else {
+            Name { owner: daemon.owner, number: daemon.next, expiries: name.expiries + 1 }
         };
         daemon.next += 1;
         state.stale |= state.master.claims.iter().any(|claim| claim.name == name && claim.lease == Some(false));
@@ -474,7 +472,8 @@ impl Model for Protocol {
             }
             Step::ReadClaim(at) => {
                 let sent = state.daemons[at].sent.take()?;
-                let (history, elements) = (state.history, state.master.under(sent.name));
+                let history = state.history;
+                let elements = state.master.under(sent.name);
                 state.daemons[at].hold(sent.name, elements, history);
             }
             Step::FindClaim(at) => self.find_claim(&mut state, at),

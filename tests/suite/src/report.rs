@@ -49,7 +49,8 @@ pub fn print(results: &[Ran], verdict: &Verdict) {
     let [passed, failed, ignored] = counts(results);
     // What passed alone has passed.
     let broken = results.iter().filter(|ran| ran.broken.is_some()).count();
-    let (passed, failed) = (passed + verdict.flaky.len(), failed - verdict.flaky.len() + broken);
+    let passed = passed + verdict.flaky.len();
+    let failed = failed - verdict.flaky.len() + broken;
     println!("{passed} passed, {failed} failed, {ignored} skipped");
 }
 
@@ -62,7 +63,8 @@ fn summary(verdict: &Verdict) -> String {
         line(format_args!("FAILED {} ({})", failure.test, attempts.join("; then ")));
     }
     for flaky in &verdict.flaky {
-        let (first, second) = (at(&flaky.first), at(&flaky.second));
+        let first = at(&flaky.first);
+        let second = at(&flaky.second);
         line(format_args!("FLAKY {}: failed ({first}), passed alone ({second})", flaky.test));
     }
     if verdict.too_many_flaky() {

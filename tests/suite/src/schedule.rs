@@ -108,7 +108,9 @@ fn attempt(job: &Job, only: Option<&str>) -> Ran {
 /// Reads the events of a program until it ends; with the reason if that was too early.
 fn follow(child: &mut Child, program: &str) -> (Vec<Attempt>, Option<String>) {
     let lines = lines(child);
-    let (mut tests, mut running, mut complete) = (Vec::new(), Vec::new(), false);
+    let mut tests = Vec::new();
+    let mut running = Vec::new();
+    let mut complete = false;
     loop {
         match lines.recv_timeout(SILENCE) {
             Ok(line) => match events::read(&line) {

@@ -81,7 +81,8 @@ impl Reloads {
     }
 
     async fn reload(&self) -> Outcome {
-        let (events, began) = (self.process.events.clone(), Instant::now());
+        let events = self.process.events.clone();
+        let began = Instant::now();
         events.reload_begins();
         let plan = match self.plan().await {
             Ok(plan) => plan,
@@ -114,7 +115,8 @@ impl Reloads {
                 return Err(vec![Problem { file, position: None, path: String::new(), message, help: None }]);
             }
         };
-        let (running, parts) = (self.handle.running(), self.handle.parts());
+        let running = self.handle.running();
+        let parts = self.handle.parts();
         Plan::new(&running, &parts, loaded, &self.file.path.display().to_string())
     }
 }
@@ -122,7 +124,7 @@ impl Reloads {
 fn answer(requests: Vec<ReloadRequest>, outcome: &Outcome) {
     for answer in requests.into_iter().filter_map(|request| request.answer) {
         // Ignore the error: the requester may be gone.
-        drop(answer.send(outcome.clone()));
+        let _ = answer.send(outcome.clone());
     }
 }
 
@@ -138,7 +140,9 @@ fn refusal(problem: &Problem) -> Refusal {
 
 impl Plan {
     fn report(&self, dry_run: bool) -> ReloadReport {
-        let (queues, sinks, warnings) = (self.queues.clone(), self.sinks.clone(), self.warnings.clone());
+        let queues = self.queues.clone();
+        let sinks = self.sinks.clone();
+        let warnings = self.warnings.clone();
         ReloadReport { dry_run, queues, sinks, warnings, took: Default::default() }
     }
 }

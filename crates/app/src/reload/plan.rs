@@ -167,14 +167,17 @@ queues:
     #[test]
     fn a_file_with_other_contents_is_another_secret() {
         let directory = tempfile::tempdir().unwrap();
-        let (path, secret) = (directory.path().join("c.yaml"), directory.path().join("password"));
+        let path = directory.path().join("c.yaml");
+        let secret = directory.path().join("password");
         let text = FILE.replace("url: 'redis://:secret@other'", "url: 'redis://other', password_file: password");
         std::fs::write(&path, text).unwrap();
         let read = |password: &str| {
             std::fs::write(&secret, password).unwrap();
             delaybridge_config::load(&path, &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
         };
-        let (before, same, other) = (read("old\n"), read("old\n"), read("new\n"));
+        let before = read("old\n");
+        let same = read("old\n");
+        let other = read("new\n");
         let plan = |loaded| Plan::new(&before.config, &before.parts, loaded, "c.yaml").unwrap();
         assert!(plan(same).queues.is_empty());
         let plan = plan(other);

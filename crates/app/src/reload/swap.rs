@@ -43,9 +43,10 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
     let specs: HashMap<&str, &Arc<QueueSpec>> = config.queues.iter().map(|spec| (&*spec.id, spec)).collect();
     let mut added: Vec<&Arc<QueueSpec>> = plan.queues.added.iter().filter_map(|id| specs.get(&**id).copied()).collect();
     // A queue may have been renamed. If none was removed, none was renamed.
-    let mut renamed: HashMap<(Arc<str>, String), &Arc<QueueSpec>> = match plan.queues.removed.is_empty() {
-        true => HashMap::new(),
-        false => added.iter().rev().map(|spec| (elements(spec), *spec)).collect(),
+    let mut renamed: HashMap<(Arc<str>, String), &Arc<QueueSpec>> = if plan.queues.removed.is_empty() {
+        HashMap::new()
+    } else {
+        added.iter().rev().map(|spec| (elements(spec), *spec)).collect()
     };
     let mut leaving = Vec::new();
     let places: Vec<_> = groups.iter().map(|group| (group, group.registry.by_id())).collect();

@@ -24,7 +24,8 @@ pub(super) async fn run(path: PathBuf, handle: ReloadHandle, watching: bool) {
         return std::future::pending().await;
     }
     let mut known = at_start(&path, &handle).await;
-    let (mut seen, mut refused) = (known.clone(), None::<Instant>);
+    let mut seen = known.clone();
+    let mut refused = None::<Instant>;
     loop {
         tokio::time::sleep(LOOK).await;
         let now = look(&path, &handle).await;
@@ -50,7 +51,8 @@ async fn at_start(path: &Path, handle: &ReloadHandle) -> Contents {
 }
 
 async fn look(path: &Path, handle: &ReloadHandle) -> Contents {
-    let (parts, path) = (handle.parts(), path.to_owned());
+    let parts = handle.parts();
+    let path = path.to_owned();
     let read = move || {
         let named = parts.files().map(|(path, _)| path.to_owned());
         // What came by standard input cannot change.

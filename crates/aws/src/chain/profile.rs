@@ -68,7 +68,8 @@ impl ProfileFiles {
             profiles.entry(name).or_default().extend(values);
         }
         let found = resolve(&profiles, &self.profile).map_err(|(profile, why)| {
-            let (one, other) = (self.credentials.display(), self.config.display());
+            let one = self.credentials.display();
+            let other = self.config.display();
             format!("profile `{profile}` of {one} and {other}: {why}")
         })?;
         match found {
@@ -120,7 +121,8 @@ fn parse(text: &str, is_config: bool) -> Profiles {
 }
 
 fn resolve(profiles: &Profiles, first: &str) -> Result<Option<ProfilePath>, (String, String)> {
-    let (mut name, mut roles) = (first.to_owned(), Vec::new());
+    let mut name = first.to_owned();
+    let mut roles = Vec::new();
     loop {
         let wrong = |why: &str| Err((name.clone(), why.to_owned()));
         let Some(profile) = profiles.get(&name) else {

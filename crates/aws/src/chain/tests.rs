@@ -24,7 +24,7 @@ async fn server(answers: &'static [(&'static str, &'static str)]) -> (String, Ar
             let (status, body) = found.map_or(("404 Not Found", ""), |(_, body)| ("200 OK", *body));
             kept.lock().push(request);
             let text = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-            drop(stream.write_all(text.as_bytes()).await);
+            let _ = stream.write_all(text.as_bytes()).await;
         }
     });
     (url, seen)
@@ -53,7 +53,8 @@ fn the_first_place_with_something_decides() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("file");
         std::fs::write(&file, "[default]\naws_access_key_id=AKIAF\naws_secret_access_key=s\n").unwrap();
-        let (path, folder) = (file.to_str().unwrap(), home.path().to_str().unwrap());
+        let path = file.to_str().unwrap();
+        let folder = home.path().to_str().unwrap();
         let (url, _) = server(&[("GET /c ", KEY)]).await;
         let container = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*format!("{url}/c"));
         let shared = ("AWS_SHARED_CREDENTIALS_FILE", path);
@@ -131,7 +132,8 @@ fn a_container_is_asked_with_its_token_and_only_beside_it() {
         let token = home.path().join("token");
         std::fs::write(&token, "proof\n").unwrap();
         let (url, seen) = server(&[("GET /c ", KEY)]).await;
-        let (url, home) = (format!("{url}/c"), home.path().to_str().unwrap().to_owned());
+        let url = format!("{url}/c");
+        let home = home.path().to_str().unwrap().to_owned();
         let file = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token.to_str().unwrap());
         let variables = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*url), file, ("HOME", &*home)];
         assert_eq!(chain(&variables, AwsLoginSpec::default()).ask().await.unwrap().key_id(), "ASIAC");

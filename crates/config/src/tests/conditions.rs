@@ -109,7 +109,8 @@ fn a_destination_behind_one_that_takes_all_for_the_sink_is_refused() {
              to: [{{ sink: s, topic: a{first} }}, {{ sink: s, topic: b{second} }}]\n"
         )
     };
-    let (when, other) = (", when: payload.x", ", when: payload.y");
+    let when = ", when: payload.x";
+    let other = ", when: payload.y";
     for second in ["", other] {
         let config = load(&of(when, second)).unwrap_or_else(|errors| panic!("{errors}")).config;
         assert_eq!(config.queues[0].to.len(), 2);

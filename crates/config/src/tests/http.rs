@@ -115,13 +115,15 @@ fn files_of_secrets_are_looked_into() {
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         path.display().to_string()
     };
-    let (token, secrets) = (write("token", "geheim\n"), write("secrets", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"));
+    let token = write("token", "geheim\n");
+    let secrets = write("secrets", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
     let good = format!("url: 'https://hooks', bearer_token_file: '{token}', signature: {{ secret_file: '{secrets}' }}");
     assert_shown(
         &shown(&good, ""),
         &[&format!("      bearer_token_file: {token}\n      signature:\n        secret_file: {secrets}\n")],
     );
-    let (empty, short) = (write("empty", "\n"), write("short", "whsec_Z2VoZWlt"));
+    let empty = write("empty", "\n");
+    let short = write("short", "whsec_Z2VoZWlt");
     sink(
         &format!("url: 'https://hooks', bearer_token_file: '{empty}'"),
         &["sinks.out.http.bearer_token_file: the file cannot be used: its first line is empty"],

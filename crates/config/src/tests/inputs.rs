@@ -31,7 +31,8 @@ fn messages_of_rabbitmq_do_not_go_back_to_the_queue_that_they_came_from() {
 #[cfg(feature = "kafka")]
 #[test]
 fn records_of_kafka_do_not_go_back_to_the_topics_that_they_came_from() {
-    let (sink, input) = ("kafka: { brokers: ['a:9092'] }", "kafka: { brokers: ['a:9092'], topics: [one, two] }");
+    let sink = "kafka: { brokers: ['a:9092'] }";
+    let input = "kafka: { brokers: ['a:9092'], topics: [one, two] }";
     let check = |to: &str, expected: &[&str]| check_words(&file(sink, input, to), expected);
     let circle =
         ["inputs.late.to[0].topic: input `late` consumes topic two: messages would come back | name another place"];

@@ -141,7 +141,8 @@ fn two(one: &str, other: &str, sources: [&str; 2]) -> Vec<String> {
 
 #[test]
 fn two_prefixes_over_one_queue_are_refused() {
-    let (team, orders) = (", key_prefix: 'team-a:'", "redisson: { name: orders }");
+    let team = ", key_prefix: 'team-a:'";
+    let orders = "redisson: { name: orders }";
     assert_eq!(two(team, "", [orders; 2]), ["queue `a` is the same queue with `key_prefix: 'team-a:'`"]);
     assert_eq!(two("", team, [orders; 2]), ["queue `a` is the same queue with `key_prefix: 'delaybridge:'`"]);
     assert!(two(team, "", [orders, "redisson: { name: other }"]).is_empty());

@@ -17,10 +17,7 @@ pub(super) fn read(section: &Section<'_>) -> AdminSpec {
     {
         let help = "write one token a line, `NAME TOKEN ROLE PATTERN`; `openssl rand -hex 24` makes one";
         let spot = section.spot(&admin::TOKENS_FILE);
-        match path.exists() {
-            true => report.problem(&spot, problem, help),
-            false => report.absent(&spot, problem, help),
-        }
+        if path.exists() { report.problem(&spot, problem, help) } else { report.absent(&spot, problem, help) }
     }
     if !section.has(&admin::TOKENS_FILE) && spec.proxy.is_none() && !spec.listen.is_local() {
         report.warning(

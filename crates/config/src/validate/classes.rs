@@ -16,9 +16,12 @@ struct ClassDraft {
 
 /// All classes; none if something is wrong with them, which is reported.
 pub(super) fn read(top: &Section<'_>) -> Classes {
-    let rule = |name: &str| match name.is_empty() || name.contains(char::is_whitespace) {
-        true => Err("write the full name of the class, as in `com.example.Order`"),
-        false => Ok(()),
+    let rule = |name: &str| {
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            Err("write the full name of the class, as in `com.example.Order`")
+        } else {
+            Ok(())
+        }
     };
     let sections = top.named_by(&top::CLASSES, &rule).into_iter();
     let (specs, places): (Vec<_>, Vec<_>) = sections

@@ -33,7 +33,8 @@ pub(super) fn timeouts(queues: &[QueueDraft<'_>], sinks: &mut [SinkDraft<'_>]) {
             let half = shortest.map_or(AUTO_MAX, |queue| queue.spec.lease / 2);
             Arc::make_mut(&mut known.spec).timeout = half.min(AUTO_MAX);
         }
-        let (spec, title) = (&known.spec, known.kind.title);
+        let spec = &known.spec;
+        let title = known.kind.title;
         let least = spec.connector.least_timeout();
         if let (Some(queue), true) = (shortest, spec.timeout < least) {
             let shown = show_duration(least);
@@ -65,7 +66,8 @@ pub(super) fn limits(queues: &[QueueDraft<'_>], limits: &ProcessLimits) {
         if let Some(spot) = &queue.in_flight_bytes_spot
             && queue.spec.max_in_flight_bytes > limits.in_flight_bytes
         {
-            let (own, all) = (show_size(queue.spec.max_in_flight_bytes), show_size(limits.in_flight_bytes));
+            let own = show_size(queue.spec.max_in_flight_bytes);
+            let all = show_size(limits.in_flight_bytes);
             let message = format!("max_in_flight_bytes ({own}) is more than limits.in_flight_bytes ({all})");
             queue.report.warning(spot, message, help);
         }
@@ -77,12 +79,15 @@ pub(super) fn names(queues: &[QueueDraft<'_>]) {
     let mut first: HashMap<(&str, String), &QueueDraft<'_>> = HashMap::new();
     for queue in queues.iter().filter(|queue| !queue.spec.source.name().is_empty()) {
         match first.entry((&queue.spec.redis, queue.spec.source.key_tag())) {
-            Entry::Vacant(place) => drop(place.insert(queue)),
+            Entry::Vacant(place) => {
+                place.insert(queue);
+            }
             Entry::Occupied(place) => {
                 let other = &place.get().spec;
-                let message = match other.source.name() == queue.spec.source.name() {
-                    true => format!("queue `{}` has the same name", other.id),
-                    false => format!("queue `{}` has the same keys in Redis: NAME and {{NAME}} share them", other.id),
+                let message = if other.source.name() == queue.spec.source.name() {
+                    format!("queue `{}` has the same name", other.id)
+                } else {
+                    format!("queue `{}` has the same keys in Redis: NAME and {{NAME}} share them", other.id)
                 };
                 queue.report.problem(&queue.name_spot, message, "keep one of the two queues");
             }
@@ -174,7 +179,8 @@ pub(super) fn leases(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>]) {
 /// Refuses `claim_ahead` where it has no effect, or where an unextended lease could end before the due time.
 pub(super) fn claims_ahead(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>]) {
     for queue in queues {
-        let (ahead, lease) = (queue.spec.claim_ahead, queue.spec.lease);
+        let ahead = queue.spec.claim_ahead;
+        let lease = queue.spec.lease;
         if ahead > lease / 2 {
             let message = format!(
                 "`claim_ahead` ({}) is more than half of the lease ({})",
@@ -258,7 +264,8 @@ pub(super) fn servers(queues: &mut [QueueDraft<'_>], sinks: &[SinkDraft<'_>], se
     let names: Vec<_> = servers.iter().map(|(name, _)| name.clone()).collect();
     let there_are = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     for queue in queues.iter_mut() {
-        let (redis, report) = (queue.spec.redis.clone(), queue.report);
+        let redis = queue.spec.redis.clone();
+        let report = queue.report;
         match &queue.redis_spot {
             Some(spot) if servers.only().is_some() && names != [redis.clone()] => {
                 let message = "there is one Redis, and it has no name";

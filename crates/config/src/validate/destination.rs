@@ -54,8 +54,10 @@ impl DestinationDraft<'_, '_> {
         self.refuse_others(known.kind.key.name);
         let fits = |template: &Template, spot: &Spot| self.fits(template, spot);
         let DestinationDraft { section, slot, order_key, alone, of, .. } = *self;
-        let (sink, fits) = (&*sink.name, &fits);
-        let (dead, carried) = (of.is_without_payload(), of == Goods::Carried);
+        let sink = &*sink.name;
+        let fits = &fits;
+        let dead = of.is_without_payload();
+        let carried = of == Goods::Carried;
         (known.target)(&RouteSite { section, sink, sink_spot, fits, slot, order_key, alone, dead, carried })
     }
 
@@ -111,9 +113,10 @@ impl DestinationDraft<'_, '_> {
             }
             Reads::Nothing | Reads::Scalars | Reads::Structures => return,
         };
-        let help = match field {
-            true => "write the codec of your producers, as `codec: json`",
-            false => "write the codec of your producers, as `codec: string` or `codec: json`",
+        let help = if field {
+            "write the codec of your producers, as `codec: json`"
+        } else {
+            "write the codec of your producers, as `codec: string` or `codec: json`"
         };
         self.section.cx.report.problem(spot, message, help);
     }

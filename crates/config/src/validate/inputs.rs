@@ -72,7 +72,8 @@ pub(super) fn check_topics(top: &Section<'_>, inputs: &[InputSpec], jobs: Option
     let refuses = |jobs: &&JobSettings| jobs.unknown_topics == UnknownTopics::Refuse;
     let Some(jobs) = jobs.filter(refuses) else { return };
     for input in inputs.iter().filter(|input| !jobs.topics.contains_key(&input.topic)) {
-        let (name, topic) = (&input.name, &input.topic);
+        let name = &input.name;
+        let topic = &input.topic;
         let message = format!("`jobs.unknown_topics` refuses the topic `{topic}` of input `{name}`");
         top.cx.report.problem(
             &top.spot(&top::INPUTS),
@@ -89,7 +90,9 @@ pub(super) fn check_circles(inputs: &[InputSpec], queues: &[QueueDraft<'_>], sin
         for (route, target) in queue.spec.to.iter().zip(&queue.targets) {
             let sink = sinks.iter().find(|sink| *sink.name == *route.sink).and_then(SinkDraft::spec);
             let (Some(sink), Some(fixed)) = (sink, route.target.fixed()) else { continue };
-            let (kind, address, fields) = (sink.kind(), sink.connector.address(), fixed.destination.fields());
+            let kind = sink.kind();
+            let address = sink.connector.address();
+            let fields = fixed.destination.fields();
             if input.connector.takes_from(&RedeliveryPlace { kind, address: &address, fields: &fields }) {
                 let message = format!("input `{}` consumes {}: messages would come back", input.name, fixed.name);
                 queue.report.problem(target, message, "name another place, or leave it to the header `x-delay-to`");
@@ -103,7 +106,8 @@ pub(super) fn queues(tree: &Node) -> Vec<(Name, Node)> {
     let redis = child(tree, top::JOBS.name).and_then(|jobs| child(jobs, jobs::REDIS.name));
     let Some(Value::Map(inputs)) = child(tree, top::INPUTS.name).map(|node| &node.value) else { return Vec::new() };
     let of_input = |(name, input): &(Name, Node)| {
-        let (to, topic) = (child(input, TO.name)?, child(input, inputs::TOPIC.name)?);
+        let to = child(input, TO.name)?;
+        let topic = child(input, inputs::TOPIC.name)?;
         let jobs = map(topic, vec![("topic", topic.clone())]);
         let mut from = vec![("jobs", jobs)];
         from.extend(redis.map(|redis| (source::REDIS.name, redis.clone())));

@@ -36,12 +36,11 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         return None;
     }
     let top = Section::open(cx, spot, &top::TABLE, Some(tree));
-    let (http_listen, admin) = match top.is_none(&top::HTTP) {
-        true => (None, None),
-        false => {
-            let section = top.section(&top::HTTP);
-            (section.address(&http::LISTEN), section.opt_section(&http::ADMIN).map(|section| admin::read(&section)))
-        }
+    let (http_listen, admin) = if top.is_none(&top::HTTP) {
+        (None, None)
+    } else {
+        let section = top.section(&top::HTTP);
+        (section.address(&http::LISTEN), section.opt_section(&http::ADMIN).map(|section| admin::read(&section)))
     };
     let shutdown_timeout = top.duration(&top::SHUTDOWN_TIMEOUT);
     let reload = Reload::of(&top.section(&top::RELOAD));
@@ -135,7 +134,8 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
 
 /// The name of the Redis with the jobs.
 fn jobs_redis(section: &Section<'_>, servers: Option<&Servers>) -> Option<Arc<str>> {
-    let (written, servers) = (section.text(&jobs::REDIS), servers?);
+    let written = section.text(&jobs::REDIS);
+    let servers = servers?;
     let names: Vec<_> = servers.iter().map(|(name, _)| name.clone()).collect();
     let there_are = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match written {

@@ -236,9 +236,10 @@ fn absurd(section: &Section<'_>, written: Option<OnAbsurdDue>, in_order: bool) -
 
 /// The default of `on_opaque`. A consumer of decoded values does not get the bytes of an object instead.
 fn opaque(to: &[RouteSpec]) -> OnDecodeError {
-    match to.iter().any(|route| route.message.envelope.is_decoded()) {
-        true => OnDecodeError::DeadLetter,
-        false => OnDecodeError::ForwardRaw,
+    if to.iter().any(|route| route.message.envelope.is_decoded()) {
+        OnDecodeError::DeadLetter
+    } else {
+        OnDecodeError::ForwardRaw
     }
 }
 
@@ -300,7 +301,9 @@ fn routes(
 ) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
     let items = section.list(&TO);
     // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
-    let (mut specs, mut spots, mut names) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
+    let mut specs = Vec::with_capacity(items.len());
+    let mut spots = Vec::new();
+    let mut names = Vec::new();
     // The sinks with a destination that takes every element.
     let mut unconditional = Vec::new();
     for item in &items {

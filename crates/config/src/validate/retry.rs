@@ -37,7 +37,8 @@ pub(super) fn policies<'a>(top: &Section<'a>) -> Vec<PolicyDraft<'a>> {
 fn policy(section: &Section<'_>) -> RetryPolicy {
     let policy = RetryPolicy::of(section);
     if policy.initial_interval > policy.max_interval {
-        let (initial, max) = (show_duration(policy.initial_interval), show_duration(policy.max_interval));
+        let initial = show_duration(policy.initial_interval);
+        let max = show_duration(policy.max_interval);
         let message = format!("initial_interval ({initial}) is longer than max_interval ({max})");
         section.cx.report.problem(&section.spot(&retry::INITIAL_INTERVAL), message, "raise `max_interval`");
     }

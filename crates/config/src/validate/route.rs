@@ -62,8 +62,10 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
 /// The headers of messages that the route wants, and those that it names to be kept.
 fn header_filter(section: &Section<'_>) -> Option<(HeaderFilter, Vec<Scalar>)> {
     let section = section.opt_section(&to::HEADERS_FROM_MESSAGE)?;
-    let (has_keep, keep) = (section.has(&headers_from_message::KEEP), section.texts(&headers_from_message::KEEP));
-    let (has_drop, drop) = (section.has(&headers_from_message::DROP), section.texts(&headers_from_message::DROP));
+    let has_keep = section.has(&headers_from_message::KEEP);
+    let keep = section.texts(&headers_from_message::KEEP);
+    let has_drop = section.has(&headers_from_message::DROP);
+    let drop = section.texts(&headers_from_message::DROP);
     if !has_keep && !has_drop {
         let message = "`headers_from_message` has neither `keep` nor `drop`";
         section.cx.report.problem(&section.spot, message, "write `drop: [x-internal-*]`, or remove it");
@@ -98,7 +100,8 @@ fn check_duplicates(section: &Section<'_>, duplicates: Duplicates, target: &dyn 
 }
 
 fn envelope(at: &DestinationDraft<'_, '_>) -> Envelope {
-    let (section, codec) = (at.section, at.codec);
+    let section = at.section;
+    let codec = at.codec;
     let report = &section.cx.report;
     let envelope = match section.one_of::<Envelopes>(&to::ENVELOPE) {
         Some(Envelopes::Decoded) => Envelope::Decoded,
@@ -110,7 +113,7 @@ fn envelope(at: &DestinationDraft<'_, '_>) -> Envelope {
         let message = "`cloudevents` has no effect without `envelope: cloudevents`";
         report.problem(&section.spot(&to::CLOUDEVENTS), message, "write `envelope: cloudevents`, or remove it");
         // Its mistakes are reported too.
-        drop(event(at));
+        let _ = event(at);
     }
     if envelope.is_decoded() && codec.is_raw() {
         let (what, spot) = match &envelope {

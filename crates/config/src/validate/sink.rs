@@ -60,7 +60,8 @@ pub(super) fn sinks<'a>(top: &Section<'a>) -> Vec<SinkDraft<'a>> {
 }
 
 fn one<'a>(name: String, section: &Section<'a>) -> SinkDraft<'a> {
-    let (spot, report) = (section.spot.clone(), &section.cx.report);
+    let spot = section.spot.clone();
+    let report = &section.cx.report;
     let written = section.written();
     if written.len() > 1 {
         let message = format!("a sink has one kind, and this one has {}", written.len());

@@ -9,7 +9,8 @@ use delaybridge_settings::reader::Section;
 
 /// Reads the condition of a destination.
 pub(super) fn read(at: &DestinationDraft<'_, '_>) -> Option<Condition> {
-    let (section, report) = (at.section, &at.section.cx.report);
+    let section = at.section;
+    let report = &at.section.cx.report;
     let text = section.text(&to::WHEN)?;
     match Condition::compile(&text.value) {
         Ok(condition) => {

@@ -100,10 +100,8 @@ fn by_value(bench: &mut Bench) -> Result<(), Stop> {
             seen.listed.iter().filter(|e| holds(e)).count(),
         )
     };
-    let (left, rest) = (
-        with_payload(&after, b"b\0"),
-        without(&before, |element| bench.read(element).is_ok_and(|read| read.payload == b"b\0")),
-    );
+    let left = with_payload(&after, b"b\0");
+    let rest = without(&before, |element| bench.read(element).is_ok_and(|read| read.payload == b"b\0"));
     let others = without(&after, |element| bench.read(element).is_ok_and(|read| read.payload == b"b\0"));
     let some = removed.is_some_and(|removed| (1..=2).contains(&removed) && left == (2 - removed, 2 - removed));
     bench.require(C5, some && others == rest, || {

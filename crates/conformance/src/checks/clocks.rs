@@ -28,7 +28,8 @@ fn producer(bench: &mut Bench) -> Result<(), Stop> {
             let this = seen.scheduled.iter().find(|one| Some(&one.element) == seen.listed.get(place));
             let Some(due) = this.and_then(|one| one.score.parse::<f64>().ok()) else { return Ok(()) };
             #[expect(clippy::cast_precision_loss, reason = "times in ms are below 2^53")]
-            let (least, most) = ((from + delay - TOLERANCE_MS) as f64, (to + delay + TOLERANCE_MS) as f64);
+            let least = (from + delay - TOLERANCE_MS) as f64;
+            let most = (to + delay + TOLERANCE_MS) as f64;
             bench.require(T1, due >= least && due <= most, || {
                 format!("the producer's clock is {offset} ms ahead and shows {from}; a delay of {delay} ms gave the score {due}")
             });

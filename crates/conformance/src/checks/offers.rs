@@ -22,7 +22,8 @@ fn one(bench: &mut Bench) -> Result<(), Stop> {
     bench.open(&queue, Opening::default())?;
     bench.offer(json!({"value": "order 4711", "delay_ms": HOUR}))?;
     let seen = bench.look(&queue)?;
-    let (scheduled, listed) = (seen.scheduled.len(), seen.listed.len());
+    let scheduled = seen.scheduled.len();
+    let listed = seen.listed.len();
     bench.require(O1, scheduled == 1 && listed == 1, || {
         format!("after one offer Z has {scheduled} elements, L {listed}")
     });
@@ -181,7 +182,8 @@ fn equal(bench: &mut Bench) -> Result<(), Stop> {
     let seen = bench.look(&queue)?;
     let elements = seen.scheduled.iter().map(|one| &one.element).chain(&seen.listed);
     let ids: HashSet<_> = elements.filter_map(|element| bench.read(element).ok()).map(|element| element.id).collect();
-    let (scheduled, listed) = (seen.scheduled.len(), seen.listed.len());
+    let scheduled = seen.scheduled.len();
+    let listed = seen.listed.len();
     if !ids.is_empty() {
         bench.require(E4, ids.len() == MANY, || format!("{MANY} offers of one value have {} different IDs", ids.len()));
         // A counter, or a clock, would show as bytes that never change. The double of the old layout has one that hardly does.

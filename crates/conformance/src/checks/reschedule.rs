@@ -26,7 +26,8 @@ fn moved(bench: &mut Bench) -> Result<(), Stop> {
     let last = before.scheduled.last().map(|one| one.element.clone());
     let Some(moving) = before.listed.iter().position(|element| Some(element) == last.as_ref()) else { return Ok(()) };
     let staying = 1 - moving.min(1);
-    let (stays, mut handle) = (handles[staying].clone(), handles[moving].clone());
+    let stays = handles[staying].clone();
+    let mut handle = handles[moving].clone();
     let mut listener = Listener::on(&bench.server, &queue)?;
     for (step, to, is_head) in
         [("later", due + HOUR, false), ("before the head", due - HOUR, true), ("later again", due + 7, false)]
@@ -38,7 +39,8 @@ fn moved(bench: &mut Bench) -> Result<(), Stop> {
             let element = before.listed.get(at)?;
             after.scheduled.iter().find(|one| one.element == *element).map(|one| one.score.clone())
         };
-        let (stayed, went) = (score(staying), score(moving));
+        let stayed = score(staying);
+        let went = score(moving);
         // From the second step on it is the handle of the step before.
         let about = if step == "later" { M2 } else { M4 };
         bench.require(about, moved, || format!("moved a scheduled element {step}: answered that it was not scheduled"));

@@ -121,7 +121,8 @@ impl Test {
             Test::Any(tests) => tests.iter().any(|test| test.holds(element)),
             Test::Not(test) => !test.holds(element),
             Test::Compare { left, relation, right } => {
-                let (left, right) = (left.value(element), right.value(element));
+                let left = left.value(element);
+                let right = right.value(element);
                 left.zip(right).is_some_and(|(left, right)| relation.holds(&left, &right))
             }
             Test::In { field, list } => field.value(element).is_some_and(|value| {

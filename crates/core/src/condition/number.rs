@@ -13,7 +13,8 @@ struct ExactNumber<'a> {
 
 /// Compares two numbers in the spelling of JSON.
 pub(super) fn compare(left: &str, right: &str) -> Ordering {
-    let (left, right) = (ExactNumber::read(left), ExactNumber::read(right));
+    let left = ExactNumber::read(left);
+    let right = ExactNumber::read(right);
     match (left.sign(), right.sign()) {
         (1, 1) => left.size(&right),
         (-1, -1) => right.size(&left),

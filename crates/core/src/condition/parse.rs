@@ -63,14 +63,13 @@ impl ConditionParser<'_> {
         if self.depth > Condition::DEEPEST {
             return Err(self.tokens.error(at, Mistake::Deep));
         }
-        let test = match is_not {
-            true => Test::Not(Box::new(self.not()?)),
-            false => {
-                self.step()?;
-                let test = self.any()?;
-                self.takes(&Lexeme::Close, "`)`")?;
-                test
-            }
+        let test = if is_not {
+            Test::Not(Box::new(self.not()?))
+        } else {
+            self.step()?;
+            let test = self.any()?;
+            self.takes(&Lexeme::Close, "`)`")?;
+            test
         };
         self.depth -= 1;
         Ok(test)
@@ -178,10 +177,7 @@ impl ConditionParser<'_> {
     }
 
     fn takes(&mut self, token: &Lexeme, expected: &'static str) -> Result<(), ConditionError> {
-        match self.next == *token {
-            true => self.step(),
-            false => Err(self.expected(expected)),
-        }
+        if self.next == *token { self.step() } else { Err(self.expected(expected)) }
     }
 
     /// Whether this word was next.

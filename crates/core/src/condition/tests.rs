@@ -226,11 +226,13 @@ fn numbers_are_compared_by_all_of_their_digits() {
 fn random_numbers_are_in_the_order_of_their_values() {
     let mut random = fastrand::Rng::with_seed(32);
     let mut one = || {
-        let (value, places) = (random.i64(-2_000..2_000), random.u32(..4));
+        let value = random.i64(-2_000..2_000);
+        let places = random.u32(..4);
         let digits = format!("{:0width$}", value.unsigned_abs(), width = places as usize + 1);
         let (whole, part) = digits.split_at(digits.len() - places as usize);
         let point = if part.is_empty() { "" } else { "." };
-        let (shift, zeros) = (random.i32(-2..3), "0".repeat(if part.is_empty() { 0 } else { random.usize(..2) }));
+        let shift = random.i32(-2..3);
+        let zeros = "0".repeat(if part.is_empty() { 0 } else { random.usize(..2) });
         let text = format!("{}{whole}{point}{part}{zeros}e{shift}", if value < 0 { "-" } else { "" });
         (text, i128::from(value) * 10_i128.pow((5 + shift - places as i32) as u32))
     };

@@ -178,7 +178,8 @@ fn read(rest: &str) -> Result<(Lexeme, usize), Mistake> {
 
 /// The text in these quotes. A backslash stands before a quote or a backslash.
 fn text(rest: &str, quote: char) -> Result<(Lexeme, usize), Mistake> {
-    let (mut text, mut escaped) = (String::new(), false);
+    let mut text = String::new();
+    let mut escaped = false;
     for (at, letter) in rest.char_indices().skip(1) {
         match letter {
             '"' | '\'' | '\\' if escaped => {}

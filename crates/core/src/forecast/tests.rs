@@ -57,11 +57,13 @@ fn wave_ends(delivered: &[(i64, f64)], due_ms: i64, slack: f64, each: f64) -> (f
 fn schedule(random: &mut fastrand::Rng, until: i64) -> Vec<i64> {
     let mut due = Vec::new();
     for _ in 0..random.usize(0..4) {
-        let (at, n, width) =
-            (random.i64(1..until), random.usize(1..4_000), random.choice([1, 10, 700, 30_000]).unwrap());
+        let at = random.i64(1..until);
+        let n = random.usize(1..4_000);
+        let width = random.choice([1, 10, 700, 30_000]).unwrap();
         due.extend((0..n).map(|_| (at + random.i64(0..width)).min(until)));
     }
-    let (from, n) = (random.i64(1..until), random.usize(0..3_000));
+    let from = random.i64(1..until);
+    let n = random.usize(0..3_000);
     due.extend((0..n).map(|_| random.i64(from..=until)));
     due.sort_unstable();
     due
@@ -71,10 +73,11 @@ fn schedule(random: &mut fastrand::Rng, until: i64) -> Vec<i64> {
 fn the_outcome_is_that_of_a_delivery_one_by_one() {
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let (step, n) = (random.choice([10_000, MINUTE, 5 * MINUTE]).unwrap(), random.i64(1..30));
+        let step = random.choice([10_000, MINUTE, 5 * MINUTE]).unwrap();
+        let n = random.i64(1..30);
         let due = schedule(&mut random, step * n);
-        let (backlog, rate) =
-            (random.u64(0..3) * random.u64(0..2_000), random.choice([2.0, 17.0, 55.5, 900.0]).unwrap());
+        let backlog = random.u64(0..3) * random.u64(0..2_000);
+        let rate = random.choice([2.0, 17.0, 55.5, 900.0]).unwrap();
         let spans = refined(&due, backlog, steps(&due, step, n), rate, usize::MAX);
         let found = simulate(backlog, &spans, rate);
         let expected = one_by_one(backlog, &due, rate);

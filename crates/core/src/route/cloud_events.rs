@@ -171,9 +171,11 @@ fn object(attributes: &EventAttributes<'_>, payload: &Payload) -> Bytes {
 /// The calendar is computed from days since 0000-03-01, so that the leap day is the last of its year.
 fn rfc3339(unix_ms: i64) -> Option<String> {
     const DAY_MS: i64 = 86_400_000;
-    let (days, of_day) = (unix_ms.div_euclid(DAY_MS), unix_ms.rem_euclid(DAY_MS));
+    let days = unix_ms.div_euclid(DAY_MS);
+    let of_day = unix_ms.rem_euclid(DAY_MS);
     let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     // Months of 153 days in five, from March on.
@@ -181,8 +183,11 @@ fn rfc3339(unix_ms: i64) -> Option<String> {
     let day = of_year - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (seconds, ms) = (of_day / 1_000, of_day % 1_000);
-    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let seconds = of_day / 1_000;
+    let ms = of_day % 1_000;
+    let hour = seconds / 3_600;
+    let minute = seconds / 60 % 60;
+    let second = seconds % 60;
     (0..=9999)
         .contains(&year)
         .then(|| format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"))

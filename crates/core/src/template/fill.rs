@@ -89,9 +89,10 @@ pub enum FillError {
 
 /// The remedy for a missing field.
 fn cure(field: &str, in_text: bool) -> String {
-    match in_text {
-        true => "the payload is a text that is JSON: with `json_in_text: true` the queue looks into it".to_owned(),
-        false => format!("a default is written `${{{field}:-...}}`"),
+    if in_text {
+        "the payload is a text that is JSON: with `json_in_text: true` the queue looks into it".to_owned()
+    } else {
+        format!("a default is written `${{{field}:-...}}`")
     }
 }
 

@@ -31,7 +31,7 @@ pub fn init() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // An error means that another one is installed already, which works as well.
-        drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     });
 }
 
@@ -90,7 +90,9 @@ impl Tls {
 
     /// The settings for a new connection.
     async fn config(&self) -> Result<Arc<ClientConfig>, DialError> {
-        let (files, protocols, last) = (self.files.clone(), self.protocols, self.made.lock().clone());
+        let files = self.files.clone();
+        let protocols = self.protocols;
+        let last = self.made.lock().clone();
         // On a thread of its own: a file may be on a slow disk.
         let making = tokio::task::spawn_blocking(move || made(&files, protocols, last)).await;
         let made = making.map_err(|_| permanent("read the TLS files: interrupted"))?.map_err(permanent)?;
@@ -157,7 +159,8 @@ fn client_config(files: &TlsFiles, content: &Content, protocols: &[&[u8]]) -> Re
 }
 
 fn unfit(certificate: &Path, key: &Path, error: &rustls::Error) -> String {
-    let (certificate, key) = (certificate.display(), key.display());
+    let certificate = certificate.display();
+    let key = key.display();
     match error {
         rustls::Error::InconsistentKeys(_) => {
             format!("use key_file {key}: it is not the key of the certificate in cert_file {certificate}")

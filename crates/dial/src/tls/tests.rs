@@ -56,9 +56,10 @@ impl Pki {
         let builder = ServerConfig::builder();
         let mut roots = RootCertStore::empty();
         roots.add(self.ca.der().clone()).unwrap();
-        let builder = match asks_for_one {
-            true => builder.with_client_cert_verifier(WebPkiClientVerifier::builder(roots.into()).build().unwrap()),
-            false => builder.with_no_client_auth(),
+        let builder = if asks_for_one {
+            builder.with_client_cert_verifier(WebPkiClientVerifier::builder(roots.into()).build().unwrap())
+        } else {
+            builder.with_no_client_auth()
         };
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         builder.with_single_cert(vec![certificate.der().clone()], key).unwrap()
@@ -87,7 +88,7 @@ async fn answer(config: ServerConfig, stream: TcpStream) {
     let Ok(mut stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await else { return };
     if stream.read_exact(&mut [0; 5]).await.is_ok() {
         stream.write_all(b"!").await.unwrap();
-        drop(stream.shutdown().await);
+        let _ = stream.shutdown().await;
     }
 }
 
@@ -133,8 +134,8 @@ async fn what_is_wrong_with_a_handshake_is_said_with_its_remedy() {
 
     // What a server answers that knows only TLS 1.1: the alert `protocol_version`.
     let old = |mut stream: TcpStream| async move {
-        drop(stream.read(&mut [0; 4_096]).await);
-        drop(stream.write_all(&[21, 3, 1, 0, 2, 2, 70]).await);
+        let _ = stream.read(&mut [0; 4_096]).await;
+        let _ = stream.write_all(&[21, 3, 1, 0, 2, 2, 70]).await;
     };
     assert_refused(hello(&tls, old).await, "allow TLS 1.2 or 1.3");
 
@@ -239,7 +240,8 @@ async fn a_file_that_cannot_be_used_is_named_with_its_remedy() {
 
 #[tokio::test]
 async fn files_are_read_for_each_connection_and_sessions_are_kept_while_they_are_the_same() {
-    let (one, other) = (Pki::new(), Pki::new());
+    let one = Pki::new();
+    let other = Pki::new();
     let tls = Tls::new(one.files());
     let first = tls.config().await.unwrap();
     assert!(Arc::ptr_eq(&first, &tls.config().await.unwrap()));

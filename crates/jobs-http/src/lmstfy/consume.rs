@@ -33,13 +33,15 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 pub async fn consume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topics = topics(&call, Right::Pop)?;
     throttle(&api, &call, TokenUse::Read)?;
-    let (ttr, wait) = (seconds(&call, "ttr", TTR)?.max(LEAST_TTR), seconds(&call, "timeout", 0)?.min(MAX_WAIT));
+    let ttr = seconds(&call, "ttr", TTR)?.max(LEAST_TTR);
+    let wait = seconds(&call, "timeout", 0)?.min(MAX_WAIT);
     let count = match number(&call, "count", 1)? {
         count @ 1..=COUNT => count as usize,
         _ => return Err(Problem::bad("invalid count")),
     };
     let (jobs, reserved) = api.take(PopRequest { topics, count, ttr: Some(ttr), wait }).await?;
-    let (namespace, now_ms) = (namespace(&call)?, api.queue.now_ms());
+    let namespace = namespace(&call)?;
+    let now_ms = api.queue.now_ms();
     let mut shown: Vec<Value> = jobs.iter().map(|job| consumed(job, namespace, now_ms)).collect();
     let reply = match (shown.len(), count) {
         (0, _) => answer(StatusCode::NOT_FOUND, json!({ "msg": "no job available" })),

@@ -25,7 +25,8 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("peek the dead letters", error))?;
     let (oldest, _turn) = api.read_jobs(&call, (&topic, JobState::Dead), (0, 1), "peek the dead letters").await?;
     let head = oldest.jobs.first().map_or("", |job| job.id.local.as_str());
-    let (namespace, queue) = (namespace(&call)?, call.part("queue"));
+    let namespace = namespace(&call)?;
+    let queue = call.part("queue");
     let body =
         json!({ "namespace": namespace, "queue": queue, "deadletter_size": sizes.dead, "deadletter_head": head });
     Ok(answer(StatusCode::OK, body))
@@ -35,18 +36,21 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;
-    let (namespace, queue) = (namespace(&call)?, call.part("queue"));
+    let namespace = namespace(&call)?;
+    let queue = call.part("queue");
     Ok(answer(StatusCode::OK, json!({ "namespace": namespace, "queue": queue, "size": sizes.dead })))
 }
 
 /// The oldest of them wait again.
 pub async fn respawn(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Admin)?;
-    let (mut left, ttl) = (limit(&call)?, seconds(&call, "ttl", TTL)?);
+    let mut left = limit(&call)?;
+    let ttl = seconds(&call, "ttl", TTL)?;
     let mut count = 0;
     while left > 0 {
         let most = left.min(MAX_SWEEP);
-        let (queue, name) = (api.queue.clone(), topic.clone());
+        let queue = api.queue.clone();
+        let name = topic.clone();
         let work = async move { queue.redrive(&name, Which::Oldest(most), Some(ttl)).await };
         let redriven = api.in_turn(&call, (most, "respawn dead letters"), work).await?;
         count += redriven;
@@ -64,7 +68,8 @@ pub async fn purge(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let mut left = limit(&call)?;
     while left > 0 {
         let most = left.min(MAX_SWEEP);
-        let (queue, name) = (api.queue.clone(), topic.clone());
+        let queue = api.queue.clone();
+        let name = topic.clone();
         let work = async move { queue.purge(&name, Which::Oldest(most)).await };
         let purged = api.in_turn(&call, (most, "delete dead letters"), work).await?;
         left -= most;

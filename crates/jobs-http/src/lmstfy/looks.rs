@@ -45,13 +45,16 @@ pub async fn job(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;
-    let (namespace, queue) = (namespace(&call)?, call.part("queue"));
+    let namespace = namespace(&call)?;
+    let queue = call.part("queue");
     Ok(answer(StatusCode::OK, json!({ "namespace": namespace, "queue": queue, "size": sizes.ready })))
 }
 
 /// The queues of every namespace, of those that the caller may look at.
 pub async fn info(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (mut all, mut after, mut seen) = (BTreeMap::<String, Vec<String>>::new(), None, 0);
+    let mut all = BTreeMap::<String, Vec<String>>::new();
+    let mut after = None;
+    let mut seen = 0;
     loop {
         let names = api.queue.topics(after.as_ref(), MAX_PAGE).await;
         let names = names.map_err(|error| problem("list the queues", error))?;

@@ -91,7 +91,8 @@ struct PublishSettings {
 
 impl PublishSettings {
     fn of(call: &Call) -> Result<PublishSettings, Problem> {
-        let (delay, ttl) = (seconds(call, "delay", 0)?, seconds(call, "ttl", TTL)?);
+        let delay = seconds(call, "delay", 0)?;
+        let ttl = seconds(call, "ttl", TTL)?;
         let tries = u16::try_from(number(call, "tries", 1)?).map_err(|_| Problem::bad("invalid tries"))?;
         if !ttl.is_zero() && ttl <= delay {
             return Err(Problem::bad("ttl is shorter than delay"));

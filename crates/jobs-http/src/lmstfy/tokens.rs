@@ -100,9 +100,10 @@ pub async fn new(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let maker = call.caller.name.as_deref().unwrap_or_default().to_owned();
     let made = MadeToken { maker, limits: None, description: description.to_owned() };
     let made = api.queue.make_token(&namespace, &hash(&token), &made).await;
-    match made.map_err(|error| problem("make a token", error))? {
-        true => Ok(answer(StatusCode::CREATED, json!({ "token": token }))),
-        false => Err(Problem::bad("token exist")),
+    if made.map_err(|error| problem("make a token", error))? {
+        Ok(answer(StatusCode::CREATED, json!({ "token": token })))
+    } else {
+        Err(Problem::bad("token exist"))
     }
 }
 
@@ -117,7 +118,8 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// The token, or the one with this hash, is valid no more; for other daemons within two seconds.
 pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (namespace, hash) = (administered(&call)?, hash_in(&call)?);
+    let namespace = administered(&call)?;
+    let hash = hash_in(&call)?;
     api.queue.delete_token(&namespace, &hash).await.map_err(|error| problem("delete the token", error))?;
     api.known.forget(&namespace, &hash);
     Ok(Reply::empty(StatusCode::NO_CONTENT))
@@ -125,7 +127,8 @@ pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// Answers the limits of the token.
 pub async fn limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (namespace, hash) = (administered(&call)?, hash_in(&call)?);
+    let namespace = administered(&call)?;
+    let hash = hash_in(&call)?;
     let made = made(&api, &namespace, &hash).await?;
     Ok(match made.limits {
         Some(limits) => answer(StatusCode::OK, json!(limits)),
@@ -146,7 +149,8 @@ pub async fn set_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 async fn change_limits(api: &Api, mut call: Call, again: bool) -> Result<TokenLimits, Problem> {
-    let (namespace, hash) = (administered(&call)?, hash_in(&call)?);
+    let namespace = administered(&call)?;
+    let hash = hash_in(&call)?;
     let mut fields = call.read(JsonFields::parse).await?;
     let mut number = |name| Ok::<_, Problem>(fields.number(name)?.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX)));
     let limits = TokenLimits { read: number("read")?, write: number("write")?, interval: number("interval")? };
@@ -166,7 +170,8 @@ async fn change_limits(api: &Api, mut call: Call, again: bool) -> Result<TokenLi
 
 /// The token may be used as often as its owner likes.
 pub async fn delete_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (namespace, hash) = (administered(&call)?, hash_in(&call)?);
+    let namespace = administered(&call)?;
+    let hash = hash_in(&call)?;
     let made = made(&api, &namespace, &hash).await?;
     keep(&api, &namespace, &hash, &MadeToken { limits: None, ..made }).await?;
     Ok(answer(StatusCode::OK, json!({ "msg": "success" })))
@@ -196,9 +201,10 @@ fn hash_in(call: &Call) -> Result<String, Problem> {
 /// others, and does not change what it may do itself.
 fn administered(call: &Call) -> Result<String, Problem> {
     let namespace = namespace(call)?;
-    match call.caller.made.is_none() && administers(&call.caller, namespace) {
-        true => Ok(namespace.to_owned()),
-        false => Err(Problem::new(ProblemKind::Forbidden, "invalid token")),
+    if call.caller.made.is_none() && administers(&call.caller, namespace) {
+        Ok(namespace.to_owned())
+    } else {
+        Err(Problem::new(ProblemKind::Forbidden, "invalid token"))
     }
 }
 

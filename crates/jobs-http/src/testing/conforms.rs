@@ -8,7 +8,8 @@ use super::client::Answer;
 pub fn check(document: &Value, method: &str, path: &str, answer: &Answer) {
     let path = path.split('?').next().unwrap();
     let fits = |pattern: &str| {
-        let (pattern, path) = (pattern.split('/'), path.split('/'));
+        let pattern = pattern.split('/');
+        let path = path.split('/');
         pattern.clone().count() == path.clone().count() && pattern.zip(path).all(|(a, b)| a == b || a.starts_with('{'))
     };
     let described = document["paths"].as_object().unwrap().iter().filter(|(pattern, _)| fits(pattern));

@@ -50,7 +50,8 @@ async fn a_job_with_a_unique_key_is_added_once_and_the_answer_names_it() {
     let job = r#"{"unique":"welcome ada","unique_for":"1h","delay":"1h","body":"a"}"#;
     let first = world.add("mails", job).await;
     assert_eq!((first.status, first.json().get("existing")), (201, None));
-    let (id, due_ms) = (first.json()["id"].clone(), first.json()["due_ms"].clone());
+    let id = first.json()["id"].clone();
+    let due_ms = first.json()["due_ms"].clone();
     let there = json!({ "id": id, "created": false, "existing": id, "due_ms": due_ms, "state": "delay" });
     let again = world.add("mails", job).await;
     assert_eq!((again.status, again.json()), (200, there));
@@ -121,7 +122,8 @@ async fn jobs_of_several_topics_are_settled_at_once_and_each_has_its_outcome() {
     world.add("c", r#"{"id":"1","body":"x"}"#).await;
     let popped = world.ask("POST", "/v1/topics/c/pop?count=2", "").await.json();
     let said = |job: &Value| json!({ "id": job["id"], "token": job["token"] });
-    let (first, second) = (said(&popped["jobs"][0]), said(&popped["jobs"][1]));
+    let first = said(&popped["jobs"][0]);
+    let second = said(&popped["jobs"][1]);
     let released = settle("release", json!({ "jobs": [first, second], "delay": "1h" })).await;
     assert_eq!(outcomes(&released), ["c~0 bad-request", "c~1 released"]);
     let refused = settle("release", json!({ "jobs": [first], "delay": "1m" })).await;

@@ -139,7 +139,8 @@ async fn small_bodies_of_many_values_are_judged_and_kept_as_sent() {
 async fn the_oldest_connection_without_a_request_makes_room() {
     let world = World::with(|spec| spec.max_connections = 2, JobSettings::default()).await;
     // One that says nothing, one that says half of it.
-    let (mut silent, mut half) = (world.client().await, world.client().await);
+    let mut silent = world.client().await;
+    let mut half = world.client().await;
     half.raw(b"GET /v1/topics HTTP/1.1\r\nhost: local").await;
     world.until_connected(2).await;
     let mut served = Vec::new();
@@ -156,7 +157,8 @@ async fn the_oldest_connection_without_a_request_makes_room() {
     world.until_connected(0).await;
 
     // Requests are never cut off: who comes then waits.
-    let (mut one, mut two) = (world.client().await, world.client().await);
+    let mut one = world.client().await;
+    let mut two = world.client().await;
     for client in [&mut one, &mut two] {
         client.send("POST", "/v1/topics/a/pop?wait=30s", &[], b"").await;
     }

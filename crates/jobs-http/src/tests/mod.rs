@@ -56,7 +56,9 @@ impl World {
         let queue = JobQueue::new(link, settings, &SCRIPTS);
         let mut spec = spec(None);
         change(&mut spec);
-        let (events, leave, stop) = (Events::default(), CancellationToken::new(), CancellationToken::new());
+        let events = Events::default();
+        let leave = CancellationToken::new();
+        let stop = CancellationToken::new();
         let (subscriber, heard) = Subscriber::start(endpoint, vec![wake(&KeyPrefix::default()).into()]);
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));

@@ -238,7 +238,8 @@ async fn jobs_and_topics_can_be_looked_at() {
         let (id, token) = pop(&world, "large").await;
         assert_eq!(world.ask("PUT", &format!("/v1/jobs/{id}/bury?token={token}"), "").await.status, 204);
     }
-    let (mut skip, mut seen) = (json!(0), 0);
+    let mut skip = json!(0);
+    let mut seen = 0;
     while skip.is_u64() {
         let page = world.ask("GET", &format!("/v1/topics/large/dead?skip={skip}"), "").await.json();
         seen += page["jobs"].as_array().unwrap().len();

@@ -56,7 +56,9 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
     let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = if call.media_type() == FORM { "" } else { content_type }.to_owned();
-    let (query, is_json, says_json) = (call.query.clone(), call.is_json(), call.says_json());
+    let query = call.query.clone();
+    let is_json = call.is_json();
+    let says_json = call.says_json();
     let now_ms = api.queue.now_ms();
     let job = call.read(move |body| {
         if is_json && query.is_empty() && (says_json || is_object(&body)) {
@@ -266,7 +268,8 @@ pub(super) fn priority(from: &mut impl SettingsSource) -> Result<Option<u8>, Pro
 fn unique(from: &mut impl SettingsSource) -> Result<Option<Unique>, Problem> {
     let key = from.word("unique")?.map(|key| key.parse()).transpose();
     let key = key.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`unique`: {error}")))?;
-    let (lasts, until) = (from.time(["unique_for", "unique_for_ms"])?, from.word("unique_until")?);
+    let lasts = from.time(["unique_for", "unique_for_ms"])?;
+    let until = from.word("unique_until")?;
     let until = match until.as_deref() {
         None => None,
         Some("finished") => Some(UniqueUntil::Finished),

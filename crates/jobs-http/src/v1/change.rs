@@ -35,18 +35,21 @@ pub async fn change(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let id = call.job(Right::Admin)?;
     let now_ms = api.queue.now_ms();
     let change = call.read(move |body| wanted(body, now_ms)).await?;
-    let (queue, name) = (api.queue.clone(), id.to_string());
+    let queue = api.queue.clone();
+    let name = id.to_string();
     let weight = change.body.as_ref().map_or(1, |body| weight_of(body.len()));
     let work = async move { queue.change(&id, &change).await };
     let changed = api.in_turn(&call, (weight, "change the job"), work).await?;
-    let (state, due_ms) = (changed.state.as_str(), changed.due_ms);
+    let state = changed.state.as_str();
+    let due_ms = changed.due_ms;
     Reply::json(StatusCode::OK, &ChangedJob { id: name, changed: changed.changed, due_ms, state })
 }
 
 /// The change in a JSON object. A content type stays unless it is given, or the body is a JSON value.
 fn wanted(sent: bytes::Bytes, now_ms: i64) -> Result<JobChange, Problem> {
     let mut fields = JsonFields::parse(sent)?;
-    let (content_type, body) = (fields.text(CONTENT)?, body(&mut fields)?);
+    let content_type = fields.text(CONTENT)?;
+    let body = body(&mut fields)?;
     let of_body = body.as_ref().map(|(_, media_type)| (*media_type).to_owned()).filter(|of_body| !of_body.is_empty());
     let due = due(&mut fields, now_ms)?;
     let if_due_ms = fields.number("if_due_ms")?.map(i64::try_from).transpose();

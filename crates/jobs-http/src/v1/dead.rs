@@ -78,10 +78,7 @@ async fn meant(call: &mut Call, with_ttl: bool) -> Result<(Topic, Meant, Option<
             let ids = ids.iter().map(|id| {
                 let id = id.text().unwrap_or_default();
                 let job = call.job_named(Right::Admin, &String::from_utf8_lossy(&id))?;
-                match job.topic == name {
-                    true => Ok(job.local),
-                    false => Err(fields.problem("`ids`: a job is of another topic")),
-                }
+                if job.topic == name { Ok(job.local) } else { Err(fields.problem("`ids`: a job is of another topic")) }
             });
             Meant::Ids(ids.collect::<Result<_, _>>()?)
         }

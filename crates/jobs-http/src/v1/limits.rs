@@ -26,8 +26,10 @@ pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let mut fields = call.read(JsonFields::parse).await?;
     // Zero lifts a limit where there may be none; elsewhere it is refused.
     let mut or_none = |name| Ok::<_, Problem>(fields.number(name)?.map(|n| Some(n).filter(|n| *n > 0)));
-    let (ttl, dead_ttl) = (or_none("ttl_ms")?, or_none("dead_ttl_ms")?);
-    let (max_jobs, dead_max_len) = (or_none("max_jobs")?, or_none("dead_max_len")?);
+    let ttl = or_none("ttl_ms")?;
+    let dead_ttl = or_none("dead_ttl_ms")?;
+    let max_jobs = or_none("max_jobs")?;
+    let dead_max_len = or_none("dead_max_len")?;
     let tries = fields.number("tries")?;
     let limits = Limits {
         ttr: fields.number("ttr_ms")?.map(Duration::from_millis),

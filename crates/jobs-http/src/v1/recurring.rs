@@ -139,7 +139,8 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// One recurring job.
 pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (topic, name) = (call.topic(Right::Admin)?, name(&call)?);
+    let topic = call.topic(Right::Admin)?;
+    let name = name(&call)?;
     let found = api.queue.recurring(&topic, &name).await;
     let found = found.map_err(|error| problem("look at the recurring job", error))?;
     Reply::json(StatusCode::OK, &RecurringShape::from(found))
@@ -147,7 +148,8 @@ pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// Adds or changes a recurring job.
 pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
-    let (topic, name) = (call.topic(Right::Admin)?, name(&call)?);
+    let topic = call.topic(Right::Admin)?;
+    let name = name(&call)?;
     let what = "set the recurring job";
     let (recurring, body) = call.read(wanted).await?;
     api.may_make(what, &call, &topic).await?;
@@ -188,7 +190,8 @@ fn wanted(sent: Bytes) -> Result<(Recurring, Bytes), Problem> {
 
 /// Removes a recurring job.
 pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (topic, name) = (call.topic(Right::Admin)?, name(&call)?);
+    let topic = call.topic(Right::Admin)?;
+    let name = name(&call)?;
     let deleted = api.queue.delete_recurring(&topic, &name).await;
     deleted.map_err(|error| problem("delete the recurring job", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
@@ -196,13 +199,15 @@ pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// Pauses a recurring job.
 pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (topic, name) = (call.topic(Right::Admin)?, name(&call)?);
+    let topic = call.topic(Right::Admin)?;
+    let name = name(&call)?;
     switched(&name, true, api.queue.pause_recurring(&topic, &name).await)
 }
 
 /// Lets a recurring job fire again.
 pub async fn resume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let (topic, name) = (call.topic(Right::Admin)?, name(&call)?);
+    let topic = call.topic(Right::Admin)?;
+    let name = name(&call)?;
     switched(&name, false, api.queue.resume_recurring(&topic, &name).await)
 }
 

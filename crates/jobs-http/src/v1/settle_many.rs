@@ -112,7 +112,8 @@ impl SaidOfJobs {
     where
         R: Future<Output = DoneInTopic> + Send,
     {
-        let (said, queue) = (Arc::new(self), api.queue.clone());
+        let said = Arc::new(self);
+        let queue = api.queue.clone();
         let by_topic = said.by_topic();
         let weight = said.jobs.len() + by_topic.len() * OF_A_TOPIC;
         let work = {

@@ -63,7 +63,8 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let after = after.map_err(|error| Problem::bad(format!("read `after` in the query: {error}")))?;
     let what = "list the topics";
     // The names of others are none of the caller's business, not even as the place to go on at.
-    let (mut names, mut from) = (Vec::new(), after);
+    let mut names = Vec::new();
+    let mut from = after;
     while names.len() <= limit {
         let page = api.queue.topics(from.as_ref(), SCANNED).await.map_err(|error| problem(what, error))?;
         from = page.last().filter(|_| page.len() == SCANNED).cloned();
@@ -149,7 +150,8 @@ pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// A page of jobs.
 pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &Call) -> Result<Reply, Problem> {
-    let (skip, limit) = (call.query.number("skip")?.unwrap_or(0), limit(call, MAX_PAGE)?);
+    let skip = call.query.number("skip")?.unwrap_or(0);
+    let limit = limit(call, MAX_PAGE)?;
     let (page, turn) = api.read_jobs(call, (name, state), (skip, limit), "look at the jobs").await?;
     let jobs = page.jobs.into_iter().map(JobShape::from).collect();
     Ok(Reply::json(StatusCode::OK, &JobsShape { jobs, next: page.next })?.in_turn(turn))

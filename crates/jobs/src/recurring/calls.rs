@@ -157,9 +157,10 @@ impl JobQueue {
         }
         let limit = self.limits(topic).await?.shown(self.settings().of(topic)).max_body;
         let limit = limit.min(MAX_RECURRING_BODY as u64);
-        match body.len() as u64 > limit {
-            true => Err(JobError::TooLarge { topic: topic.clone(), size: body.len(), limit }),
-            false => Ok(()),
+        if body.len() as u64 > limit {
+            Err(JobError::TooLarge { topic: topic.clone(), size: body.len(), limit })
+        } else {
+            Ok(())
         }
     }
 
@@ -259,9 +260,13 @@ impl JobQueue {
         let mut fields = Fields::of("jobs_recurring_list", reply)?;
         let now_ms = self.observe(&mut fields)?;
         let mut rows = fields.array()?;
-        let (mut recurring, mut nameless, mut read_rows) = (Vec::new(), 0, 0);
+        let mut recurring = Vec::new();
+        let mut nameless = 0;
+        let mut read_rows = 0;
         while !rows.is_empty() {
-            let (name, next_ms, definition) = (rows.bytes()?, rows.time_ms()?, rows.bytes()?);
+            let name = rows.bytes()?;
+            let next_ms = rows.time_ms()?;
+            let definition = rows.bytes()?;
             let size = u64::try_from(rows.int()?).unwrap_or(0);
             read_rows += 1;
             // One that is only in the set is no recurring job, and neither is a name of another program.

@@ -129,7 +129,8 @@ mod tests {
     /// The firings after a time; each is also the last one until itself, and the one before the next.
     fn firings(expression: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
         let cron = CronSchedule::new(expression, zone).unwrap();
-        let (mut at, mut found) = (ms(from), Vec::new());
+        let mut at = ms(from);
+        let mut found = Vec::new();
         for n in 0..count {
             let next = cron.after(at).unwrap();
             assert_eq!(cron.until(next + 999), Some(next), "{expression} {zone}");

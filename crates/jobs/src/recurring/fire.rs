@@ -101,7 +101,8 @@ impl JobQueue {
         let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
         match word.as_str() {
             "y" => {
-                let (added, left) = (count()?, count()?);
+                let added = count()?;
+                let left = count()?;
                 if added > 0 {
                     self.counted(topic, JobOperation::Added, added);
                     self.tell(topic);
@@ -136,7 +137,8 @@ impl JobQueue {
 
 /// The firing of a recurring job that this version can read, as it is decided now.
 fn planned(state: RecurringState, now_ms: i64) -> Option<PlannedFiring> {
-    let (definition, due_ms) = (state.definition?, state.next_ms?);
+    let definition = state.definition?;
+    let due_ms = state.next_ms?;
     Some(PlannedFiring {
         plan: plan(&definition.schedule, definition.missed, due_ms, now_ms),
         name: state.name,

@@ -24,13 +24,15 @@ pub(super) struct FiringPlan {
 /// The plan for a firing that was due at `due_ms`, and is looked at now.
 pub(super) fn plan(schedule: &CronSchedule, missed: MissedFirings, due_ms: i64, now_ms: i64) -> FiringPlan {
     let most = if missed == MissedFirings::All { MAX_MADE_UP } else { 1 };
-    let (mut fires, mut skipped) = (Vec::new(), 0);
+    let mut fires = Vec::new();
+    let mut skipped = 0;
     let mut at = schedule.until(now_ms);
     while let Some(firing) = at.filter(|firing| *firing >= due_ms) {
         let late = missed == MissedFirings::Skip && now_ms - firing > ON_TIME_MS;
-        match fires.len() < most && !late {
-            true => fires.push(firing),
-            false => skipped += 1,
+        if fires.len() < most && !late {
+            fires.push(firing)
+        } else {
+            skipped += 1
         }
         if skipped == MAX_COUNTED {
             break;

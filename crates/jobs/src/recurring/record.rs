@@ -55,10 +55,13 @@ pub(super) fn read(bytes: &[u8]) -> Option<ReadDefinition> {
     }
     let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let (n, m) = (usize::from(bytes[27]), usize::from(u16::from_le_bytes([bytes[28], bytes[29]])));
+    let n = usize::from(bytes[27]);
+    let m = usize::from(u16::from_le_bytes([bytes[28], bytes[29]]));
     let content_type = std::str::from_utf8(bytes.get(FIXED..FIXED + n)?).ok()?;
     let mut rule = std::str::from_utf8(bytes.get(FIXED + n..FIXED + n + m)?).ok()?.split('\n');
-    let (missed, expression, zone) = (rule.next()?, rule.next()?, rule.next()?);
+    let missed = rule.next()?;
+    let expression = rule.next()?;
+    let zone = rule.next()?;
     let priority = rule.next().map_or(Ok(0), str::parse).ok().filter(|priority| *priority <= MAX_PRIORITY)?;
     let missed = MissedFirings::VALUES.iter().find(|(word, _)| *word == missed).map(|(_, value)| *value)?;
     let some = |n: u32| Some(n).filter(|n| *n > 0);

@@ -41,7 +41,10 @@ impl ClaimScripts<'_> {
         }
         let read_ms = redis_now_ms(conn).await?;
         let sizes = ask(conn, &found, ("STRLEN", "HSTRLEN")).await?;
-        let (mut left, mut read, mut total, mut there) = (room, Vec::new(), 0usize, 0usize);
+        let mut left = room;
+        let mut read = Vec::new();
+        let mut total = 0usize;
+        let mut there = 0usize;
         let mut full = false;
         for ((place, at), size) in found.into_iter().zip(sizes) {
             let size = match size {

@@ -131,7 +131,8 @@ impl ClaimScripts<'_> {
     ///
     /// Those of the connection.
     pub async fn expired(&self, conn: &Conn, now_ms: i64, most: usize) -> Result<(Vec<ClaimName>, u64), StoreError> {
-        let (mut names, mut unknown) = (Vec::new(), 0);
+        let mut names = Vec::new();
+        let mut unknown = 0;
         for from in (0..).step_by(PAGE) {
             // By rank: behind a score, Redis would walk over everything that was passed before.
             let mut command = redis::cmd("ZRANGE");
@@ -184,7 +185,8 @@ impl ClaimScripts<'_> {
         }
         let mut answers = conn.pipeline(&pipe).await?.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
-        let (bare, entries) = (next()?, next()?);
+        let bare = next()?;
+        let entries = next()?;
         let mut contents = Contents::default();
         reply::entries("contents", entries, &mut contents)?;
         reply::bare(self.source, "contents", bare, &mut contents.elements)?;
@@ -252,13 +254,15 @@ impl ClaimScripts<'_> {
     ///
     /// After any error it may be sent again.
     pub async fn bury(&self, conn: &Conn, not_after_ms: i64, names: &[ClaimName]) -> Result<Buried, StoreError> {
-        let (mut all_kept, mut last_ms) = (Vec::with_capacity(names.len()), 0);
+        let mut all_kept = Vec::with_capacity(names.len());
+        let mut last_ms = 0;
         for names in names.chunks(NAMES).chain(names.is_empty().then_some(names)) {
             let mut keys = vec![self.keys.leases.clone()];
             keys.extend(names.iter().flat_map(|name| self.keys.of_claim(*name)));
             let args: Vec<_> = std::iter::once(text(not_after_ms)).chain(names.iter().map(text)).collect();
             let mut fields = Fields::of("claims_bury", conn.script(&self.scripts.bury, &keys, &args).await?)?;
-            let (what, now_ms) = (fields.text()?, fields.int()?);
+            let what = fields.text()?;
+            let now_ms = fields.int()?;
             if what == "wait" {
                 return Ok(Buried::Wait { now_ms });
             }

@@ -20,7 +20,8 @@ pub(super) fn claim(
 ) -> Result<ClaimReply, BadReply> {
     const SCRIPT: &str = "claims_claim";
     let mut fields = Fields::of(SCRIPT, answer)?;
-    let (what, now_ms) = (fields.text()?, fields.int()?);
+    let what = fields.text()?;
+    let now_ms = fields.int()?;
     match what.as_str() {
         "late" => return Ok(ClaimReply::Late { now_ms }),
         "twice" => return Ok(ClaimReply::Twice { now_ms }),
@@ -31,9 +32,12 @@ pub(super) fn claim(
         "ok" => {}
         _ => return Err(BadReply { script: SCRIPT, expected: "ok, late, twice or standby" }),
     }
-    let (bare_fields, mut entry_fields) = (fields.array()?, fields.array()?);
+    let bare_fields = fields.array()?;
+    let mut entry_fields = fields.array()?;
     let from_retry = usize::try_from(fields.int()?).unwrap_or(0);
-    let (mut elements, mut unreadable, mut damaged) = (Vec::new(), 0, Vec::new());
+    let mut elements = Vec::new();
+    let mut unreadable = 0;
+    let mut damaged = Vec::new();
     // The first ones are from the retry set, those behind them from the source. The script looks at magic and version
     // only: an entry that cannot be read stays in the claim.
     let mut retried = 0;
@@ -41,7 +45,8 @@ pub(super) fn claim(
         if entry_fields.is_empty() {
             break;
         }
-        let (member, score_ms) = (entry_fields.bytes()?, score(SCRIPT, &mut entry_fields)?);
+        let member = entry_fields.bytes()?;
+        let score_ms = score(SCRIPT, &mut entry_fields)?;
         match Element::entry(member.clone(), score_ms) {
             Some(element) => {
                 elements.push(element);
@@ -54,10 +59,12 @@ pub(super) fn claim(
         }
     }
     push_bare(source, SCRIPT, bare_fields, &mut elements)?;
-    let (retry_score, retry_size) = (fields.score()?, fields.int()?);
+    let retry_score = fields.score()?;
+    let retry_size = fields.int()?;
     let (expired, unknown_names) = names(&fields.all_bytes()?);
     let mut counts = fields.array()?;
-    let (newer, short) = (counts.int()?.unsigned_abs(), counts.int()?);
+    let newer = counts.int()?.unsigned_abs();
+    let short = counts.int()?;
     let added = source.claim_added(fields.array()?)?;
     let largest = elements.iter().map(|element| element.member.len()).max().unwrap_or(0).max(hints.largest() / 2);
     Ok(ClaimReply::Claimed(Claimed {
@@ -85,7 +92,8 @@ pub(super) fn claim(
 pub(super) fn take_over(source: &dyn Source, answer: Value) -> Result<TakeOverReply, BadReply> {
     const SCRIPT: &str = "claims_take_over";
     let mut fields = Fields::of(SCRIPT, answer)?;
-    let (what, now_ms) = (fields.text()?, fields.int()?);
+    let what = fields.text()?;
+    let now_ms = fields.int()?;
     match what.as_str() {
         "late" => return Ok(TakeOverReply::Late { now_ms }),
         "twice" => return Ok(TakeOverReply::Twice { now_ms }),
@@ -93,7 +101,8 @@ pub(super) fn take_over(source: &dyn Source, answer: Value) -> Result<TakeOverRe
         "ok" => {}
         _ => return Err(BadReply { script: SCRIPT, expected: "ok, late, twice or nothing" }),
     }
-    let (bare_fields, entry_fields) = (fields.array()?, fields.array()?);
+    let bare_fields = fields.array()?;
+    let entry_fields = fields.array()?;
     let mut contents = Contents::default();
     push_entries(SCRIPT, entry_fields, &mut contents)?;
     push_bare(source, SCRIPT, bare_fields, &mut contents.elements)?;
@@ -112,7 +121,8 @@ pub(super) fn names(found: &[Bytes]) -> (Vec<ClaimName>, u64) {
 pub(super) fn extended(answer: Value, names: usize) -> Result<Extended, BadReply> {
     const SCRIPT: &str = "claims_extend";
     let mut fields = Fields::of(SCRIPT, answer)?;
-    let (what, now_ms) = (fields.text()?, fields.int()?);
+    let what = fields.text()?;
+    let now_ms = fields.int()?;
     match what.as_str() {
         "late" => return Ok(Extended::Late { now_ms }),
         "ok" => {}
@@ -163,7 +173,8 @@ fn push_bare(
     elements: &mut Vec<Element>,
 ) -> Result<(), BadReply> {
     while !fields.is_empty() {
-        let (member, score) = (fields.bytes()?, fields.score()?.ok_or(BadReply { script, expected: "a score" })?);
+        let member = fields.bytes()?;
+        let score = fields.score()?.ok_or(BadReply { script, expected: "a score" })?;
         elements.push(source.bare(member, score));
     }
     Ok(())

@@ -84,7 +84,8 @@ const SLICE: usize = 256 << 10;
 /// that of an earlier life. Between slices other tasks have their turn: a body
 /// of 100 MB takes a third of a second.
 pub(super) async fn digests(has_bodies: bool, batch: &[SettleCommand]) -> Vec<Option<Bytes>> {
-    let (mut digests, mut hashed) = (Vec::with_capacity(batch.len()), 0);
+    let mut digests = Vec::with_capacity(batch.len());
+    let mut hashed = 0;
     for verdict in batch {
         let goes = matches!(verdict.step, SettleOp::Confirm | SettleOp::Dead { .. } | SettleOp::Push { .. });
         let Some(body) = verdict.body.as_ref().filter(|_| goes) else {
@@ -209,7 +210,8 @@ mod tests {
     #[test]
     fn the_element_of_a_dead_letter_is_sent_once() {
         let member = Bytes::from_static(b"header and element");
-        let (element, other) = (member.slice(11..), Bytes::from_static(b"element"));
+        let element = member.slice(11..);
+        let other = Bytes::from_static(b"element");
         assert_eq!((begin_of(&element, &member), begin_of(&member, &member)), (Some(11), Some(0)));
         assert_eq!(begin_of(&other, &member), None, "elsewhere in memory");
         assert_eq!(begin_of(&member.slice(0..6), &member), None, "not its end");

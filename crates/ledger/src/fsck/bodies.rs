@@ -131,7 +131,8 @@ impl Ledger {
         held: &Held,
         found: &mut Found<'_>,
     ) -> Result<(), StoreError> {
-        let (mut without, mut cursor) = (Vec::new(), Bytes::from_static(b"0"));
+        let mut without = Vec::new();
+        let mut cursor = Bytes::from_static(b"0");
         loop {
             let (next, page) = self.page_of_bodies(conn, bodies, &cursor).await?;
             found.looked(page.len());
@@ -151,7 +152,8 @@ impl Ledger {
             return Ok(());
         }
         // A job that was on its way from one place to another while these were read is in one of them now.
-        let (again, mut still) = (self.held_bodies(conn, &found.unleased).await?, HashSet::new());
+        let again = self.held_bodies(conn, &found.unleased).await?;
+        let mut still = HashSet::new();
         self.each_scheduled(conn, async |_, page: Vec<Bytes>| {
             still.extend(page.iter().filter_map(|member| Some(place_of(&self.source.body_at(member)?))));
             Ok(())
@@ -191,7 +193,8 @@ impl Ledger {
                 let mut scan = redis::cmd("SCAN");
                 scan.arg(&cursor[..]).arg("MATCH").arg(&pattern[..]).arg("COUNT").arg(1_000);
                 let mut fields = Fields::of("SCAN", conn.query(&scan).await?)?;
-                let (next, mut page) = (fields.bytes()?, fields.all_bytes()?);
+                let next = fields.bytes()?;
+                let mut page = fields.all_bytes()?;
                 // The pool's own keys may have such names too.
                 let own: HashSet<Bytes> = self.source.repair().typed_keys().into_iter().map(|(key, _)| key).collect();
                 page.retain(|key| !own.contains(key));

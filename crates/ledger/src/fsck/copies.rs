@@ -56,7 +56,8 @@ impl Copy {
 impl Ledger {
     /// Looks at everything that is in flight, waits or is dead.
     pub(super) async fn look_at_held(&self, conn: &Conn, found: &mut Found<'_>) -> Result<Held, StoreError> {
-        let (mut held, mut doubles) = (Held::default(), HashSet::new());
+        let mut held = Held::default();
+        let mut doubles = HashSet::new();
         let unleased = found.unleased.clone();
         self.each_copy(conn, &unleased, async |page: Vec<Copy>| {
             found.looked(page.len());
@@ -149,8 +150,10 @@ impl Ledger {
             }
             let copies = page.into_iter().filter_map(|letter| {
                 // What another program added has no element: `dead ls` shows it, and nothing depends on it.
-                let (element, bare) = (letter.bytes("element").cloned(), letter.text("origin") != "delayed");
-                let (key, member) = (self.keys.dead.clone(), Bytes::from(letter.stream_id));
+                let element = letter.bytes("element").cloned();
+                let bare = letter.text("origin") != "delayed";
+                let key = self.keys.dead.clone();
+                let member = Bytes::from(letter.stream_id);
                 Some(Copy { place: Place::Dead, key, member, score: 0, element: Some(element?), bare })
             });
             see(copies.collect()).await?;

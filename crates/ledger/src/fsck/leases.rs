@@ -48,7 +48,8 @@ impl Ledger {
             let mut command = redis::cmd("ZRANGE");
             command.arg(&self.keys.leases[..]).arg(first).arg(first + PAGE - 1).arg("WITHSCORES");
             let leases: Vec<(Vec<u8>, f64)> = conn.query(&command).await?;
-            let (read, now_ms) = (leases.len(), redis_now_ms(conn).await?);
+            let read = leases.len();
+            let now_ms = redis_now_ms(conn).await?;
             let mut doubtful = Vec::new();
             for (name, until_ms) in leases {
                 match std::str::from_utf8(&name).ok().and_then(|name| name.parse::<ClaimName>().ok()) {

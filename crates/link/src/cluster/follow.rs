@@ -69,7 +69,8 @@ impl Route {
         send_before: Option<Instant>,
     ) -> Result<Value, LinkError> {
         self.led_on.store(true, Ordering::Relaxed);
-        let (mut error, mut asked) = (error, from.host().to_owned());
+        let mut error = error;
+        let mut asked = from.host().to_owned();
         for _ in 0..HOPS {
             let Some(way) = Redirect::of(&error, &asked) else { break };
             if let Redirect::Moved(slot, to) = &way {

@@ -152,7 +152,9 @@ impl Cluster {
         let mut map = self.shared.map.write();
         if map.used.insert(slot) {
             match map.slots.owner(slot).cloned() {
-                Some(owner) => drop(self.shared.node_at(&mut map, &owner)),
+                Some(owner) => {
+                    let _ = self.shared.node_at(&mut map, &owner);
+                }
                 // The map need not cover unused slots; now it has to.
                 None => self.shared.refresh.notify_one(),
             }
@@ -282,7 +284,8 @@ impl Shared {
             return node.clone();
         }
         let link = Link::start(self.target.node(at), self.options.clone());
-        let (mut state, shared) = (link.state(), Arc::downgrade(self));
+        let mut state = link.state();
+        let shared = Arc::downgrade(self);
         // Ends with the link, whose supervisor holds the sender.
         tokio::spawn(async move {
             while state.changed().await.is_ok() {
@@ -308,7 +311,7 @@ impl Shared {
         let news = {
             let mut map = self.map.write();
             let news = map.slots.moved(slot, to.clone());
-            drop(self.node_at(&mut map, to));
+            let _ = self.node_at(&mut map, to);
             news
         };
         if news {
@@ -325,9 +328,10 @@ impl Shared {
             if map.used.iter().any(|slot| slots.owner(*slot).is_none()) {
                 return false;
             }
-            let wanted: HashSet<Address> = match map.all {
-                true => slots.masters().cloned().collect(),
-                false => map.used.iter().filter_map(|slot| slots.owner(*slot)).cloned().collect(),
+            let wanted: HashSet<Address> = if map.all {
+                slots.masters().cloned().collect()
+            } else {
+                map.used.iter().filter_map(|slot| slots.owner(*slot)).cloned().collect()
             };
             map.slots = slots;
             map.problem = None;

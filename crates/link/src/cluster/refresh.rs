@@ -48,9 +48,10 @@ async fn keep(shared: &Arc<Shared>) {
         let wait = match refresh(shared).await {
             Ok(()) => {
                 failures = 0;
-                match shared.any_is_down() {
-                    true => AWAY.mul_f64(0.5 + fastrand::f64()),
-                    false => AT_EASE + SPREAD.mul_f64(fastrand::f64()),
+                if shared.any_is_down() {
+                    AWAY.mul_f64(0.5 + fastrand::f64())
+                } else {
+                    AT_EASE + SPREAD.mul_f64(fastrand::f64())
                 }
             }
             Err(problem) => {
@@ -81,13 +82,14 @@ async fn refresh(shared: &Arc<Shared>) -> Result<(), ConnectError> {
         }
         let patience = if nodes.len() > 0 { NEXT } else { Duration::MAX };
         match tokio::time::timeout(patience, asked.next()).await {
-            Ok(Some(Ok((slots, at)))) => match shared.take(slots) {
-                true => return Ok(()),
-                false => {
+            Ok(Some(Ok((slots, at)))) => {
+                if shared.take(slots) {
+                    return Ok(());
+                } else {
                     let message = "the node knows no master for slots that the queues use: assign the slots".to_owned();
                     problem = Some(error(shared, ConnectErrorKind::Server, &at, message));
                 }
-            },
+            }
             Ok(Some(Err(failed))) => problem = Some(failed),
             Ok(None) | Err(_) => {}
         }

@@ -26,9 +26,10 @@ impl Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
         }
     }
 }
@@ -68,7 +69,8 @@ impl Slots {
         }
         let mut slots = Slots::unknown();
         // A list of many ranges repeats the same nodes.
-        let (mut places, mut replicas) = (HashMap::new(), HashSet::new());
+        let mut places = HashMap::new();
+        let mut replicas = HashSet::new();
         for range in ranges {
             let Value::Array(fields) = range else { return Err(SHAPE) };
             let mut fields = fields.into_iter();
@@ -230,7 +232,9 @@ mod tests {
 
     #[test]
     fn masters_and_replicas_are_told_apart_and_what_is_not_covered_has_no_owner() {
-        let (a, b, c) = (node(bulk("a"), 1, &[]), node(bulk("b"), 2, &[]), node(bulk("c"), 3, &[]));
+        let a = node(bulk("a"), 1, &[]);
+        let b = node(bulk("b"), 2, &[]);
+        let c = node(bulk("c"), 3, &[]);
         let mut slots =
             parsed(vec![range(0, 9, vec![a.clone(), c]), range(20, 30, vec![b]), range(31, 31, vec![a])], false)
                 .unwrap();

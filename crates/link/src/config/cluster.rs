@@ -38,9 +38,10 @@ pub(super) fn read(section: &Section<'_>, servers: RedisEndpoint) -> Option<Redi
         match host_and_port(&text.value, PORT) {
             Ok((host, port)) => {
                 let node = Address::new(host, port);
-                match seeds.contains(&node) {
-                    true => report.problem(&text.spot, "this node is named twice", "remove one"),
-                    false => seeds.push(node),
+                if seeds.contains(&node) {
+                    report.problem(&text.spot, "this node is named twice", "remove one")
+                } else {
+                    seeds.push(node)
                 }
             }
             Err(problem) => report.problem(&text.spot, problem, "write `host:6379`"),

@@ -79,7 +79,9 @@ impl Locator {
             };
             match attempt {
                 Ok(connected) => return Ok((server, connected)),
-                Err(error) => drop(first_error.get_or_insert(error)),
+                Err(error) => {
+                    let _ = first_error.get_or_insert(error);
+                }
             }
         }
         Err(first_error.unwrap_or_else(|| error(ConnectErrorKind::Server, self.address(), "no server is named")))

@@ -56,9 +56,10 @@ impl Command {
         let words = |keys: &[Bytes]| -> Vec<Bytes> {
             let name = self.name.split('|').map(|word| Bytes::from_static(word.as_bytes()));
             // The keys of a script are counted; Redis assumes that it may do anything to them.
-            let counted = match *self == EVALSHA {
-                true => vec![Bytes::from_static(&[b'0'; 40]), Bytes::from(keys.len().to_string())],
-                false => Vec::new(),
+            let counted = if *self == EVALSHA {
+                vec![Bytes::from_static(&[b'0'; 40]), Bytes::from(keys.len().to_string())]
+            } else {
+                Vec::new()
             };
             let arguments = self.arguments.iter().map(|word| Bytes::from_static(word.as_bytes()));
             name.chain(counted).chain(keys.iter().cloned()).chain(arguments).collect()

@@ -133,9 +133,10 @@ mod tests {
             for command in ALL {
                 let keyless =
                     ["acl|", "asking", "client|", "cluster|", "info", "ping", "script|", "select", "time", "wait"];
-                let keys = match keyless.iter().any(|start| command.name.starts_with(start)) {
-                    true => Grant::plain([*command]),
-                    false => Grant::on([Pattern::exact("k1"), Pattern::exact("k2")], [*command]),
+                let keys = if keyless.iter().any(|start| command.name.starts_with(start)) {
+                    Grant::plain([*command])
+                } else {
+                    Grant::on([Pattern::exact("k1"), Pattern::exact("k2")], [*command])
                 };
                 let needs = if n == 0 { command.access.writes } else { command.access.reads };
                 for (words, _) in keys.single() {

@@ -26,7 +26,9 @@ pub struct Rules {
 impl Rules {
     /// Creates the rules for these grants.
     pub fn of(grants: &[Grant], dialect: Dialect) -> Rules {
-        let (mut commands, mut channels, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let mut commands = Vec::new();
+        let mut channels = Vec::new();
+        let mut keys = Vec::new();
         for grant in grants {
             match &grant.on {
                 On::Keys(_) => keys.push(grant),

@@ -63,7 +63,8 @@ async fn a_call_on_a_silent_server_ends_when_the_connection_is_replaced() {
     let mut admin = server.admin().await;
     run(&mut admin, "CLIENT PAUSE 3000").await;
     let begun = Stopwatch::start();
-    let (get, hold) = (redis::cmd("GET").arg("k").take(), redis::cmd("GET").arg("k2").take());
+    let get = redis::cmd("GET").arg("k").take();
+    let hold = redis::cmd("GET").arg("k2").take();
     let answers = tokio::join!(conn.query::<Value>(&get), conn.query::<Value>(&hold), async {
         conn.report_broken();
     });

@@ -85,8 +85,8 @@ async fn peer(answer: String) -> (u16, tokio::task::JoinHandle<()>) {
     let task = tokio::spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
             let mut request = [0; 4096];
-            drop(socket.read(&mut request).await);
-            drop(socket.write_all(answer.as_bytes()).await);
+            let _ = socket.read(&mut request).await;
+            let _ = socket.write_all(answer.as_bytes()).await;
             // Kept open until the client disconnects, so that the client sees the answer.
             while socket.read(&mut request).await.is_ok_and(|count| count > 0) {}
         }

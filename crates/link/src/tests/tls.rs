@@ -40,7 +40,9 @@ impl Pki {
 fn tls_server(auth_clients: &str) -> (TestServer, Pki) {
     let dir = tempfile::tempdir().unwrap();
     let pki = Pki::new(dir.path());
-    let (cert, key, ca) = (pki.server.0.clone(), pki.server.1.clone(), pki.ca.clone());
+    let cert = pki.server.0.clone();
+    let key = pki.server.1.clone();
+    let ca = pki.ca.clone();
     let args = [
         "--tls-auth-clients",
         auth_clients,

@@ -28,7 +28,8 @@ fn message(of_route: &[(&str, &str)]) -> RouteMessage {
 
 /// What the destination gets, and what is left out: for control, because it is unfit, by the rule.
 fn passed(passage: &Passage<'_>, of_route: &[(&str, &str)], of_message: &[(&str, &str)]) -> (String, [u64; 3]) {
-    let (carried, mut message) = (carried(of_message), message(of_route));
+    let carried = carried(of_message);
+    let mut message = message(of_route);
     let (others, left_out) = passage.add(&carried, &mut message);
     let texts = message.headers.iter().map(|(name, value)| format!("{name}={value}"));
     let others = others.unwrap_or(carried.others);

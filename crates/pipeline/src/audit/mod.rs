@@ -58,7 +58,8 @@ fn fate(verdict: &Verdict) -> Option<AuditFate> {
 
 /// The trail that takes a record of this verdict, with the fate.
 fn trail_of<'a>(queue: &'a Queue, verdict: &Verdict) -> Option<(AuditFate, &'a AuditTrail)> {
-    let (fate, trail) = (fate(verdict)?, queue.audit.as_deref()?);
+    let fate = fate(verdict)?;
+    let trail = queue.audit.as_deref()?;
     trail.spec.records(fate).then_some((fate, trail))
 }
 
@@ -72,7 +73,8 @@ pub fn settle(mut element: ClaimedElement, verdict: Verdict) {
     tasks.spawn("audit", async move {
         match recorded(&mut element, verdict).await {
             Some(verdict) => {
-                let (settler, claim) = (element.settler().clone(), element.state().claim.clone());
+                let settler = element.settler().clone();
+                let claim = element.state().claim.clone();
                 element.settle(verdict);
                 settler.flush_soon(&claim);
             }
@@ -90,7 +92,8 @@ pub async fn recorded(element: &mut ClaimedElement, verdict: Verdict) -> Option<
         element.state().header.confirm(RECORD_PENDING);
     }
     let state = element.state();
-    let (claim, message) = (state.claim.clone(), message(trail, state, fate, &verdict));
+    let claim = state.claim.clone();
+    let message = message(trail, state, fate, &verdict);
     let sending = async {
         let mut message = message?;
         trail.route.handle.grant(1).await;
@@ -110,7 +113,7 @@ pub async fn recorded(element: &mut ClaimedElement, verdict: Verdict) -> Option<
             () = tokio::time::sleep(NOTED_AFTER), if !noted => {
                 noted = true;
                 // Its answer needs no action: after a refusal, the verdict is refused and counted as well.
-                drop(element.note_header());
+                let _ = element.note_header();
             }
         }
     };
@@ -188,9 +191,10 @@ fn conclude(
     };
     // No element leaves without its record, so a record that is refused for good is a matter of the configuration.
     let holds = matches!(failure.class, Class::TargetPermanent | Class::MessagePermanent);
-    match holds {
-        true => queue.hold_because(Some(&trail.route.spec.sink), &failure),
-        false => queue.hold_learns_nothing(failure.class),
+    if holds {
+        queue.hold_because(Some(&trail.route.spec.sink), &failure)
+    } else {
+        queue.hold_learns_nothing(failure.class)
     }
     if let Some(probe) = probe {
         probe.answered(true, |handle| handle.hash == trail.route.handle.hash);

@@ -12,7 +12,8 @@ const VERSION: u32 = 1;
 
 /// The record of an element that has this fate at this time of Redis.
 pub(super) fn record(state: &ElementState, (fate, verdict): (AuditFate, &Verdict), attempt: u32, now_ms: i64) -> Bytes {
-    let (header, queue) = (&state.header, state.queue());
+    let header = &state.header;
+    let queue = state.queue();
     let death = match verdict {
         Verdict::Dead(death) => Some(death),
         _ => None,

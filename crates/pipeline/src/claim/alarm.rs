@@ -100,7 +100,8 @@ impl Alarm {
 
     /// Whether it will not ring before the horizon.
     pub fn is_quiet(&self, now_ms: i64, horizon: Duration) -> bool {
-        let (next, hint) = (self.next_ms.load(Ordering::Acquire), self.hint_ms.load(Ordering::Acquire));
+        let next = self.next_ms.load(Ordering::Acquire);
+        let hint = self.hint_ms.load(Ordering::Acquire);
         self.state.lock().now.is_none() && next.min(hint).saturating_sub(now_ms) > millis(horizon)
     }
 
@@ -114,7 +115,8 @@ impl Alarm {
                 }
                 state.not_before
             };
-            let (next, hint) = (self.next_ms.load(Ordering::Acquire), self.hint_ms.load(Ordering::Acquire));
+            let next = self.next_ms.load(Ordering::Acquire);
+            let hint = self.hint_ms.load(Ordering::Acquire);
             let wait = next.min(hint).saturating_sub(now_ms());
             let held = not_before.since(Instant::now());
             if wait <= 0 && held.is_zero() {
@@ -153,7 +155,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_announcement_during_a_claim_outlives_its_reply() {
-        let (wake, clock) = (Alarm::new(), RedisClock::new());
+        let wake = Alarm::new();
+        let clock = RedisClock::new();
         assert_eq!(wake.wait(|| clock.now_ms(), None).await, Some(Wakeup::Due), "the first look is at once");
         wake.begin();
         wake.announce(clock.now_ms() - 1);
@@ -168,7 +171,8 @@ mod tests {
 
     #[tokio::test]
     async fn it_rings_at_the_due_time() {
-        let (wake, clock) = (Alarm::new(), RedisClock::new());
+        let wake = Alarm::new();
+        let clock = RedisClock::new();
         wake.begin();
         let due = clock.now_ms() + 20;
         wake.next(Some(due), true);
@@ -188,7 +192,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_falls_due_close_together_is_looked_at_together() {
         let _clock = delaybridge_core::clock::follow_tokio();
-        let (wake, clock) = (Alarm::new(), RedisClock::new());
+        let wake = Alarm::new();
+        let clock = RedisClock::new();
         wake.wait(|| clock.now_ms(), None).await;
         for in_ms in [-5, 0, 1, 2] {
             assert_eq!(waited(&wake, &clock, in_ms).await.as_millis(), 2, "due in {in_ms} ms");
@@ -199,7 +204,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_that_is_outrun_leaves_the_next_to_the_others_for_a_moment() {
         let _clock = delaybridge_core::clock::follow_tokio();
-        let (wake, clock) = (Alarm::new(), RedisClock::new());
+        let wake = Alarm::new();
+        let clock = RedisClock::new();
         wake.wait(|| clock.now_ms(), None).await;
         let mut waits = Vec::new();
         for _ in 0..6 {

@@ -42,14 +42,17 @@ impl ClaimBatch {
     /// All elements of a claim. Where they may wait for their due times, or for each other, they are in the order of these: a claim
     /// has entries before bare elements.
     pub fn new(settler: Arc<Settler>, claim: Arc<Claim>, isolation: Isolation, probe: Option<GateProbe>) -> Self {
-        let (spec, elements) = (&claim.queue.spec, &claim.elements);
+        let spec = &claim.queue.spec;
+        let elements = &claim.elements;
         let mut places = Vec::new();
         let is_by_due = spec.order.is_some() || !spec.claim_ahead.is_zero();
         if is_by_due && !elements.is_sorted_by_key(|element| element.due_ms()) {
             places.extend(0..elements.len());
             places.sort_by_key(|place: &usize| elements[*place].due_ms());
         }
-        let (isolation, next, growth) = (Some(isolation), 0, None);
+        let isolation = Some(isolation);
+        let next = 0;
+        let growth = None;
         ClaimBatch { claim, settler, isolation, probe, places, next, growth, lack: None, waited: false }
     }
 
@@ -169,7 +172,8 @@ impl Iterator for ClaimBatch {
     type Item = ClaimedElement;
 
     fn next(&mut self) -> Option<ClaimedElement> {
-        let (place, probe) = (self.place()?, self.probe.take());
+        let place = self.place()?;
+        let probe = self.probe.take();
         let element = ClaimedElement::new(&self.settler, &self.claim, place, self.isolation.clone(), probe)?;
         self.next += 1;
         Some(element)

@@ -91,10 +91,8 @@ impl ClaimedElement {
 impl Drop for ClaimedElement {
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
-            let why = match state.queue().stopping.is_cancelled() {
-                true => ReleaseCause::Shutdown,
-                false => ReleaseCause::Dropped,
-            };
+            let why =
+                if state.queue().stopping.is_cancelled() { ReleaseCause::Shutdown } else { ReleaseCause::Dropped };
             settle(&self.settler, state, Verdict::Release { why });
         }
     }

@@ -226,10 +226,11 @@ impl Claimer {
         while !self.lost.is_empty() && !queue.abandon.is_cancelled() {
             self.recover_lost(&queue.abandon).await;
         }
-        match queue.process.stopping.is_cancelled() {
-            true => drop(queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed)),
+        if queue.process.stopping.is_cancelled() {
+            queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
+        } else {
             // The queue is changed: the one that follows goes on looking.
-            false => queue.leases.leave(self.lost.iter().map(|lost| lost.forget(&queue))),
+            queue.leases.leave(self.lost.iter().map(|lost| lost.forget(&queue)))
         }
         if let Some(order) = &self.order
             && self.lost.is_empty()
@@ -276,7 +277,9 @@ impl Claimer {
         let patience = self.pace.patience.min(queue.home().call_timeout()).min(queue.spec.lease / 2);
         let not_after_ms = sent_ms.saturating_add(millis(patience));
         let most = most.min(BATCH_ENTRIES as u64) as usize;
-        let (lease, bytes, number) = (queue.spec.lease, bytes as usize, process.next_claim());
+        let lease = queue.spec.lease;
+        let bytes = bytes as usize;
+        let number = process.next_claim();
         let request = match take_over {
             Some(old) => ClaimCall::TakeOver(Box::new(TakeOverRequest {
                 old,
@@ -345,7 +348,9 @@ impl Claimer {
         let Some(lost) = self.lost.get_mut(place) else { return };
         match lost.look(&queue).await {
             Looked::Again => {}
-            Looked::Found => drop(self.lost.remove(place)),
+            Looked::Found => {
+                self.lost.remove(place);
+            }
             Looked::Refused(problem) => self.refused(&problem).await,
         }
     }

@@ -28,7 +28,8 @@ pub async fn run(registry: Arc<QueueRegistry>, stuck: Duration) {
         let claimer = queue.tasks.track_future(claimer::until_rest(queue.clone(), heartbeat, registry.clone()));
         claimers.spawn(claim(place, queue, claimer));
     };
-    let (mut looking, mut pause) = (false, Duration::ZERO);
+    let mut looking = false;
+    let mut pause = Duration::ZERO;
     let mut overdue: Fuse<BoxFuture<'_, ()>> = Fuse::terminated();
     loop {
         let next_look = async {

@@ -141,7 +141,9 @@ impl Expired {
         loop {
             for name in to_read.drain(..) {
                 match self.head(queue, name).await {
-                    Some(head) => drop(sorted.insert((head, name), true)),
+                    Some(head) => {
+                        sorted.insert((head, name), true);
+                    }
                     None => empty.push(name),
                 }
             }
@@ -204,7 +206,8 @@ impl Expired {
     /// Reads all of them, and whether it could. After a crash many are empty, and would hide what is in the others: those are buried,
     /// when they are met first.
     async fn page(&mut self, queue: &Queue, shown: Vec<ClaimName>) -> (Vec<ClaimName>, bool) {
-        let (began, now_ms) = (Instant::now(), queue.home().now_ms());
+        let began = Instant::now();
+        let now_ms = queue.home().now_ms();
         let most = if queue.spec.order.is_some() { PAGE_IN_ORDER } else { PAGE };
         let read = queue.store.expired(now_ms, most).await;
         let (least, times) = PAST_UNREADABLE;

@@ -56,7 +56,7 @@ pub async fn run(registry: Arc<QueueRegistry>) {
             continue;
         }
         // Without an answer what was known stays.
-        drop(registry.server().look_at_memory().await);
+        let _ = registry.server().look_at_memory().await;
         let daemons = daemons(&registry, &places).await;
         // At first the daemon reads all of them itself.
         let count = share(places.len(), if done < places.len() { 1 } else { daemons });
@@ -125,7 +125,9 @@ fn show_gauges(registry: &QueueRegistry, place: usize, store: &dyn Store, stats:
     if shows_nothing {
         return;
     }
-    let (events, spec, at_work) = (registry.events_or_new(place), registry.spec(place), registry.get(place));
+    let events = registry.events_or_new(place);
+    let spec = registry.spec(place);
+    let at_work = registry.get(place);
     let metrics = events.metrics();
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     let source = &stats.source;

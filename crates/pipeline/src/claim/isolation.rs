@@ -23,9 +23,10 @@ impl Isolation {
     /// Waits for the guard. The last wait before a claim: the holder waits for Redis and sinks only.
     pub async fn of(process: &Process, alone: bool) -> Isolation {
         let guard = process.isolation.clone();
-        match alone {
-            true => Isolation::Alone(Arc::new(guard.write_owned().await)),
-            false => Isolation::Shared(Arc::new(guard.read_owned().await)),
+        if alone {
+            Isolation::Alone(Arc::new(guard.write_owned().await))
+        } else {
+            Isolation::Shared(Arc::new(guard.read_owned().await))
         }
     }
 }

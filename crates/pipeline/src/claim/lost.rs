@@ -182,7 +182,8 @@ impl Lost {
             metrics.claimed(ClaimLabel::Expired, found);
             metrics.possible_duplicates(if self.name.is_exhausted() { 0 } else { found });
         }
-        let (name, not_after_ms) = (self.name, self.not_after_ms);
+        let name = self.name;
+        let not_after_ms = self.not_after_ms;
         let taken = ClaimContents {
             name,
             not_after_ms,
@@ -194,9 +195,9 @@ impl Lost {
         };
         let claim = queue.leases.take_up(taken, room);
         let batch = ClaimBatch::new(queue.settler.clone(), claim, isolation, None);
-        match queue.stopping.is_cancelled() {
-            true => drop(batch), // Released: nothing new is delivered after SIGTERM.
-            false => queue.dispatch.push(batch),
+        // Otherwise it is released: nothing new is delivered after SIGTERM.
+        if !queue.stopping.is_cancelled() {
+            queue.dispatch.push(batch);
         }
     }
 }
@@ -212,12 +213,11 @@ fn unanswered(problem: StoreError) -> Looked {
 async fn means(queue: &Queue, name: ClaimName) -> (RoomReserved, Isolation) {
     let of_process = queue.process.budget_of(&queue.spec.redis);
     // In this order, as before every claim. In order nothing is waited for: what has room waits for what is found here.
-    let room = match queue.spec.order.is_some() {
-        true => RoomReserved::none(&queue.budget, of_process),
-        false => {
-            let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
-            RoomReserved::of(&queue.budget, || (), of_process, want).await
-        }
+    let room = if queue.spec.order.is_some() {
+        RoomReserved::none(&queue.budget, of_process)
+    } else {
+        let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
+        RoomReserved::of(&queue.budget, || (), of_process, want).await
     };
     (room, Isolation::of(&queue.process, name.is_suspect()).await)
 }

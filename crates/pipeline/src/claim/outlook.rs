@@ -20,7 +20,8 @@ pub(super) async fn outlook(
     store: &dyn Store,
     stats: &Stats,
 ) -> Option<Duration> {
-    let (spec, events) = (registry.spec(place), registry.events(place)?);
+    let spec = registry.spec(place);
+    let events = registry.events(place)?;
     let limits =
         spec.to.iter().filter_map(|to| registry.sink(&to.sink)?.max_rate()).chain(spec.max_rate.as_deref().copied());
     let rate = limits.fold(events.metrics().busy_rate()?, f64::min);
@@ -29,7 +30,8 @@ pub(super) async fn outlook(
     let ready = if spec.source.consumes_ready() { source.ready } else { 0 };
     let backlog = [source.due, ready, stats.in_flight, stats.retry].map(count).iter().sum();
     let mut spans = Vec::with_capacity(3);
-    let (mut from_ms, mut before) = (stats.now_ms, 0);
+    let mut from_ms = stats.now_ms;
+    let mut before = 0;
     for (horizon, within) in HORIZONS_MS.into_iter().zip(source.ahead.within).take_while(|(ms, _)| *ms <= HOUR_MS) {
         let until_ms = stats.now_ms.saturating_add(horizon);
         spans.push(DueSpan { from_ms, until_ms, count: count(within - before) });

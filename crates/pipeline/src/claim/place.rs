@@ -67,7 +67,7 @@ impl ClaimedPlace {
 impl Drop for ClaimedPlace {
     fn drop(&mut self) {
         if !self.handed_on {
-            drop(self.element());
+            let _ = self.element();
         }
     }
 }

@@ -38,7 +38,8 @@ pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     // Until the next look at the same queue, with jitter and a round trip.
     let turn =
         |queues: usize, took: Duration| POLL.max(took).max(POLL * queues.div_ceil(POLL_BUDGET) as u32).mul_f64(1.25);
-    let (mut took, mut seen) = (Duration::ZERO, None);
+    let mut took = Duration::ZERO;
+    let mut seen = None;
     let mut places = Vec::new();
     loop {
         let changes = registry.changes();
@@ -72,11 +73,11 @@ pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
 pub(super) async fn find_overdue(registry: Arc<QueueRegistry>, mut places: Vec<usize>, most: usize, pace: Duration) {
     places.retain(|place| registry.spec(*place).mode == Mode::Deliver);
     for some in places.chunks(most) {
-        let woken = match registry.server().is_up() {
-            true => look(&registry, some, Duration::ZERO).await,
+        if !registry.server().is_up() {
             // All are looked at again when it is up.
-            false => return,
-        };
+            return;
+        }
+        let woken = look(&registry, some, Duration::ZERO).await;
         tokio::time::sleep(pace.mul_f64(woken as f64 / most as f64)).await;
     }
 }
@@ -84,14 +85,14 @@ pub(super) async fn find_overdue(registry: Arc<QueueRegistry>, mut places: Vec<u
 /// Looks at some queues in one round trip, and wakes those with something due, whose number it returns.
 async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) -> usize {
     let ask = |place: &usize| {
-        let (spec, at_work, store) = (registry.spec(*place), registry.get(*place), registry.store(*place));
+        let spec = registry.spec(*place);
+        let at_work = registry.get(*place);
+        let store = registry.store(*place);
         let now_ms = store.home().now_ms();
         // What falls due until the next look at the queue. The claim that this leads to takes nothing early: it learns when
         // the element is due. A queue at work knows that already, if it was announced.
-        let ahead = match at_work.is_some() && spec.source.announces() {
-            true => spec.claim_ahead,
-            false => spec.claim_ahead + until_next,
-        };
+        let ahead =
+            if at_work.is_some() && spec.source.announces() { spec.claim_ahead } else { spec.claim_ahead + until_next };
         (*place, at_work, now_ms, store.poll(now_ms, ahead))
     };
     let mut reads = Vec::with_capacity(places.len() * 4);
@@ -102,7 +103,8 @@ async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) 
     }
     // Without an answer nothing is known.
     let Ok(answers) = registry.server().read(&reads).await else { return 0 };
-    let (mut answers, mut woken) = (answers.into_iter(), 0);
+    let mut answers = answers.into_iter();
+    let mut woken = 0;
     for (place, at_work, now_ms, count) in of_each {
         // What cannot be read (a key of a wrong type) is the claimer's to report.
         let own = answers.by_ref().take(count);
@@ -127,8 +129,10 @@ async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) 
 /// queue's channel.
 pub async fn unannounced(registry: Arc<QueueRegistry>) {
     let process = registry.process().clone();
-    let (mut watched, mut seen) = (Vec::new(), None);
-    let (mut beside, mut round) = (Vec::new(), 0);
+    let mut watched = Vec::new();
+    let mut seen = None;
+    let mut beside = Vec::new();
+    let mut round = 0;
     let mut notes = Vec::new();
     loop {
         let changes = registry.changes();
@@ -169,7 +173,8 @@ pub async fn unannounced(registry: Arc<QueueRegistry>) {
 async fn listened_to(registry: &QueueRegistry, watched: &[usize]) -> Option<Vec<(usize, Read)>> {
     let mut beside = Vec::new();
     for some in watched.chunks(POLL_BUDGET) {
-        let (mut reads, mut channels) = (Vec::with_capacity(some.len()), Vec::with_capacity(2 * some.len()));
+        let mut reads = Vec::with_capacity(some.len());
+        let mut channels = Vec::with_capacity(2 * some.len());
         for place in some {
             let store = registry.store(*place);
             if let Some(Unannounced { read, channel }) = store.unannounced() {

@@ -66,12 +66,13 @@ pub struct ClaimTurn {
 /// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
 pub async fn prepare(queue: &Arc<Queue>, turn: ClaimTurn) -> Preparation {
     queue.progress.at(Stage::Alarm);
-    let reason = match turn.follows || turn.take_over.is_some() || turn.gathers {
-        true => Wakeup::More,
-        false => match queue.alarm.wait(|| queue.home().now_ms(), turn.rest).await {
+    let reason = if turn.follows || turn.take_over.is_some() || turn.gathers {
+        Wakeup::More
+    } else {
+        match queue.alarm.wait(|| queue.home().now_ms(), turn.rest).await {
             Some(reason) => reason,
             None => return Preparation::Rest,
-        },
+        }
     };
     // Boxed, because a claimer mostly waits.
     Box::pin(get_ready(queue, turn, reason)).await.map_or(Preparation::Again, Preparation::Ready)
@@ -128,14 +129,13 @@ async fn get_ready(queue: &Arc<Queue>, turn: ClaimTurn, reason: Wakeup) -> Optio
     let then = || queue.progress.at(Stage::ProcessRoom);
     // In order a claim is taken over as a whole: what stays would be behind what goes back. It has no more than was in flight at
     // its owner.
-    let (room, most, bytes) = match in_order && !alone || turn.gathers {
-        true => (RoomReserved::none(&queue.budget, of_process), granted.into(), limit),
-        false => {
-            let want = Room { count: granted.into(), bytes: takes };
-            let room = RoomReserved::of(&queue.budget, then, of_process, want).await;
-            let Room { count, bytes: granted } = room.room();
-            (room, count, bytes.min(granted))
-        }
+    let (room, most, bytes) = if in_order && !alone || turn.gathers {
+        (RoomReserved::none(&queue.budget, of_process), granted.into(), limit)
+    } else {
+        let want = Room { count: granted.into(), bytes: takes };
+        let room = RoomReserved::of(&queue.budget, then, of_process, want).await;
+        let Room { count, bytes: granted } = room.room();
+        (room, count, bytes.min(granted))
     };
     // Room first, the guard last: what is held ahead has room and waits for the guard.
     queue.progress.at(Stage::Isolation);

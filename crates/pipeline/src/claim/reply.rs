@@ -72,7 +72,8 @@ pub fn accept(
     retried: usize,
     (room, isolation, probe): (RoomReserved, Isolation, Option<GateProbe>),
 ) -> Option<ClaimBatch> {
-    let (name, elements) = (taken.name, &taken.elements);
+    let name = taken.name;
+    let elements = &taken.elements;
     if elements.is_empty() {
         return None;
     }

@@ -89,7 +89,7 @@ pub async fn run(queue: Arc<Queue>) {
     forwarder.forget_if_changed();
     // Another daemon need not wait for the lease to end; if this fails, it does.
     let give_back = queue.store.forwarded(Duration::ZERO, &forwarder.confirmed);
-    drop(tokio::time::timeout(Duration::from_millis(500), give_back).await);
+    let _ = tokio::time::timeout(Duration::from_millis(500), give_back).await;
 }
 
 /// The end of a look at the stream.
@@ -346,7 +346,8 @@ impl LetterForwarder<'_> {
         let id = letter.identity().ok_or_else(|| unreadable("the letter has no id".to_owned()))?;
         let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let due_ms = letter.number("due_ms");
-        let (queue, of_message) = (&self.queue.spec.id, carried.as_deref());
+        let queue = &self.queue.spec.id;
+        let of_message = carried.as_deref();
         let element = ElementInfo { id: &id, queue, due_ms, attempt, topic: None, carried: of_message };
         let mut routed = spec
             .fill(&element, &Payload::opaque(body))

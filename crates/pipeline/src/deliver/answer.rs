@@ -84,8 +84,10 @@ struct FailureSeen<'a> {
 
 impl FailureSeen<'_> {
     fn stop(&self) -> Stop {
-        let (handle, target) = (&self.route.handle, &*self.route.spec.target);
-        let (has_parts, lane) = (handle.has_parts(self.destination), handle.lane(self.destination));
+        let handle = &self.route.handle;
+        let target = &*self.route.spec.target;
+        let has_parts = handle.has_parts(self.destination);
+        let lane = handle.lane(self.destination);
         let about = handle.scope(lane, self.failure);
         stop(self.queue.spec.unroutable, target, (self.failure, about), has_parts, || {
             let trouble = handle.trouble(lane);

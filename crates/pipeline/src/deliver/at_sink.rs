@@ -65,10 +65,8 @@ impl Outbox {
 
     /// Removes the messages of this element and of those that came after it.
     pub(super) fn truncate(&mut self, element: usize) {
-        let left = match self.elements.is_empty() {
-            true => element,
-            false => self.elements.partition_point(|other| *other < element),
-        };
+        let left =
+            if self.elements.is_empty() { element } else { self.elements.partition_point(|other| *other < element) };
         self.messages.truncate(left);
         self.elements.truncate(left);
     }
@@ -86,7 +84,8 @@ impl Outbox {
         let only = route.only(&first.destination);
         // A breaker that they all wait for opened after the claim: they are not thrown at a sink that is down.
         if !probe && route.handle.allows(only) != Allow::Free {
-            let (messages, elements) = (std::mem::take(&mut self.messages), std::mem::take(&mut self.elements));
+            let messages = std::mem::take(&mut self.messages);
+            let elements = std::mem::take(&mut self.elements);
             return (0..messages.len()).for_each(|at| goes_back(elements.get(at).copied().unwrap_or(at), None));
         }
         // Elements of one topic have all a key or none.
@@ -101,11 +100,14 @@ impl Outbox {
             gives_up,
         };
         let asks: Vec<Ask> = self.messages.iter().map(ask).collect();
-        let (own, all) = (queue.budget.limit(), queue.process.budget_of(&queue.spec.redis).limit());
+        let own = queue.budget.limit();
+        let all = queue.process.budget_of(&queue.spec.redis).limit();
         let room = Room { count: own.count.min(all.count), bytes: own.bytes.min(all.bytes) };
         let admitted = route.handle.admit(room, asks.iter().copied());
-        let (messages, elements) = (std::mem::take(&mut self.messages), std::mem::take(&mut self.elements));
-        let (mut back, mut waiting) = (0, HashMap::<DestinationKey, Duration>::default());
+        let messages = std::mem::take(&mut self.messages);
+        let elements = std::mem::take(&mut self.elements);
+        let mut back = 0;
+        let mut waiting = HashMap::<DestinationKey, Duration>::default();
         for (at, ((message, ask), admission)) in messages.into_iter().zip(asks).zip(admitted).enumerate() {
             let element = elements.get(at).copied().unwrap_or(at);
             if let Admission::Hold(wait) = admission {
@@ -116,7 +118,8 @@ impl Outbox {
                 back += 1;
                 continue;
             }
-            let (handle, probe) = (route.handle.clone(), admission == Admission::Probe);
+            let handle = route.handle.clone();
+            let probe = admission == Admission::Probe;
             let pass = Admitted { handle, lane: ask.lane, size: ask.size, probe };
             // In a run, what is behind one that waits waits too. Those of a key have one destination.
             if let Some(wait) = waiting.get(&ask.lane) {
@@ -159,11 +162,14 @@ impl AtSink {
     /// element.
     pub(super) fn begin(route: &SinkRoute, place: usize, outbox: Outbox) -> Option<AtSink> {
         let Outbox { messages, elements, passes, in_run } = outbox;
-        let (handle, first) = (&route.handle, messages.first()?);
+        let handle = &route.handle;
+        let first = messages.first()?;
         let one = route.only(&first.destination).filter(|_| !handle.has_parts(&first.destination));
-        let (answers, now_ms) = (Answers::new(messages.len()), first.now_ms);
+        let answers = Answers::new(messages.len());
+        let now_ms = first.now_ms;
         let destinations = messages.iter().map(|message| message.destination.clone()).collect();
-        let (at, into) = (handle.clone(), answers.clone());
+        let at = handle.clone();
+        let into = answers.clone();
         // A future for each way: one for all would be as large as the largest.
         let mut delivering = match in_run {
             true => async move { at.deliver_run(messages, &into).await }.boxed(),
@@ -196,10 +202,7 @@ impl AtSink {
             std::task::ready!(delivering.poll_unpin(cx));
             self.delivering = None;
         }
-        match std::mem::replace(&mut self.is_known_over, true) {
-            true => Poll::Pending,
-            false => Poll::Ready(()),
-        }
+        if std::mem::replace(&mut self.is_known_over, true) { Poll::Pending } else { Poll::Ready(()) }
     }
 
     /// Whether no answer will come any more.
@@ -237,7 +240,8 @@ impl AtSink {
     }
 
     fn observe(&self, route: &SinkRoute, answered: &Answered) {
-        let (handle, target) = (&route.handle, &*route.spec.target);
+        let handle = &route.handle;
+        let target = &*route.spec.target;
         let took = self.sent.elapsed();
         let metrics = handle.metrics();
         let at_ms = self.now_ms.saturating_add(i64::try_from(took.as_millis()).unwrap_or(i64::MAX));

@@ -142,10 +142,13 @@ pub(super) fn concerns_sink(failure: &Failure, lane: DestinationKey, others_work
             }
         }
         (_, About::Connection) | (Backpressure, About::Sink) => Concern::Failure(FailedAt::Sink),
-        (Transient | Ambiguous | Unknown, About::Sink) => match others_work {
-            true => Concern::None,
-            false => Concern::Failure(FailedAt::Seen(lane)),
-        },
+        (Transient | Ambiguous | Unknown, About::Sink) => {
+            if others_work {
+                Concern::None
+            } else {
+                Concern::Failure(FailedAt::Seen(lane))
+            }
+        }
     }
 }
 
@@ -186,8 +189,11 @@ mod tests {
     #[test]
     fn the_scope_of_an_answer_says_what_it_concerns() {
         let at = |at| Concern::Failure(at);
-        let (own, seen, sink) = (at(FailedAt::Destination(lane(1))), at(FailedAt::Seen(lane(1))), at(FailedAt::Sink));
-        let (none, answer) = (Concern::None, Concern::Answer);
+        let own = at(FailedAt::Destination(lane(1)));
+        let seen = at(FailedAt::Seen(lane(1)));
+        let sink = at(FailedAt::Sink);
+        let none = Concern::None;
+        let answer = Concern::Answer;
         let rows = [
             (Backpressure, About::Target, own, answer, [true, true]),
             (Backpressure, About::Route, own, answer, [true, true]),
@@ -253,9 +259,10 @@ mod tests {
         // Whether another destination has worked a short time ago or not.
         for has_worked in [false, true] {
             let mut breaker = unconnected();
-            match has_worked {
-                false => breaker.failed(FailedAt::Destination(lane(1)), busy.class),
-                true => breaker.probe_failed(&busy, lane(1)),
+            if has_worked {
+                breaker.probe_failed(&busy, lane(1))
+            } else {
+                breaker.failed(FailedAt::Destination(lane(1)), busy.class)
             };
             assert!(breaker.allows(Some(lane(2)), now) == Allow::Free && breaker.pace().is_some());
             assert!(!breaker.circuit.is_probing(), "a probe ends");

@@ -49,7 +49,8 @@ pub(super) fn decided(held: &mut ClaimedElement, verdict: &Verdict) {
 /// Judges what the sinks answered. The caller settles the element, or tries it again.
 pub(super) fn judge(mut round: ElementRound) -> (ClaimedElement, Verdict) {
     let Judged { mut verdict, confirmed, possible_duplicate } = judged(&mut round);
-    let (attempted, has_left) = (!round.asked.is_empty() || round.panicked, may_have_left(&round));
+    let attempted = !round.asked.is_empty() || round.panicked;
+    let has_left = may_have_left(&round);
     let state = round.element.state();
     let queue = state.queue().clone();
     if possible_duplicate {
@@ -99,7 +100,8 @@ fn judged(round: &mut ElementRound) -> Judged {
     let probe = round.is_probe();
     let ElementRound { element, answers, asked, panicked, given_up, held, .. } = round;
     let state = element.state();
-    let (queue, header) = (state.queue(), &state.header);
+    let queue = state.queue();
+    let header = &state.header;
     let unanswered = |place: &usize| answers.iter().all(|answer| answer.sink != *place);
     let round = JudgedRound {
         passed_over: &state.passed_over,

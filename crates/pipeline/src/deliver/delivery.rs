@@ -61,9 +61,12 @@ impl ClaimDelivery {
     /// could overtake each other on the way there, and elements of one Kafka partition would change places.
     pub fn begin(batch: &mut ClaimBatch) -> Option<ClaimDelivery> {
         let isolation = batch.isolation()?.clone();
-        let (claim, settler, probing) = (batch.claim().clone(), batch.settler().clone(), batch.is_probe());
+        let claim = batch.claim().clone();
+        let settler = batch.settler().clone();
+        let probing = batch.is_probe();
         let queue = claim.queue.clone();
-        let (now_ms, alone) = (queue.home().now_ms(), matches!(isolation, Isolation::Alone(_)));
+        let now_ms = queue.home().now_ms();
+        let alone = matches!(isolation, Isolation::Alone(_));
         let Some(send_before) = claim.fresh() else {
             let mut stale = 0;
             while let Some(place) = batch.take_place(now_ms) {
@@ -76,11 +79,14 @@ impl ClaimDelivery {
         // What was on its way to a sink when the hold began is sent all the same; what waited for its due time need not be.
         let on_hold = batch.has_waited() && !probing && queue.hold().why().is_some();
         let mut start = Outgoing::new((&claim, &settler), Some(isolation), batch.about(), (now_ms, send_before));
-        let (mut growth, mut came, mut grew) = (batch.take_growth(), 0, 0);
+        let mut growth = batch.take_growth();
+        let mut came = 0;
+        let mut grew = 0;
         while let Some(place) = batch.take_place(now_ms) {
-            let made = match on_hold {
-                true => Ok(Err(Verdict::Release { why: ReleaseCause::OnHold })),
-                false => start.make(&claim, place, None),
+            let made = if on_hold {
+                Ok(Err(Verdict::Release { why: ReleaseCause::OnHold }))
+            } else {
+                start.make(&claim, place, None)
             };
             match made {
                 Ok(Ok(grown)) if grown > 0 && !alone && !growth.take(grown) => {
@@ -106,7 +112,7 @@ impl ClaimDelivery {
         queue.budget.grew(came, grew);
         let mut delivery = ClaimDelivery::of(start, growth, probing);
         if !delivery.elements.left.is_empty() {
-            drop(delivery.conclude(Vec::new()));
+            let _ = delivery.conclude(Vec::new());
         }
         (!delivery.sinks.is_empty()).then_some(delivery)
     }
@@ -114,7 +120,8 @@ impl ClaimDelivery {
     /// Brings one element of a queue in order to its sinks, and waits until it leaves them. Dropped meanwhile, it is released. In
     /// order nothing is claimed ahead, and no script delivers.
     pub(super) async fn of_one(mut element: ClaimedElement) -> Option<Delivered> {
-        let (queue, claim) = (element.state().queue().clone(), element.state().claim.clone());
+        let queue = element.state().queue().clone();
+        let claim = element.state().claim.clone();
         let mut granted = None;
         let mut delivery = loop {
             let Some(send_before) = claim.fresh() else { return Some(Delivered::Stale(element)) };
@@ -205,7 +212,7 @@ impl ClaimDelivery {
 
     /// Brings what is confirmed to its verdict. A task writes that: the next elements are not to wait for it.
     pub(super) fn confirm(&self, places: Vec<usize>) {
-        drop(self.elements.settler.confirmed(&self.elements.claim, places));
+        let _ = self.elements.settler.confirmed(&self.elements.claim, places);
     }
 
     /// Waits for the answers to a run, and brings what is confirmed to its verdict. Returns what else has left. Dropped meanwhile,
@@ -232,9 +239,8 @@ impl ClaimDelivery {
         let wave = (self.elements.sent.len() > 1).then(|| Timer::now() + WAVE);
         let progress = self.progress_at();
         let until = progress.into_iter().chain(wave).min();
-        let over = poll_fn(|cx| match self.sinks.iter_mut().any(|sink| sink.poll(cx).is_ready()) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        let over = poll_fn(|cx| {
+            if self.sinks.iter_mut().any(|sink| sink.poll(cx).is_ready()) { Poll::Ready(()) } else { Poll::Pending }
         });
         // Order: what a sink has answered counts, even if the drain's time is up. All may be left at any time.
         let goes_on = tokio::select! {
@@ -282,8 +288,10 @@ impl ClaimDelivery {
     /// A sink has confirmed these. Returns the places in the claim of those that are confirmed together.
     fn confirmed(&mut self, sink: &mut AtSink, mut confirmed: Vec<usize>) -> Vec<usize> {
         let claim = self.elements.claim.clone();
-        let (queue, traces) = (&claim.queue, claim.traces.as_deref());
-        let (now_ms, watched) = (queue.home().now_ms(), queue.process.events.tail().is_watched());
+        let queue = &claim.queue;
+        let traces = claim.traces.as_deref();
+        let now_ms = queue.home().now_ms();
+        let watched = queue.process.events.tail().is_watched();
         let route = &queue.routes[sink.route];
         confirmed.retain_mut(|at| {
             let sent = self.elements.sent.get_mut(sink.element(*at));
@@ -295,7 +303,7 @@ impl ClaimDelivery {
                 self.answered(sink, *at, Some(Ok(())));
                 return false;
             };
-            drop(sink.leaves(*at));
+            let _ = sink.leaves(*at);
             route.metrics.attempt(&Ok(()));
             if let Some(late) = claim.elements[place].due_ms().and_then(|due_ms| lateness(due_ms, now_ms)) {
                 route.metrics.late(late);
@@ -338,7 +346,8 @@ impl ClaimDelivery {
         if outcome.is_ok() {
             round.progress_at.get_or_insert_with(|| Timer::now() + PROGRESS_AFTER);
         }
-        let (destination, sent_ms) = (sink.destination(at), sink.sent_ms());
+        let destination = sink.destination(at);
+        let sent_ms = sink.sent_ms();
         round.answers.push(answer(state.queue(), sink.route, destination, outcome, &state.header, sent_ms));
         self.elements.heard(element, round);
     }
@@ -369,7 +378,7 @@ impl ClaimDelivery {
             // Those that have not answered may have it.
             state.has_left();
             // Its answer needs no action: after a refusal, the verdict is refused and counted as well.
-            drop(round.element.note_header());
+            let _ = round.element.note_header();
         }
     }
 }

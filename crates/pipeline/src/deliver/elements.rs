@@ -162,9 +162,10 @@ impl ElementRound {
     pub(super) fn leave(self: Box<Self>) -> Delivered {
         let stale = |answer: &SinkAnswer| matches!(&answer.outcome, Err(failure) if failure.is_stale());
         let is_heard = !self.answers.is_empty() && !self.panicked && !self.given_up;
-        match is_heard && self.answers.iter().all(stale) {
-            true => Delivered::Stale(self.element),
-            false => Delivered::Answered(self),
+        if is_heard && self.answers.iter().all(stale) {
+            Delivered::Stale(self.element)
+        } else {
+            Delivered::Answered(self)
         }
     }
 
@@ -202,7 +203,9 @@ impl Outgoing {
         let others = claim.queue.routes.iter().skip(1).map(|_| Outbox::default()).collect();
         let mut first = Outbox::default();
         first.messages.reserve_exact(about);
-        let (claim, settler, sent) = (claim.clone(), settler.clone(), Vec::with_capacity(about));
+        let claim = claim.clone();
+        let settler = settler.clone();
+        let sent = Vec::with_capacity(about);
         let elements = Elements { claim, settler, isolation, sent, left: Vec::new() };
         let push = elements.claim.queue.exactly_once().map(|(_, side)| side);
         Outgoing { elements, first, others, passed_over: Vec::new(), push, now_ms, send_before }
@@ -236,7 +239,8 @@ impl Outgoing {
         let made = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let payload = outbound::readable(subject, decoded)?;
             let queue = &subject.claim.queue;
-            let (routes, mut grown) = (&queue.routes, 0);
+            let routes = &queue.routes;
+            let mut grown = 0;
             self.passed_over.clear();
             for (place, route) in routes.iter().enumerate() {
                 if confirmed.contains(&route.handle.hash) {
@@ -258,9 +262,10 @@ impl Outgoing {
                     outbox.elements.push(self.elements.sent.len());
                 }
             }
-            match !routes.is_empty() && self.passed_over.len() == routes.len() {
-                true => Err(outbound::skipped(&queue.spec)),
-                false => Ok(grown),
+            if !routes.is_empty() && self.passed_over.len() == routes.len() {
+                Err(outbound::skipped(&queue.spec))
+            } else {
+                Ok(grown)
             }
         }));
         if !matches!(made, Ok(Ok(_))) {
@@ -337,7 +342,8 @@ impl Outgoing {
     /// Hands the messages to their sinks, all at once.
     pub(super) fn hand_over(self, probing: bool) -> (Elements, Vec<AtSink>) {
         let Outgoing { mut elements, first, others, .. } = self;
-        let (claim, mut sinks) = (elements.claim.clone(), Vec::new());
+        let claim = elements.claim.clone();
+        let mut sinks = Vec::new();
         let routes = &claim.queue.routes;
         for (place, (route, mut outbox)) in routes.iter().zip(std::iter::once(first).chain(others)).enumerate() {
             outbox.pass(&claim.queue, route, probing, |element, wait| elements.not_asked(element, place, wait));

@@ -44,7 +44,8 @@ type Work = BoxFuture<'static, ()>;
 /// Puts the elements of a batch into the queues of their keys, in due order, and begins to deliver those that are the first there.
 /// Returns what delivers the rest.
 pub fn begin(queues: &Arc<KeyQueues>, mut batch: ClaimBatch) -> Work {
-    let (claim, mut hands) = (batch.claim().clone(), Vec::new());
+    let claim = batch.claim().clone();
+    let mut hands = Vec::new();
     while let Some((place, mut element)) = take(&mut batch) {
         let Some((key, decoded)) = key_of(&claim, place) else {
             // Its key is in its body, which was not read. What comes behind it must not be delivered before.
@@ -122,7 +123,8 @@ fn go_on(queues: Arc<KeyQueues>, hands: Vec<KeyInHand>) -> Work {
 
 /// Takes what is next of each of these keys. Returns what delivers it.
 fn start(hands: Vec<KeyInHand>) -> Vec<Work> {
-    let (mut work, mut runs) = (Vec::new(), Vec::<RunInHand>::new());
+    let mut work = Vec::new();
+    let mut runs = Vec::<RunInHand>::new();
     for hand in hands {
         let (hand, claim, places) = match hand.next() {
             None => continue,
@@ -207,7 +209,8 @@ impl RunInHand {
                 hands[key].put_back(QueuedElement::Alone(behind));
             }
         }
-        let (mut work, mut others) = (Vec::new(), Vec::new());
+        let mut work = Vec::new();
+        let mut others = Vec::new();
         for (hand, head) in hands.into_iter().zip(heads) {
             match head {
                 Some((element, verdict)) => work.push(by_itself(hand, element, Some(verdict))),
@@ -267,7 +270,9 @@ fn begin_run(
     isolation: Isolation,
     in_lines: bool,
 ) -> Option<SentRun> {
-    let (queues, queue, count) = (hands.first()?.queues(), &claim.queue, elements.len() as u64);
+    let queues = hands.first()?.queues();
+    let queue = &claim.queue;
+    let count = elements.len() as u64;
     if queues.returns_all() || queue.stopping.is_cancelled() {
         return None;
     }
@@ -301,7 +306,8 @@ fn failures(queues: &KeyQueues, sent: &[(usize, usize)], left: Vec<Delivered>) -
     }
     let of_run: HashMap<usize, (usize, usize)> =
         sent.iter().enumerate().map(|(at, (place, key))| (*place, (at, *key))).collect();
-    let (mut failed, mut stale) = (Vec::new(), 0);
+    let mut failed = Vec::new();
+    let mut stale = 0;
     for delivered in left {
         let (mut element, verdict) = match delivered {
             Delivered::Answered(round) => conclude::judge(*round),

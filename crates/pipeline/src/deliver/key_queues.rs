@@ -217,12 +217,12 @@ impl KeyQueues {
     pub async fn gathered(&self) {
         // The sender is here: the wait cannot fail.
         let begins = |flow: &Flow| !flow.gathering || flow.returning == Returning::All;
-        drop(self.flow.subscribe().wait_for(begins).await);
+        let _ = self.flow.subscribe().wait_for(begins).await;
     }
 
     /// Waits until everything in hand goes back. Cancel safe.
     pub async fn returning_all(&self) {
-        drop(self.flow.subscribe().wait_for(|flow| flow.returning == Returning::All).await);
+        let _ = self.flow.subscribe().wait_for(|flow| flow.returning == Returning::All).await;
     }
 
     /// Whether a waiting element is due later than this.

@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn elements_wait_for_a_destination_that_is_away_for_five_minutes() {
-        let (mut outages, start) = (LookOutages::default(), Instant::now());
+        let mut outages = LookOutages::default();
+        let start = Instant::now();
         let after = |time: Duration| start.after(time);
         assert!(outages.waits(lane(1), Class::Transient, start));
         assert!(outages.waits(lane(1), Class::Ambiguous, after(WAIT * 9 / 10)));
@@ -75,7 +76,8 @@ mod tests {
 
     #[test]
     fn the_destinations_are_bounded_and_those_of_long_ago_make_room() {
-        let (mut outages, start) = (LookOutages::default(), Instant::now());
+        let mut outages = LookOutages::default();
+        let start = Instant::now();
         let most = u32::try_from(MOST).expect("a small number");
         assert!((0..most).all(|part| outages.waits(lane(part), Class::Transient, start)));
         assert!(!outages.waits(lane(most), Class::Transient, start));

@@ -95,8 +95,12 @@ mod tests {
         ElementHistory { may_repeat: true, writer: Some(BEFORE), first_attempt_ms: 1_500, ..NEW };
 
     fn marked<T>(change: impl FnOnce(Marked<'_>) -> T) -> T {
-        let (id, destination) = (MessageId([9; 8]).into(), StdoutDestination.into());
-        let (queue, sink, due_ms, payload) = ("q", "s", Some(1_000), &b"body"[..]);
+        let id = MessageId([9; 8]).into();
+        let destination = StdoutDestination.into();
+        let queue = "q";
+        let sink = "s";
+        let due_ms = Some(1_000);
+        let payload = &b"body"[..];
         change(Marked { queue, sink, destination: &destination, id: &id, due_ms, payload })
     }
 

@@ -65,7 +65,8 @@ async fn one(queues: &KeyQueues, mut element: ClaimedElement, mut answered: Opti
                 return queues.return_all();
             }
             verdict => {
-                let (settler, claim) = (element.settler().clone(), element.state().claim.clone());
+                let settler = element.settler().clone();
+                let claim = element.state().claim.clone();
                 element.settle(verdict);
                 return settler.flush_soon(&claim);
             }

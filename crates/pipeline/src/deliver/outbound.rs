@@ -55,8 +55,11 @@ impl<'a> ElementView<'a> {
     /// The element at this place of a claim, opened.
     pub fn at(claim: &'a Claim, place: usize, id: &'a Identity, payload: &'a Result<Bytes, NoPayload>) -> Self {
         let element = &claim.elements[place];
-        let (due_ms, attempts, store) = (element.due_ms(), element.attempts(), &claim.queue.store);
-        let (topic, carried) = (store.topic(element), store.carried(element));
+        let due_ms = element.due_ms();
+        let attempts = element.attempts();
+        let store = &claim.queue.store;
+        let topic = store.topic(element);
+        let carried = store.carried(element);
         ElementView {
             claim,
             id,
@@ -74,7 +77,8 @@ impl<'a> ElementView<'a> {
     /// The element with this state.
     pub fn of(state: &'a ElementState) -> Self {
         let ElementState { claim, id, payload, header, element, place, .. } = state;
-        let (topic, carried) = (claim.queue.store.topic(element), claim.queue.store.carried(element));
+        let topic = claim.queue.store.topic(element);
+        let carried = claim.queue.store.carried(element);
         let Header { attempts, doubt, .. } = *header;
         ElementView {
             claim,
@@ -97,7 +101,8 @@ impl<'a> ElementView<'a> {
 
     /// As templates see it.
     fn info(&self) -> ElementInfo<'_> {
-        let (queue, topic) = (&*self.claim.queue.spec.id, self.topic.as_deref());
+        let queue = &*self.claim.queue.spec.id;
+        let topic = self.topic.as_deref();
         let carried = self.carried.as_deref();
         ElementInfo { id: self.id, queue, due_ms: self.due_ms, attempt: self.attempt(), topic, carried }
     }
@@ -108,7 +113,8 @@ impl<'a> ElementView<'a> {
 
     /// The mark of the message for this destination.
     fn mark(&self, sink: &str, destination: &Destination) -> DeliveryMark {
-        let (queue, claim) = (&self.claim.queue, self.claim);
+        let queue = &self.claim.queue;
+        let claim = self.claim;
         let payload = self.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
         let marked = Marked { queue: &queue.spec.id, sink, destination, id: self.id, due_ms: self.due_ms, payload };
         let header = self.element.header.as_deref();
@@ -265,7 +271,8 @@ pub fn message(
     send_before: Instant,
 ) -> Result<Outbound, Failure> {
     let queue = &subject.claim.queue;
-    let (spec, due_ms) = (&queue.routes[place].spec, subject.due_ms);
+    let spec = &queue.routes[place].spec;
+    let due_ms = subject.due_ms;
     // Once for an element, and not for every attempt.
     if place == 0 && subject.attempts == 0 && subject.id.text.is_none() && queue.spec.source.names_elements() {
         queue.events.metrics().id_by_hash();
@@ -321,7 +328,8 @@ pub fn growth(subject: &ElementView<'_>, message: &Outbound, place: usize) -> u6
 
 /// Whether these bytes are a part of those in memory.
 fn is_within(part: &[u8], all: &[u8]) -> bool {
-    let (part, all) = (part.as_ptr_range(), all.as_ptr_range());
+    let part = part.as_ptr_range();
+    let all = all.as_ptr_range();
     all.start <= part.start && part.end <= all.end
 }
 

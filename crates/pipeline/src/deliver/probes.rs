@@ -30,7 +30,9 @@ pub async fn run(handle: Arc<SinkHandle>, stopping: CancellationToken) {
 }
 
 async fn probe(handle: &SinkHandle) {
-    let (mut failures, mut answers, mut quiet_since) = (0, None, Instant::now());
+    let mut failures = 0;
+    let mut answers = None;
+    let mut quiet_since = Instant::now();
     loop {
         let before = handle.answers();
         if answers.replace(before).is_some_and(|last| last != before) {

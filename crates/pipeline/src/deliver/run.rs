@@ -79,8 +79,10 @@ pub(super) fn begin(
     isolation: Isolation,
     in_lines: bool,
 ) -> Option<RunBegun> {
-    let (queue, settler) = (&claim.queue, elements.first()?.1.settler().clone());
-    let (send_before, now_ms) = (claim.fresh()?, queue.home().now_ms());
+    let queue = &claim.queue;
+    let settler = elements.first()?.1.settler().clone();
+    let send_before = claim.fresh()?;
+    let now_ms = queue.home().now_ms();
     let start = Outgoing::new((claim, &settler), Some(isolation), elements.len(), (now_ms, send_before));
     let mut making = Making {
         claim,
@@ -92,7 +94,8 @@ pub(super) fn begin(
         keys: vec![KeyRun::Empty; keys],
         is_full: false,
     };
-    let (mut sent, mut behind) = (Vec::with_capacity(elements.len()), Vec::new());
+    let mut sent = Vec::with_capacity(elements.len());
+    let mut behind = Vec::new();
     for (key, mut element) in elements {
         let place = element.place();
         match making.next(key, &mut element) {
@@ -140,12 +143,13 @@ impl Making<'_> {
         let Some(route) = self.claim.queue.routes.first() else { return Goes::Alone };
         // By itself it is sent all the same, or needs no sink.
         let Some(destination) = self.start.destination() else { return Goes::Alone };
-        let line = match self.in_lines {
-            true => match route.handle.line(destination) {
+        let line = if self.in_lines {
+            match route.handle.line(destination) {
                 Some(line) => KeyRun::Line(line),
                 None => return Goes::Alone,
-            },
-            false => KeyRun::Closed,
+            }
+        } else {
+            KeyRun::Closed
         };
         if let (KeyRun::Line(other), KeyRun::Line(line)) = (self.keys[key], line)
             && other != line

@@ -135,7 +135,8 @@ impl SinkHandle {
         let now = Instant::now();
         // Both are looked at and taken under both locks. Else another queue may take the probe of the sink in between, and
         // that of the destination would be taken for an element that is never sent: nothing would end it.
-        let (mut breaker, mut destinations) = (self.breaker(), self.destinations());
+        let mut breaker = self.breaker();
+        let mut destinations = self.destinations();
         let sink = breaker.allows(only, now);
         let lane = only.map_or(Allow::Free, |lane| destinations.allows(lane, now));
         if sink.and(lane) != Allow::Probe {
@@ -164,7 +165,8 @@ impl SinkHandle {
     pub fn admit(&self, room: Room, asks: impl IntoIterator<Item = Ask>) -> Vec<Admission> {
         let now = Instant::now();
         // The breaker first, as for a probe.
-        let (mut breaker, mut destinations) = (self.breaker(), self.destinations());
+        let mut breaker = self.breaker();
+        let mut destinations = self.destinations();
         let admitted = asks.into_iter().map(destinations.admit(room, breaker.pace(), now)).collect();
         let forgotten = destinations.forget_idle(now);
         let in_trouble = destinations.in_trouble();
@@ -245,7 +247,9 @@ impl SinkHandle {
 
     /// Hands one element for this target to the sink and waits for its answer, which the breakers see as well.
     pub async fn deliver(&self, message: Outbound, target: &dyn Target) -> Outcome {
-        let (sent, now_ms, destination) = (Instant::now(), message.now_ms, message.destination.clone());
+        let sent = Instant::now();
+        let now_ms = message.now_ms;
+        let destination = message.destination.clone();
         let outcome = self.in_time(self.sink.deliver(message)).await.unwrap_or_else(|| Err(self.hung()));
         if matches!(&outcome, Err(failure) if failure.is_stale()) {
             return outcome; // It says something about us, nothing about the sink.
@@ -430,7 +434,8 @@ impl SinkHandle {
 
     /// Shows a failure to the breakers that it concerns.
     pub(super) fn failed(&self, destination: &Destination, target: &dyn Target, failure: &Failure) {
-        let (lane, now) = (self.lane(destination), Instant::now());
+        let lane = self.lane(destination);
+        let now = Instant::now();
         let shown = redacted(failure, destination, target);
         let others_work = self.destinations().others_work(lane, now);
         let sink = concerns_sink(failure, lane, others_work);

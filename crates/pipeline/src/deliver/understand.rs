@@ -136,7 +136,8 @@ pub fn absurd(spec: &QueueSpec, due_ms: i64) -> Option<Verdict> {
     Some(match spec.on_absurd_due {
         OnAbsurdDue::DeadLetter => dead(DeadReason::AbsurdDue, failure),
         _ => {
-            let (after, class) = (Duration::from_millis(HELD_MS), failure.class);
+            let after = Duration::from_millis(HELD_MS);
+            let class = failure.class;
             Verdict::Retry { after, counted: false, class, code: ABSURD_DUE }
         }
     })
@@ -163,7 +164,8 @@ pub fn routed(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) ->
 
 /// The verdict on an element for which a template has no value.
 pub fn unroutable(place: usize, failure: Failure) -> Verdict {
-    let (reason, sink) = (DeadReason::Unroutable, Some(place));
+    let reason = DeadReason::Unroutable;
+    let sink = Some(place);
     Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure), shown: None })
 }
 

@@ -120,7 +120,8 @@ async fn without_the_first(sink: &dyn RunSink, mut run: Vec<Outbound>, answers: 
     if run.len() < 2 {
         return sink.deliver_run(run, answers).await;
     }
-    let (first, others) = (run.remove(0), Answers::new(run.len()));
+    let first = run.remove(0);
+    let others = Answers::new(run.len());
     answers.put(0, Err(behind(&first.destination)));
     sink.deliver_run(run, &others).await;
     let Answered { confirmed, failed, panicked, .. } = others.take();

@@ -66,13 +66,15 @@ macro_rules! forward {
 impl Claims for LyingStore {
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply> {
         let ahead = if self.lie == Lie::Early { Duration::from_millis(50) } else { request.ahead };
-        let (name, lease) = (self.name(request.name), self.lease(request.lease));
+        let name = self.name(request.name);
+        let lease = self.lease(request.lease);
         async move { self.answer(self.store.claim(&ClaimRequest { name, lease, ahead, ..request.clone() }).await) }
             .boxed()
     }
 
     fn take_over<'a>(&'a self, request: &'a TakeOverRequest) -> Call<'a, TakeOverReply> {
-        let (new, lease) = (self.name(request.new), self.lease(request.lease));
+        let new = self.name(request.new);
+        let lease = self.lease(request.lease);
         async move { self.answer(self.store.take_over(&TakeOverRequest { new, lease, ..request.clone() }).await) }
             .boxed()
     }

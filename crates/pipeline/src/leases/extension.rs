@@ -55,7 +55,8 @@ impl<'a> ExtensionCall<'a> {
     /// A call that is sent at once. What is left to its lease from here on is counted as long as the call may extend it: so the names
     /// that it is sent for are read after this.
     pub fn begin(leases: &'a Leases) -> Self {
-        let (home, lease) = (leases.queue.home(), leases.queue.spec.lease);
+        let home = leases.queue.home();
+        let lease = leases.queue.spec.lease;
         let now_ms = home.now_ms();
         let not_after_ms = now_ms.saturating_add(millis(home.call_timeout()));
         let latest = Latest { not_after_ms, lease_ends_ms: not_after_ms.saturating_add(millis(lease)) };

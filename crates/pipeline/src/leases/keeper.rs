@@ -26,7 +26,8 @@ const PARALLEL: usize = 16;
 /// Extends until the process gives up its leases.
 pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     let process = registry.process().clone();
-    let (mut every, mut seen) = (Duration::from_secs(1), None);
+    let mut every = Duration::from_secs(1);
+    let mut seen = None;
     loop {
         let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
@@ -98,10 +99,7 @@ async fn extend_some(leases: &Leases, claims: &[Arc<Claim>]) -> bool {
         queue.process.events.metrics().script("extend").took(sent.elapsed());
         let mut lost = 0;
         for (claim, held) in claims.into_iter().zip(held) {
-            match held {
-                true => claim.extended(sent.after(queue.spec.lease)),
-                false => lost += claim.set_lost() as u64,
-            }
+            if held { claim.extended(sent.after(queue.spec.lease)) } else { lost += claim.set_lost() as u64 }
         }
         queue.events.leases_lost(lost);
         return true;

@@ -157,7 +157,7 @@ impl Leases {
             self.queue.process.left.add(remaining);
         }
         self.with(|state| {
-            drop(state.held.remove(&claim.name.number));
+            state.held.remove(&claim.name.number);
             if let Some(history) = claim.history() {
                 state.left.insert(claim.name.number, history);
             }
@@ -176,7 +176,7 @@ impl Leases {
     /// The claim is over, and empty: only its name is left.
     fn bury(&self, claim: &Claim) {
         self.with(|state| {
-            drop(state.held.remove(&claim.name.number));
+            state.held.remove(&claim.name.number);
             if !claim.is_lost() {
                 state.ended.push((claim.name, claim.not_after_ms));
             }

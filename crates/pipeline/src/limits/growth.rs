@@ -27,7 +27,8 @@ impl BudgetState {
     pub(super) fn serve_growth(&mut self) -> bool {
         loop {
             let Some(first) = self.growth.as_ref().and_then(|growth| growth.waiting.front()) else { return true };
-            let (bytes, gone) = (first.bytes, first.granted.is_closed());
+            let bytes = first.bytes;
+            let gone = first.granted.is_closed();
             if !gone && !self.may_grow(bytes) {
                 return false;
             }
@@ -286,7 +287,7 @@ mod tests {
         assert!(waiting.as_mut().now_or_never().is_none() && last.as_mut().now_or_never().is_none());
         drop(first);
         drop(waiting);
-        drop(last.now_or_never().expect("its turn"));
+        let _ = last.now_or_never().expect("its turn");
         assert_eq!((queue.used(), process.used()), (room(0, 0), room(0, 0)));
     }
 

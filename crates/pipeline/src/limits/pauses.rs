@@ -61,7 +61,8 @@ impl PauseBoard {
         let mut seen = self.seen.lock();
         seen.at = Some((Instant::now(), reasons));
         let before = std::mem::replace(&mut seen.pauses, pauses);
-        let (was, is) = (holding(&before, &delivers_to), holding(&seen.pauses, &delivers_to));
+        let was = holding(&before, &delivers_to);
+        let is = holding(&seen.pauses, &delivers_to);
         if was != is {
             changed(is);
         }

@@ -85,7 +85,9 @@ mod tests {
     fn pass(per_second: f64, want: u32, seconds: u64) -> (u64, u64) {
         let start = Instant::now();
         let mut bucket = Bucket::new(per_second, start);
-        let (mut now, mut passed, mut asked) = (start, 0, 0);
+        let mut now = start;
+        let mut passed = 0;
+        let mut asked = 0;
         while now.since(start) < Duration::from_secs(seconds) {
             let taken = bucket.take(now, want);
             passed += u64::from(taken.granted);

@@ -26,7 +26,8 @@ impl RoomReserved {
 
     /// The room that is held in both.
     pub fn room(&self) -> Room {
-        let (queue, process) = (self.queue.room(), self.process.room());
+        let queue = self.queue.room();
+        let process = self.process.room();
         Room { count: queue.count.min(process.count), bytes: queue.bytes.min(process.bytes) }
     }
 
@@ -55,7 +56,8 @@ mod tests {
 
     #[tokio::test]
     async fn room_of_a_claim_is_in_both_budgets_and_no_more_than_the_smaller_has() {
-        let (queue, process) = (Budget::new(10, 100), Budget::new(4, 1_000));
+        let queue = Budget::new(10, 100);
+        let process = Budget::new(4, 1_000);
         let mut claim = RoomReserved::of(&queue, || (), &process, room(50, 60)).await;
         assert_eq!(claim.room(), room(4, 60));
         claim.set(room(2, 50));

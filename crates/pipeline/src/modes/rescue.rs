@@ -57,7 +57,8 @@ fn after(queue: &Queue) -> Duration {
 async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), StoreError> {
     let after = after(queue);
     let limit = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
-    let (mut moved, mut junk) = (0, 0);
+    let mut moved = 0;
+    let mut junk = 0;
     let mut first = 0;
     // One look needs nothing but a count while all is well. The estimate of Redis's clock is good enough for that: the script
     // asks Redis's own.

@@ -43,7 +43,8 @@ pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     let process = registry.process().clone();
     let each =
         |queue: Arc<Queue>| (0..queue.store.schedules()).map(move |schedule| Shadow::new(queue.clone(), schedule));
-    let (mut shadows, mut seen) = (Vec::<Shadow>::new(), None);
+    let mut shadows = Vec::<Shadow>::new();
+    let mut seen = None;
     loop {
         let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
@@ -92,18 +93,23 @@ struct Shadow {
 
 impl Shadow {
     fn new(queue: Arc<Queue>, schedule: usize) -> Self {
-        let (shown_until, summed_up) = (i64::MIN / 2, Instant::now());
+        let shown_until = i64::MIN / 2;
+        let summed_up = Instant::now();
         Shadow { queue, schedule, shown_until, shown: HashSet::new(), rest: None, delivered: 0, failed: 0, summed_up }
     }
 
     async fn look(&mut self) -> Result<(), StoreError> {
-        let (queue, schedule) = (self.queue.clone(), self.schedule);
-        let (began_at, resumed) = (self.shown_until, self.rest);
+        let queue = self.queue.clone();
+        let schedule = self.schedule;
+        let began_at = self.shown_until;
+        let resumed = self.rest;
         let mut first = match resumed {
             Some(rest) => queue.store.due_before(schedule, began_at + 1).await?.saturating_sub(rest),
             None => queue.store.due_before(schedule, began_at).await?,
         };
-        let (mut seen, mut last, mut fresh) = (0, began_at, HashSet::new());
+        let mut seen = 0;
+        let mut last = began_at;
+        let mut fresh = HashSet::new();
         loop {
             let page = queue.store.scheduled(schedule, first).await?;
             let horizon = page.now_ms.saturating_add(AHEAD_MS);
@@ -128,9 +134,10 @@ impl Shadow {
                     (true, Some(_)) => page.now_ms.saturating_sub(BACK_MS).max(began_at + 1),
                     (false, _) => last,
                 };
-                self.rest = match whole {
-                    true => None,
-                    false => Some(queue.store.due_before(schedule, last + 1).await?.saturating_sub(first)),
+                self.rest = if whole {
+                    None
+                } else {
+                    Some(queue.store.due_before(schedule, last + 1).await?.saturating_sub(first))
                 };
                 if !whole && last == began_at {
                     self.shown.clear();
@@ -161,7 +168,8 @@ impl Shadow {
     }
 
     fn show(&mut self, element: &Element, id: &Identity, payload: Result<Bytes, NoPayload>, now_ms: i64) {
-        let (queue, due_ms) = (&self.queue, element.score_ms);
+        let queue = &self.queue;
+        let due_ms = element.score_ms;
         let events = &queue.events;
         // Where none was ever met, the configuration may look for them in the wrong place.
         let buries = queue.spec.source.buries_without_body() || !queue.store.has_met_bodies();
@@ -239,9 +247,10 @@ const ABSURD: &str = "its due time is an overflow (`on_absurd_due`)";
 
 /// A destination for the log: one that the payload chose has words of the payload in it.
 fn describe(to: &RouteSpec, destination: &Destination) -> String {
-    match to.target.is_chosen_by_payload(About::Route) {
-        true => format!("{}: chosen by the payload", to.sink),
-        false => format!("{}: {destination}", to.sink),
+    if to.target.is_chosen_by_payload(About::Route) {
+        format!("{}: chosen by the payload", to.sink)
+    } else {
+        format!("{}: {destination}", to.sink)
     }
 }
 

@@ -109,7 +109,9 @@ impl QueueRegistry {
                 }
             },
             // At work for good, without a claimer.
-            Mode::Shadow | Mode::Rescue { .. } => drop(state.at_work.insert(place, self.build(place))),
+            Mode::Shadow | Mode::Rescue { .. } => {
+                state.at_work.insert(place, self.build(place));
+            }
         }
         self.changes.fetch_add(1, Ordering::AcqRel);
     }

@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn what_was_confirmed_in_another_history_is_met_once() {
-        let (recent, now) = (RecentDeliveries::default(), Instant::now());
+        let recent = RecentDeliveries::default();
+        let now = Instant::now();
         let history = |epoch| Some(History::of_connection(1, epoch));
         let one = history(1);
         recent.answered(now, one, Vec::new);
@@ -158,7 +159,8 @@ mod tests {
 
     #[test]
     fn it_forgets_what_is_old_and_what_is_too_much() {
-        let (recent, now) = (RecentDeliveries::default(), Instant::now());
+        let recent = RecentDeliveries::default();
+        let now = Instant::now();
         let history = |epoch| Some(History::of_connection(1, epoch));
         recent.answered(now, history(1), Vec::new);
         recent.confirmed(now, [element(1)].iter());

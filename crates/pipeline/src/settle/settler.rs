@@ -85,7 +85,7 @@ impl Settler {
             tail::settled(&state, &verdict);
             // Written at once if the claim waits for no others.
             if state.claim.confirmed([state.place]) {
-                drop(self.take_unwritten(&state.claim, false));
+                let _ = self.take_unwritten(&state.claim, false);
             }
             return;
         }
@@ -95,7 +95,8 @@ impl Settler {
         }
         let step = verdict.step(&state.header, |death| fields::fields(&state, death));
         state.claim.decided(state.place);
-        let (claim, place) = (state.claim.clone(), state.place);
+        let claim = state.claim.clone();
+        let place = state.place;
         self.push(Settling { claim, place, step, what: SettlingKind::Verdict(verdict, state) });
     }
 
@@ -113,11 +114,12 @@ impl Settler {
     /// Writes in a moment what is confirmed of a claim, also if others of it are still in hand.
     pub fn flush_soon(self: &Arc<Self>, claim: &Arc<Claim>) {
         if claim.begin_flush() {
-            let (settler, claim) = (self.clone(), claim.clone());
+            let settler = self.clone();
+            let claim = claim.clone();
             self.leases.queue().spawn("settler", async move {
                 tokio::time::sleep(FLUSH).await;
                 claim.end_flush();
-                drop(settler.take_unwritten(&claim, true));
+                let _ = settler.take_unwritten(&claim, true);
             });
         }
     }
@@ -159,7 +161,7 @@ impl Settler {
     }
 
     fn push(self: &Arc<Self>, settling: Settling) {
-        drop(self.add(|state| state.singles.push_back(settling)));
+        let _ = self.add(|state| state.singles.push_back(settling));
     }
 
     /// Whether nothing is to be written.
@@ -216,10 +218,12 @@ async fn run(settler: Arc<Settler>) {
         for next in singles.into_iter().chain(wholes) {
             match next {
                 // What the claim waited for may be complete now.
-                After::Ended(claim) => drop(settler.take_unwritten(&claim, false)),
+                After::Ended(claim) => {
+                    let _ = settler.take_unwritten(&claim, false);
+                }
                 After::Refused(state, verdict) => settler.settle(state, verdict),
                 After::OneByOne(claim, resent) => {
-                    drop(settler.confirm_each(&claim, claim.on_their_way(), resent));
+                    let _ = settler.confirm_each(&claim, claim.on_their_way(), resent);
                 }
             }
         }

@@ -55,7 +55,10 @@ pub(super) enum After {
 /// As many as one script takes, by count and by bytes: at least one, if there is one. A verdict behind the progress of the
 /// same element names the member that the progress makes: not in one batch.
 pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
-    let (mut end, mut entries, mut bytes, mut progressed) = (0, 0, 0, Vec::new());
+    let mut end = 0;
+    let mut entries = 0;
+    let mut bytes = 0;
+    let mut progressed = Vec::new();
     for settling in waiting.iter() {
         let key = (settling.claim.name, settling.place);
         let element = settling.claim.elements.get(settling.place);
@@ -132,7 +135,8 @@ async fn send(leases: &Leases, batch: &[Settling]) -> (Vec<Answer>, bool) {
     let queue = leases.queue();
     let list = queue.exactly_once().map(|(key, _)| key.clone());
     let script = queue.process.events.metrics().script("settle");
-    let (mut resent, mut reported) = (false, false);
+    let mut resent = false;
+    let mut reported = false;
     loop {
         ready(leases).await;
         // Made anew for each sending: a comparison may have found an element under another header.
@@ -179,7 +183,8 @@ fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> WriteOutco
 fn finish_confirmed(leases: &Leases, claim: &Claim, places: &[(usize, Answer)], resent: bool, now: Instant) {
     let queue = leases.queue();
     let count = |of: WriteOutcome| places.iter().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();
-    let (done, unknown) = (count(WriteOutcome::Done), count(WriteOutcome::Unknown));
+    let done = count(WriteOutcome::Done);
+    let unknown = count(WriteOutcome::Unknown);
     if done > 0 {
         if !resent && claim.deadline() < now {
             queue.events.metrics().late_acks(done as u64);
@@ -205,7 +210,8 @@ fn finish(
     if answer == Answer::WrongType {
         return refused_push(state);
     }
-    let (claim, place) = (state.claim.clone(), state.place);
+    let claim = state.claim.clone();
+    let place = state.place;
     match fate(&claim, answer, resent, now) {
         WriteOutcome::Done => count(verdict, state, !resent && claim.deadline() < now),
         WriteOutcome::Unknown => claim.queue.events.metrics().unknown_acks(1),
@@ -231,7 +237,7 @@ fn count(verdict: Verdict, state: Box<ElementState>, late: bool) {
             queue.count_released();
         }
         Verdict::Push { .. } => {
-            drop(queue.history.take(state.id.id));
+            let _ = queue.history.take(state.id.id);
             delivered(&state.claim, 1);
             queue.adapt(Instant::now().since(state.claim.since), 1);
             pushed(state);

@@ -22,7 +22,8 @@ pub(super) async fn write(leases: &Leases, mut wholes: Vec<Complete>) -> Vec<Aft
     let queue = leases.queue();
     let mut after = Vec::new();
     let script = queue.process.events.metrics().script("confirm");
-    let (mut resent, mut reported) = (false, false);
+    let mut resent = false;
+    let mut reported = false;
     while !wholes.is_empty() {
         ready(leases).await;
         let sent = Instant::now();

@@ -11,7 +11,8 @@ fn ahead(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_held_until_it_is_due() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.bridge_with(1, &sinks, ahead(&sinks));
     bridge.offer_in(Duration::from_secs(3), 0..50);
@@ -26,7 +27,8 @@ async fn it_is_held_until_it_is_due() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_gives_it_back_for_its_due_time() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.bridge_with(1, &sinks, ahead(&sinks));
     bridge.offer_in(Duration::from_secs(20), 0..50);
@@ -46,7 +48,8 @@ async fn a_stop_gives_it_back_for_its_due_time() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_queue_is_on_hold_it_is_released_unsent() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.bridge_with(1, &sinks, ahead(&sinks));
     sink.outage(Some(failure(Class::TargetPermanent, "NOPERM")));
@@ -65,7 +68,8 @@ async fn while_the_queue_is_on_hold_it_is_released_unsent() {
 /// may kill the process needs room, and the guard for itself.
 #[tokio::test(start_paused = true)]
 async fn an_element_that_must_be_alone_does_not_wait_for_those_that_wait_for_it() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     // The lease of a claim that expired twice is over: the next to take it over delivers it alone.
     world.offer([100]);

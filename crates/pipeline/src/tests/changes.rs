@@ -61,7 +61,8 @@ async fn a_queue_under_load_is_changed_again_and_again_and_its_neighbours_keep_t
         many.offer_in((n % 3) as usize, Duration::from_millis(n * 7), n);
     }
     eventually("all to be at work", || many.at_work() == 3).await;
-    let (first, second) = (many.registry.get(1).unwrap(), many.registry.get(2).unwrap());
+    let first = many.registry.get(1).unwrap();
+    let second = many.registry.get(2).unwrap();
     for turn in 1..=20_u32 {
         tokio::time::sleep(SECOND).await;
         let before = many.registry.get(0).unwrap();
@@ -168,7 +169,8 @@ async fn what_is_left_counts_until_an_extension_without_an_answer_cannot_keep_it
 
 /// `is_inherited`: by a queue that does not look for it, because its process has another owner.
 async fn left_beside_an_extension(is_inherited: bool) {
-    let (world, sink) = (World::new(), Arc::new(FakeSink::new(HOUR)));
+    let world = World::new();
+    let sink = Arc::new(FakeSink::new(HOUR));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     sink.stall(true);
     let timeout = bridge.queue.home().call_timeout();
@@ -178,11 +180,13 @@ async fn left_beside_an_extension(is_inherited: bool) {
     within(LEASE, "an extension", || !bridge.wire.is_to_hold_up()).await;
     bridge.wire.connect(false);
     assert_eq!(retire::drain(&bridge.queue, SECOND / 100).await, 10);
-    match is_inherited {
-        true => world.idle_queue().leases.inherit(&bridge.queue.leases),
-        false => bridge.queue.leases.give_up(),
+    if is_inherited {
+        world.idle_queue().leases.inherit(&bridge.queue.leases)
+    } else {
+        bridge.queue.leases.give_up()
     }
-    let (left, began) = (&bridge.process.left, Instant::now());
+    let left = &bridge.process.left;
+    let began = Instant::now();
     while began.elapsed() < LEASE + timeout.mul_f64(0.8) {
         assert!(left.count() > 0, "after {:?}", began.elapsed());
         tokio::time::sleep(SECOND / 10).await;
@@ -196,7 +200,8 @@ async fn left_beside_an_extension(is_inherited: bool) {
 /// It was claimed ahead, and its lease could not be extended: it is left to its lease.
 #[tokio::test(start_paused = true)]
 async fn an_element_that_was_dropped_counts_as_left_until_its_lease_is_over() {
-    let (world, sink) = (World::new(), Arc::new(FakeSink::new(HOUR)));
+    let world = World::new();
+    let sink = Arc::new(FakeSink::new(HOUR));
     world.offer_in(LEASE.mul_f64(0.85), 0..1);
     let sinks = [("s", sink.clone())];
     let spec = QueueSpec { claim_ahead: LEASE.mul_f64(0.9), ..spec(&sinks) };
@@ -365,7 +370,8 @@ async fn a_claim_that_was_not_found_in_time_is_left_to_the_queue_that_follows() 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_answer_comes_after_a_change_is_left_to_the_queue_that_follows() {
     for seed in 0..8 {
-        let (world, sink) = (World::seeded(seed), sink());
+        let world = World::seeded(seed);
+        let sink = sink();
         let bridge = world.bridge(1, &[("s", sink.clone())]);
         bridge.offer([100]);
         world.until_empty().await;
@@ -394,7 +400,7 @@ async fn a_stop_in_the_middle_of_a_change_drains_that_queue_too() {
     let process = many.registry.process().clone();
     {
         let mut change = std::pin::pin!(retire::drain(&queue, MINUTE));
-        drop(tokio::time::timeout(SECOND, &mut change).await);
+        let _ = tokio::time::timeout(SECOND, &mut change).await;
         // The reload is left as it is.
         process.stopping.cancel();
     }

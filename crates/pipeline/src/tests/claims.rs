@@ -12,7 +12,8 @@ const EXPIRED: &str = "delaybridge_claimed_messages_total{from=\"expired\",queue
 
 #[tokio::test(start_paused = true)]
 async fn what_a_claim_took_whose_reply_is_lost_is_found_and_delivered_once() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.fail(Op::Claim, [Fault::ReplyLost]);
     world.offer(0..50);
     let started = Instant::now();
@@ -27,7 +28,8 @@ async fn what_a_claim_took_whose_reply_is_lost_is_found_and_delivered_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_never_arrived_is_looked_for_and_made_again() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.fail(Op::Claim, [Fault::RequestLost, Fault::RequestLost]);
     world.offer(0..10);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -40,7 +42,8 @@ async fn a_claim_that_never_arrived_is_looked_for_and_made_again() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_claim_is_not_waited_for_until_a_clock_that_is_behind_has_caught_up() {
     for (fault, what) in [(Fault::ReplyLost, "reply"), (Fault::RequestLost, "request")] {
-        let (world, sink) = (World::new(), sink());
+        let world = World::new();
+        let sink = sink();
         world.server.fail(Op::Claim, [fault]);
         world.offer(0..10);
         let started = Instant::now();
@@ -56,14 +59,16 @@ async fn a_lost_claim_is_not_waited_for_until_a_clock_that_is_behind_has_caught_
 
 #[tokio::test(start_paused = true)]
 async fn without_an_answer_to_the_extension_of_its_leases_a_process_claims_nothing_more() {
-    let (world, sink) = (World::new(), Arc::new(FakeSink::new(HOUR)));
+    let world = World::new();
+    let sink = Arc::new(FakeSink::new(HOUR));
     let sinks = [("s", sink.clone())];
     let bridge = world.without_keeper(1, &sinks, spec(&sinks));
     sink.otherwise(|_| Step::Hang);
     bridge.offer(0..10);
     eventually("the sink to be asked", || sink.attempts().len() == 10).await;
     tokio::time::sleep(LEASE * 2 / 3).await;
-    let (claims, extensions) = (bridge.wire.claims().len(), world.server.calls(Op::Extend));
+    let claims = bridge.wire.claims().len();
+    let extensions = world.server.calls(Op::Extend);
     world.server.fail(Op::Extend, [Fault::RequestLost, Fault::RequestLost, Fault::RequestLost]);
     bridge.offer([10]);
     let offered = Instant::now();
@@ -75,7 +80,8 @@ async fn without_an_answer_to_the_extension_of_its_leases_a_process_claims_nothi
 
 #[tokio::test(start_paused = true)]
 async fn a_search_whose_reply_is_lost_is_made_again() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.fail(Op::Claim, [Fault::ReplyLost]);
     world.server.fail(Op::Contents, [Fault::ReplyLost, Fault::RequestLost, Fault::ReplyLost]);
     world.offer(0..50);
@@ -87,7 +93,8 @@ async fn a_search_whose_reply_is_lost_is_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_lost_claim_took_from_a_process_that_died_is_announced_all_the_same() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let first = world.bridge(1, &sinks);
     sink.otherwise(|_| Step::Hang);
@@ -105,7 +112,8 @@ async fn what_a_lost_claim_took_from_a_process_that_died_is_announced_all_the_sa
 
 #[tokio::test(start_paused = true)]
 async fn where_every_second_call_of_a_backlog_is_lost_nothing_is_delivered_twice() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.bridge(1, &sinks);
     bridge.wire.trouble(Trouble { slow: SECOND / 5, lost: 0.5 });
@@ -124,7 +132,8 @@ async fn where_every_second_call_of_a_backlog_is_lost_nothing_is_delivered_twice
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_passes_is_asked_about_twice_a_second() {
     for code in ["MISCONF", "LOADING", "READONLY"] {
-        let (world, sink) = (World::new(), sink());
+        let world = World::new();
+        let sink = sink();
         world.server.fail(Op::Claim, vec![Fault::Refused(code); 20]);
         world.offer(0..10);
         let started = Instant::now();
@@ -138,7 +147,8 @@ async fn a_refusal_that_passes_is_asked_about_twice_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_claims_back_off_to_half_a_minute_and_resume() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.fail(Op::Claim, vec![Fault::Refused("WRONGTYPE"); 20]);
     world.offer(0..10);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -155,7 +165,8 @@ async fn refused_claims_back_off_to_half_a_minute_and_resume() {
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_server_is_asked_again_after_half_a_second() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.fail(Op::Claim, vec![Fault::Refused("LOADING"); 10]);
     world.offer(0..10);
     let started = Instant::now();
@@ -166,7 +177,8 @@ async fn a_busy_server_is_asked_again_after_half_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_away_for_minutes_finds_the_elements_where_they_were() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     sink.stall(true);
     bridge.offer(0..10);
@@ -188,7 +200,8 @@ async fn a_server_that_is_away_for_minutes_finds_the_elements_where_they_were() 
 
 #[tokio::test(start_paused = true)]
 async fn after_a_server_was_away_leases_are_extended_before_others_can_claim() {
-    let (world, sink) = (World::new(), Arc::new(FakeSink::new(2 * MINUTE)));
+    let world = World::new();
+    let sink = Arc::new(FakeSink::new(2 * MINUTE));
     let sinks = [("s", sink.clone())];
     sink.otherwise(|_| Step::ConfirmAfter(90 * SECOND));
     let bridge = world.bridge(1, &sinks);
@@ -206,10 +219,12 @@ async fn after_a_server_was_away_leases_are_extended_before_others_can_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_push_is_made_exactly_once_however_often_its_reply_is_lost() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let mut spec = spec(&sinks);
-    let (list, push) = (delaybridge_core::template::Template::compile("out").unwrap(), delaybridge_link::Side::Right);
+    let list = delaybridge_core::template::Template::compile("out").unwrap();
+    let push = delaybridge_link::Side::Right;
     spec.to[0].target = Arc::new(delaybridge_sink_redis::KeyTarget::list(list, push, true));
     let bridge = world.bridge_with(1, &sinks, spec);
     world.server.fail(Op::Settle, [Fault::ReplyLost, Fault::RequestLost, Fault::ReplyLost]);
@@ -226,7 +241,8 @@ async fn a_push_is_made_exactly_once_however_often_its_reply_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn claims_are_confirmed_as_a_whole_and_their_names_removed() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.offer(0..100);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     world.until_empty().await;
@@ -239,7 +255,8 @@ async fn claims_are_confirmed_as_a_whole_and_their_names_removed() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_confirmed_is_written_while_others_of_its_claim_wait() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(7), [Step::ConfirmAfter(10 * SECOND)]);
     world.offer(0..100);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -255,7 +272,8 @@ async fn what_is_confirmed_is_written_while_others_of_its_claim_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn names_of_empty_claims_do_not_hide_what_a_dead_process_left_in_the_others() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let first = world.without_keeper(1, &sinks, spec(&sinks));
     // A claim each, all of them empty, and their names not removed.
@@ -284,7 +302,8 @@ async fn names_of_empty_claims_do_not_hide_what_a_dead_process_left_in_the_other
 #[tokio::test(start_paused = true)]
 async fn what_was_confirmed_and_is_claimed_again_after_a_failover_is_announced() {
     for (confirmed_first, hangs) in [(true, false), (false, true)] {
-        let (world, sink) = (World::new(), sink());
+        let world = World::new();
+        let sink = sink();
         let bridge = world.bridge(1, &[("s", sink.clone())]);
         // The connection was used before.
         bridge.offer([100]);
@@ -314,7 +333,8 @@ async fn what_was_confirmed_and_is_claimed_again_after_a_failover_is_announced()
 /// A failover to a replica that had not received the removal of a claim.
 #[tokio::test(start_paused = true)]
 async fn what_was_confirmed_and_comes_back_in_its_claim_is_announced() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     sink.otherwise(|_| Step::ConfirmAfter(SECOND));
     bridge.offer(0..10);

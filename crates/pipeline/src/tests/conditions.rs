@@ -27,7 +27,8 @@ fn choosing(sinks: &[(&str, Arc<FakeSink>)], conditions: &[&str]) -> QueueSpec {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_destination_is_meant_for_is_a_dead_letter_and_counted() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.bridge_with(1, &sinks, choosing(&sinks, &[FROM_5]));
     bridge.offer(0..10);
@@ -45,7 +46,8 @@ async fn what_no_destination_is_meant_for_is_a_dead_letter_and_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_destination_is_meant_for_leaves_if_the_configuration_says_so() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let spec = QueueSpec { on_skipped: OnSkipped::Drop, ..choosing(&sinks, &[FROM_5]) };
     let bridge = world.bridge_with(1, &sinks, spec);
@@ -58,7 +60,9 @@ async fn what_no_destination_is_meant_for_leaves_if_the_configuration_says_so() 
 
 #[tokio::test(start_paused = true)]
 async fn an_element_goes_to_the_sinks_that_are_meant_for_it_through_outages_and_a_crash() {
-    let (world, a, b) = (World::new(), sink(), sink());
+    let world = World::new();
+    let a = sink();
+    let b = sink();
     b.outage(Some(failure(Class::Transient, "down")));
     let sinks = [("a", a.clone()), ("b", b.clone())];
     let spec = choosing(&sinks, &[FROM_5, "payload < 'payload 8'"]);
@@ -84,7 +88,9 @@ async fn an_element_goes_to_the_sinks_that_are_meant_for_it_through_outages_and_
 /// A payload that cannot be read has no fields, so that no condition on them holds.
 #[tokio::test(start_paused = true)]
 async fn what_is_forwarded_unread_is_for_the_destinations_that_ask_for_no_field() {
-    let (world, a, b) = (World::new(), sink(), sink());
+    let world = World::new();
+    let a = sink();
+    let b = sink();
     let sinks = [("a", a.clone()), ("b", b.clone())];
     let spec = QueueSpec {
         codec: Codec::Json.into(),
@@ -100,7 +106,9 @@ async fn what_is_forwarded_unread_is_for_the_destinations_that_ask_for_no_field(
 /// After a new configuration, a sink that has confirmed may be meant for the element no more.
 #[tokio::test(start_paused = true)]
 async fn an_element_that_a_sink_has_confirmed_is_not_skipped_by_a_new_condition() {
-    let (world, a, b) = (World::new(), sink(), sink());
+    let world = World::new();
+    let a = sink();
+    let b = sink();
     b.outage(Some(failure(Class::Transient, "down")));
     let sinks = [("a", a.clone()), ("b", b.clone())];
     world.offer(0..3);
@@ -119,7 +127,8 @@ async fn an_element_that_a_sink_has_confirmed_is_not_skipped_by_a_new_condition(
 #[tokio::test(start_paused = true)]
 async fn in_order_a_skipped_element_blocks_nothing_and_nothing_overtakes() {
     for on_skipped in [OnSkipped::DeadLetter, OnSkipped::Drop] {
-        let (world, sink) = (World::new(), sink());
+        let world = World::new();
+        let sink = sink();
         world.server.in_order("q");
         sink.on_id(id(6), [Step::Fail(failure(Class::Transient, "again")), Step::Panic]);
         let sinks = [("s", sink.clone())];
@@ -147,7 +156,9 @@ fn list(key: &str, when: Option<&str>) -> RouteSpec {
 
 #[tokio::test(start_paused = true)]
 async fn of_several_destinations_in_one_sink_the_first_that_is_meant_gets_the_element() {
-    let (world, s, b) = (World::new(), sink(), sink());
+    let world = World::new();
+    let s = sink();
+    let b = sink();
     let sinks = [("s", s.clone()), ("b", b.clone())];
     s.on_id(id(6), [Step::Fail(failure(Class::Transient, "again"))]);
     b.on_id(id(9), [Step::Fail(failure(Class::Transient, "again"))]);

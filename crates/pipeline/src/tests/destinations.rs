@@ -29,10 +29,9 @@ fn goes_to(message: &Outbound, list: &str) -> bool {
 
 /// Elements of `a` fail like this, the others are confirmed in a moment.
 fn a_fails(sink: &FakeSink, step: impl Fn() -> Step + Send + 'static) {
-    sink.otherwise(move |message| match goes_to(message, "a") {
-        true => step(),
-        false => Step::ConfirmAfter(Duration::from_millis(5)),
-    });
+    sink.otherwise(
+        move |message| if goes_to(message, "a") { step() } else { Step::ConfirmAfter(Duration::from_millis(5)) },
+    );
 }
 
 /// The time that each element of a list waited before it was sent for the last time: median and 99 %.
@@ -56,7 +55,8 @@ async fn flow(bridge: &Bridge, world: &World, ids: std::ops::Range<u64>) {
 
 /// `doubt`: whether the destination may have had what it did not confirm, which messages say.
 async fn ten_minutes_of(doubt: bool, step: impl Fn() -> Step + Send + 'static) -> (World, Bridge, Arc<FakeSink>) {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.bridge_with(1, &sinks, lists(&sinks));
     a_fails(&sink, || Step::ConfirmAfter(Duration::from_millis(5)));
@@ -113,7 +113,8 @@ async fn a_destination_that_worked_before_is_waited_for_without_a_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stalled_destination_does_not_fill_the_room_of_its_queue() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.bridge_with(1, &sinks, lists(&sinks));
     a_fails(&sink, || Step::FailAfter(15 * SECOND, failure(Class::Ambiguous, "timeout")));
@@ -133,7 +134,8 @@ async fn a_stalled_destination_does_not_fill_the_room_of_its_queue() {
 
 /// A queue whose sink knows the list `b` only.
 fn knows_b(unroutable: Unroutable) -> (World, Bridge, Arc<FakeSink>) {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     a_fails(&sink, || Step::Fail(failure(Class::TargetPermanent, "NO_ROUTE").about(About::Route)));
     let bridge = world.bridge_with(1, &sinks, QueueSpec { unroutable, ..lists(&sinks) });
@@ -186,11 +188,13 @@ async fn what_has_no_destination_can_be_a_dead_letter_at_once_or_never() {
 
 #[tokio::test(start_paused = true)]
 async fn words_of_payloads_are_shown_in_dead_letters_only() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
-    sink.otherwise(|message| match goes_to(message, "b") {
-        true => Step::Confirm,
-        false => {
+    sink.otherwise(|message| {
+        if goes_to(message, "b") {
+            Step::Confirm
+        } else {
             let text = format!("push to {}: no such list 'ann'", message.destination);
             Step::Fail(Failure::new(Class::TargetPermanent, "NO_ROUTE", text).about(About::Route))
         }
@@ -239,7 +243,8 @@ async fn each_queue_goes_on_as_soon_as_its_own_destination_works_again() {
 /// The elements of several keys go together, to two lists; one list is down.
 #[tokio::test(start_paused = true)]
 async fn in_a_run_what_waits_for_its_destination_sends_back_no_elements_of_others() {
-    let (world, sink) = (super::order::world(), super::order_runs::sink_of_runs());
+    let world = super::order::world();
+    let sink = super::order_runs::sink_of_runs();
     let sinks = [("s", sink.clone())];
     let key = delaybridge_core::template::Template::compile("${id}").unwrap();
     let order = delaybridge_model::Ordered::Key(Some(Box::new(key)));

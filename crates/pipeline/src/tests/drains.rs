@@ -21,13 +21,15 @@ async fn finished_by_another(world: &World, ids: std::ops::Range<u64>) -> Bridge
 
 #[tokio::test(start_paused = true)]
 async fn what_a_sink_confirms_during_the_drain_is_settled_and_the_drain_ends() {
-    let (world, sink) = (World::new(), slow_sink());
+    let world = World::new();
+    let sink = slow_sink();
     sink.otherwise(|_| Step::ConfirmAfter(10 * SECOND));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..10);
     eventually("the sink to be asked", || sink.attempts().len() == 10).await;
     world.offer(10..20);
-    let (started, events) = (Instant::now(), bridge.process.events.clone());
+    let started = Instant::now();
+    let events = bridge.process.events.clone();
     assert!(bridge.stop(TIMEOUT).await, "something is left");
     assert!((9 * SECOND..11 * SECOND).contains(&started.elapsed()), "{:?}", started.elapsed());
     assert_eq!(arrived(&sink), (0..10).collect::<Vec<_>>());
@@ -39,12 +41,14 @@ async fn what_a_sink_confirms_during_the_drain_is_settled_and_the_drain_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_sink_has_not_answered_after_70_percent_is_released_and_announced() {
-    let (world, sink) = (World::new(), slow_sink());
+    let world = World::new();
+    let sink = slow_sink();
     sink.stall(true);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..10);
     eventually("the sink to be asked", || sink.attempts().len() == 10).await;
-    let (started, events) = (Instant::now(), bridge.process.events.clone());
+    let started = Instant::now();
+    let events = bridge.process.events.clone();
     assert!(bridge.stop(TIMEOUT).await, "something is left");
     assert!((21 * SECOND..22 * SECOND).contains(&started.elapsed()), "{:?}", started.elapsed());
     let released = world.store.waiting();
@@ -57,7 +61,8 @@ async fn what_a_sink_has_not_answered_after_70_percent_is_released_and_announced
 
 #[tokio::test(start_paused = true)]
 async fn verdicts_that_cannot_be_written_are_given_up_after_90_percent_and_come_back_with_their_leases() {
-    let (world, sink) = (World::new(), slow_sink());
+    let world = World::new();
+    let sink = slow_sink();
     sink.stall(true);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..10);
@@ -75,7 +80,8 @@ async fn verdicts_that_cannot_be_written_are_given_up_after_90_percent_and_come_
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_lost_when_the_stop_comes_is_found_and_released_unsent() {
-    let (world, sink) = (World::new(), slow_sink());
+    let world = World::new();
+    let sink = slow_sink();
     world.server.fail(Op::Claim, [Fault::ReplyLost]);
     world.offer(0..10);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -91,13 +97,15 @@ async fn a_claim_that_is_lost_when_the_stop_comes_is_found_and_released_unsent()
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_claim_that_cannot_be_looked_for_is_reported_as_left_over() {
-    let (world, sink) = (World::new(), slow_sink());
+    let world = World::new();
+    let sink = slow_sink();
     world.server.fail(Op::Claim, [Fault::ReplyLost]);
     world.offer(0..10);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     eventually("the claim", || world.store.in_flight().len() == 10).await;
     world.server.set_up(false);
-    let (started, process) = (Instant::now(), bridge.process.clone());
+    let started = Instant::now();
+    let process = bridge.process.clone();
     assert!(!bridge.stop(TIMEOUT).await, "the lost claim took something");
     assert_eq!(process.not_found.load(std::sync::atomic::Ordering::Relaxed), 1);
     assert!((21 * SECOND..22 * SECOND).contains(&started.elapsed()), "{:?}", started.elapsed());

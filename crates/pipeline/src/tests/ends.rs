@@ -4,7 +4,8 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn what_is_unanswered_at_the_end_of_the_drain_is_released_uncounted_and_announced() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     sink.stall(true);
     bridge.offer(0..10);
@@ -47,7 +48,8 @@ async fn a_verdict_that_comes_after_the_lease_is_accepted_and_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_claimer_is_alive_and_one_with_a_lost_claim_is_not() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.without_keeper(1, &sinks, spec(&sinks));
     bridge.offer([1]);
@@ -65,7 +67,8 @@ async fn a_waiting_claimer_is_alive_and_one_with_a_lost_claim_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_may_begin_to_send_until_a_fifth_of_the_lease_is_left() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let lease = Duration::from_secs(50);
     let sinks = [("s", sink.clone())];
     let bridge = world.without_keeper(1, &sinks, QueueSpec { lease, ..spec(&sinks) });

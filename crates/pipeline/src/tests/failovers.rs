@@ -38,7 +38,8 @@ async fn claimed(world: &World) {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_comes_back_survives_the_confirmation_of_its_neighbour() {
-    let (world, sink) = (World::new(), sink_with(Step::FailAfter(SECOND, failure(Class::Transient, "500"))));
+    let world = World::new();
+    let sink = sink_with(Step::FailAfter(SECOND, failure(Class::Transient, "500")));
     world.server.await_replica();
     world.offer(0..2);
     let sinks = [("s", sink.clone())];
@@ -54,7 +55,8 @@ async fn a_retry_that_comes_back_survives_the_confirmation_of_its_neighbour() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_that_is_forgotten_is_an_element_again() {
-    let (world, sink) = (World::new(), sink_with(Step::FailAfter(SECOND, failure(Class::MessagePermanent, "400"))));
+    let world = World::new();
+    let sink = sink_with(Step::FailAfter(SECOND, failure(Class::MessagePermanent, "400")));
     world.server.await_replica();
     world.offer(0..2);
     let _bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -68,7 +70,8 @@ async fn a_dead_letter_that_is_forgotten_is_an_element_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_restarts_with_older_data_loses_no_retry() {
-    let (world, sink) = (World::new(), sink_with(Step::FailAfter(SECOND, failure(Class::Transient, "500"))));
+    let world = World::new();
+    let sink = sink_with(Step::FailAfter(SECOND, failure(Class::Transient, "500")));
     world.offer(0..2);
     let sinks = [("s", sink.clone())];
     let _bridge = world.bridge_with(1, &sinks, spec_with_late_retries(&sinks));
@@ -84,7 +87,8 @@ async fn a_server_that_restarts_with_older_data_loses_no_retry() {
 async fn in_order_a_dead_letter_that_is_forgotten_survives_its_neighbour() {
     let key = delaybridge_core::template::Template::compile("${id}").expect("a template");
     for order in [Ordered::Queue, Ordered::Key(Some(Box::new(key)))] {
-        let (world, sink) = (World::new(), sink_with(Step::FailAfter(SECOND, failure(Class::MessagePermanent, "400"))));
+        let world = World::new();
+        let sink = sink_with(Step::FailAfter(SECOND, failure(Class::MessagePermanent, "400")));
         world.server.in_order("q");
         world.server.await_replica();
         world.offer(0..2);
@@ -105,7 +109,8 @@ async fn in_order_a_dead_letter_that_is_forgotten_survives_its_neighbour() {
 /// The neighbour was claimed ahead, and its lease could not be extended: it is left to its lease with what came back.
 #[tokio::test(start_paused = true)]
 async fn what_comes_back_beside_an_element_that_was_not_sent_is_announced() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.await_replica();
     world.offer(0..1);
     world.offer_in(LEASE.mul_f64(0.85), 1..2);
@@ -124,7 +129,8 @@ async fn what_comes_back_beside_an_element_that_was_not_sent_is_announced() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_confirmed_and_comes_back_is_removed_again() {
-    let (world, sink) = (World::new(), sink_with(Step::Confirm));
+    let world = World::new();
+    let sink = sink_with(Step::Confirm);
     world.server.await_replica();
     world.offer(0..2);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -137,7 +143,8 @@ async fn what_was_confirmed_and_comes_back_is_removed_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_gone_with_its_claim_is_counted_and_comes_again() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(0), [Step::ConfirmAfter(WHILE)]);
     world.offer(0..1);
     let saved = world.server.save();
@@ -153,7 +160,9 @@ async fn what_is_gone_with_its_claim_is_counted_and_comes_again() {
 /// The two sinks of an element: one has confirmed, which is noted in the claim; a replica has not heard of it.
 #[tokio::test(start_paused = true)]
 async fn progress_that_is_forgotten_does_not_keep_an_element_from_its_end() {
-    let (world, fast, slow) = (World::new(), sink(), sink());
+    let world = World::new();
+    let fast = sink();
+    let slow = sink();
     slow.on_id(id(0), [Step::ConfirmAfter(WHILE)]);
     world.server.await_replica();
     world.offer(0..1);
@@ -171,8 +180,9 @@ async fn progress_that_is_forgotten_does_not_keep_an_element_from_its_end() {
 #[tokio::test(start_paused = true)]
 async fn what_comes_back_is_announced_also_if_the_answer_is_lost() {
     use delaybridge_testing::memory::{Fault, Op};
-    let (world, fast, slow) =
-        (World::new(), sink(), sink_with(Step::FailAfter(SECOND, failure(Class::Transient, "500"))));
+    let world = World::new();
+    let fast = sink();
+    let slow = sink_with(Step::FailAfter(SECOND, failure(Class::Transient, "500")));
     world.server.await_replica();
     world.offer(0..2);
     let sinks = [("a", fast.clone()), ("b", slow.clone())];
@@ -191,7 +201,8 @@ async fn what_comes_back_is_announced_also_if_the_answer_is_lost() {
 async fn a_refused_extension_is_not_taken_for_kept() {
     use crate::leases::keeper;
     use delaybridge_testing::memory::{Fault, Op};
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(0), [Step::ConfirmAfter(15 * SECOND)]);
     world.offer(0..1);
     let sinks = [("s", sink.clone())];

@@ -8,7 +8,8 @@ const ELEMENTS: u64 = 5;
 /// The first process ends without a word while sink B is in trouble, the second one finishes.
 async fn check(trouble: Option<Failure>) {
     let world = World::new();
-    let (a, b) = (sink(), sink());
+    let a = sink();
+    let b = sink();
     let stalls = trouble.is_none();
     b.outage(trouble.clone());
     b.stall(stalls);
@@ -67,7 +68,8 @@ async fn a_sink_that_confirmed_is_not_asked_again_when_the_process_dies_while_th
 async fn a_sink_that_confirms_while_the_other_is_noted_ends_the_element() {
     for after_ms in (1_000..2_000).step_by(50) {
         let world = World::new();
-        let (a, b) = (sink(), sink());
+        let a = sink();
+        let b = sink();
         b.otherwise(move |_| Step::ConfirmAfter(Duration::from_millis(after_ms)));
         let sinks = [("a", a.clone()), ("b", b.clone())];
         world.offer(0..ELEMENTS);

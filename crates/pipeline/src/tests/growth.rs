@@ -56,7 +56,8 @@ fn released(bridge: &Bridge) -> f64 {
 
 #[tokio::test(start_paused = true)]
 async fn elements_that_grow_a_thousandfold_stay_within_the_bound_while_the_sink_stalls() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let limit = 4 << 20;
     offer(&world, "q", 0..40);
@@ -81,11 +82,13 @@ async fn elements_that_grow_a_thousandfold_stay_within_the_bound_while_the_sink_
 /// Beside what is in flight there is one large value that is being built, however many threads there are.
 #[tokio::test(start_paused = true)]
 async fn a_large_value_waits_until_no_other_is_being_built() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.bridge_with(1, &sinks, unpacking(&sinks, 64 << 20));
     let store = world.server.store("q", [0; 8]);
-    let (process, seen) = (bridge.process.clone(), sink.clone());
+    let process = bridge.process.clone();
+    let seen = sink.clone();
     let (holds, held) = tokio::sync::oneshot::channel();
     // It stops this runtime, whose only thread waits for the turn.
     let other = std::thread::spawn(move || {
@@ -105,7 +108,8 @@ async fn a_large_value_waits_until_no_other_is_being_built() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_larger_than_the_bound_goes_alone() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     sink.otherwise(|_| Step::ConfirmAfter(SECOND));
     offer(&world, "q", 0..20);
@@ -119,7 +123,8 @@ async fn what_is_larger_than_the_bound_goes_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_fails_and_a_lease_that_is_long_lose_no_room() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let mut n = 0;
     sink.otherwise(move |_| {
@@ -145,7 +150,8 @@ async fn a_sink_that_fails_and_a_lease_that_is_long_lose_no_room() {
 #[tokio::test(start_paused = true)]
 async fn with_two_sinks_the_bodies_of_both_count() {
     let world = World::new();
-    let (a, b) = (sink(), sink());
+    let a = sink();
+    let b = sink();
     let sinks = [("a", a.clone()), ("b", b.clone())];
     a.otherwise(|_| Step::ConfirmAfter(SECOND));
     b.otherwise(|_| Step::ConfirmAfter(SECOND));
@@ -161,7 +167,8 @@ async fn with_two_sinks_the_bodies_of_both_count() {
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_room_at_a_stop_goes_back_uncounted() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     sink.otherwise(|_| Step::ConfirmAfter(2 * SECOND));
     offer(&world, "q", 0..40);
@@ -191,7 +198,8 @@ fn second_queue(world: &World, bridge: &Bridge, spec: QueueSpec) -> Arc<ActiveQu
 /// waits for the guard.
 #[tokio::test(start_paused = true)]
 async fn queues_that_wait_for_each_others_room_go_on() {
-    let (mut world, sink) = (World::new(), sink());
+    let mut world = World::new();
+    let sink = sink();
     world.in_flight_bytes = 3 << 19;
     let sinks = [("s", sink.clone())];
     sink.otherwise(|_| Step::ConfirmAfter(SECOND));

@@ -15,7 +15,8 @@ fn slow_sink(answers_after: Duration) -> Arc<FakeSink> {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_kept_for_an_hour_although_half_of_its_extensions_are_lost() {
-    let (world, sink) = (World::new(), slow_sink(HOUR));
+    let world = World::new();
+    let sink = slow_sink(HOUR);
     let sinks = [("s", sink.clone())];
     let faults = [Fault::ReplyLost, Fault::RequestLost];
     world.server.fail(Op::Extend, std::iter::repeat_n(faults, 50).flatten());
@@ -32,7 +33,9 @@ async fn a_lease_is_kept_for_an_hour_although_half_of_its_extensions_are_lost() 
 
 #[tokio::test(start_paused = true)]
 async fn what_a_silent_process_holds_is_taken_over_and_its_verdicts_are_refused_and_counted() {
-    let (world, silent, well) = (World::new(), Arc::new(FakeSink::new(HOUR)), sink());
+    let world = World::new();
+    let silent = Arc::new(FakeSink::new(HOUR));
+    let well = sink();
     let sinks = [("s", silent.clone())];
     let first = world.without_keeper(1, &sinks, spec(&sinks));
     silent.stall(true);
@@ -53,7 +56,9 @@ async fn what_a_silent_process_holds_is_taken_over_and_its_verdicts_are_refused_
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_cannot_reach_the_server_loses_its_leases_and_touches_nothing_afterwards() {
-    let (world, silent, well) = (World::new(), Arc::new(FakeSink::new(HOUR)), slow_sink(20 * MINUTE));
+    let world = World::new();
+    let silent = Arc::new(FakeSink::new(HOUR));
+    let well = slow_sink(20 * MINUTE);
     let first = world.bridge(1, &[("s", silent.clone())]);
     silent.stall(true);
     first.offer(0..10);
@@ -75,7 +80,9 @@ async fn a_process_that_cannot_reach_the_server_loses_its_leases_and_touches_not
 /// Its sender has given up, and is gone. The lease ends as if it had not been sent.
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_was_held_up_keeps_nothing_from_others() {
-    let (world, silent, well) = (World::new(), Arc::new(FakeSink::new(HOUR)), sink());
+    let world = World::new();
+    let silent = Arc::new(FakeSink::new(HOUR));
+    let well = sink();
     let first = world.bridge(1, &[("s", silent.clone())]);
     silent.stall(true);
     first.wire.hold_up_an_extension(25 * SECOND);
@@ -96,10 +103,12 @@ async fn thousands_of_leases_are_extended_with_several_calls() {
     use crate::leases::keeper;
     use crate::limits::reserved::RoomReserved;
     use delaybridge_ledger::claims::{ClaimName, EXTENDED};
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.without_keeper(1, &sinks, spec(&sinks));
-    let (queue, now) = (&bridge.queue, delaybridge_core::clock::Instant::now());
+    let queue = &bridge.queue;
+    let now = delaybridge_core::clock::Instant::now();
     for number in 0..EXTENDED as u64 + 500 {
         let name = ClaimName::new([1; 8], 1_000 + number);
         world.store.add_lease(&name.to_string(), world.server.now_ms() + 10_000);
@@ -126,7 +135,8 @@ async fn thousands_of_leases_are_extended_with_several_calls() {
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_is_late_by_a_wrong_clock_is_sent_again_at_once() {
     use crate::leases::keeper;
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let bridge = world.without_keeper(1, &sinks, spec(&sinks));
     sink.stall(true);
@@ -145,7 +155,8 @@ async fn an_extension_that_is_late_by_a_wrong_clock_is_sent_again_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn verdicts_whose_reply_is_lost_are_sent_again_and_count_once() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(1), [Step::Fail(failure(Class::MessagePermanent, "too_large"))]);
     sink.on_id(id(2), [Step::Fail(failure(Class::Transient, "odd"))]);
     sink.on_id(id(3), [Step::Fail(failure(Class::Backpressure, "OOM"))]);
@@ -175,16 +186,18 @@ async fn a_verdict_that_is_sent_again_after_its_lease_is_not_counted_as_written(
         for (op, answers) in
             [(Op::Confirm, Step::Confirm), (Op::Settle, Step::Fail(failure(Class::MessagePermanent, "odd")))]
         {
-            let (world, sink) = (World::new(), Arc::new(FakeSink::new(HOUR)));
+            let world = World::new();
+            let sink = Arc::new(FakeSink::new(HOUR));
             sink.otherwise(move |_| answers.clone());
             let first = world.bridge(1, &[("s", sink.clone())]);
             sink.stall(true);
             first.offer([0]);
             eventually("the sink to be asked", || sink.attempts().len() == 1).await;
-            match has_run {
+            if has_run {
                 // The connection ends between the run and its answer.
-                true => first.wire.trouble(Trouble { slow: 10 * SECOND, lost: 0.0 }),
-                false => first.wire.freeze(true),
+                first.wire.trouble(Trouble { slow: 10 * SECOND, lost: 0.0 })
+            } else {
+                first.wire.freeze(true)
             }
             sink.stall(false);
             if has_run {
@@ -209,7 +222,8 @@ async fn a_verdict_that_is_sent_again_after_its_lease_is_not_counted_as_written(
 
 #[tokio::test(start_paused = true)]
 async fn verdicts_that_the_server_refuses_are_sent_until_it_accepts_them() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.fail(Op::Confirm, vec![Fault::Refused("NOPERM"); 600]);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..10);
@@ -225,7 +239,9 @@ async fn verdicts_that_the_server_refuses_are_sent_until_it_accepts_them() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_whose_reply_is_lost_is_written_once_and_holds_after_a_crash() {
-    let (world, a, b) = (World::new(), sink(), sink());
+    let world = World::new();
+    let a = sink();
+    let b = sink();
     b.stall(true);
     let sinks = [("a", a.clone()), ("b", b.clone())];
     world.server.fail(Op::Settle, [Fault::ReplyLost, Fault::RequestLost]);
@@ -247,7 +263,8 @@ async fn progress_whose_reply_is_lost_is_written_once_and_holds_after_a_crash() 
 
 #[tokio::test(start_paused = true)]
 async fn an_element_that_kills_its_process_is_alone_after_three_times_and_dead_after_ten() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.otherwise(|message| match number(message) {
         0 => Step::Hang,
         _ => Step::ConfirmAfter(3 * SECOND),
@@ -281,7 +298,8 @@ async fn an_element_that_kills_its_process_is_alone_after_three_times_and_dead_a
 
 #[tokio::test(start_paused = true)]
 async fn a_verdict_resets_the_leases_that_ran_out() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(0), vec![Step::Hang; 2]);
     world.offer([0]);
     for round in 1..=2 {

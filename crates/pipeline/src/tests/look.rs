@@ -22,7 +22,8 @@ fn ambiguous() -> Failure {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_ambiguous_attempt_has_left_is_confirmed_and_what_it_has_not_is_sent_again() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(3), [Step::FailAfterTaking(ambiguous())]);
     sink.on_id(id(4), [Step::Fail(ambiguous())]);
     sink.on_id(id(5), [Step::Fail(failure(Class::Transient, "refused"))]);
@@ -41,7 +42,8 @@ async fn what_an_ambiguous_attempt_has_left_is_confirmed_and_what_it_has_not_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_cannot_work_sends_again() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(3), [Step::FailAfterTaking(ambiguous())]);
     let sinks = [("s", sink.clone())];
     let spec = looking(&sinks);
@@ -56,7 +58,8 @@ async fn a_look_that_cannot_work_sends_again() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_destination_cannot_be_asked_the_element_waits_and_others_go_on() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(3), [Step::FailAfterTaking(ambiguous())]);
     let sinks = [("s", sink.clone())];
     let spec = looking(&sinks);
@@ -77,7 +80,8 @@ async fn while_the_destination_cannot_be_asked_the_element_waits_and_others_go_o
 
 #[tokio::test(start_paused = true)]
 async fn after_five_minutes_without_an_answer_it_is_sent_again() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(3), [Step::FailAfterTaking(ambiguous())]);
     let sinks = [("s", sink.clone())];
     let spec = looking(&sinks);
@@ -91,7 +95,8 @@ async fn after_five_minutes_without_an_answer_it_is_sent_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_dead_process_has_sent_is_looked_for_by_the_one_that_takes_it_over() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(1), [Step::Hang]);
     sink.stall(false);
     let sinks = [("s", sink.clone())];
@@ -109,7 +114,8 @@ async fn what_a_dead_process_has_sent_is_looked_for_by_the_one_that_takes_it_ove
 
 #[tokio::test(start_paused = true)]
 async fn what_a_dead_process_has_sent_is_still_looked_for_after_looks_that_failed() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(1), [Step::Hang]);
     let sinks = [("s", sink.clone())];
     let spec = looking(&sinks);
@@ -130,7 +136,9 @@ async fn what_a_dead_process_has_sent_is_still_looked_for_after_looks_that_faile
 
 #[tokio::test(start_paused = true)]
 async fn the_copy_for_another_sink_is_none() {
-    let (world, a, b) = (World::new(), sink(), sink());
+    let world = World::new();
+    let a = sink();
+    let b = sink();
     b.on_id(id(1), [Step::Fail(ambiguous())]);
     let sinks = [("a", a.clone()), ("b", b.clone())];
     let _bridge = world.bridge_with(1, &sinks, looking(&sinks));
@@ -143,7 +151,8 @@ async fn the_copy_for_another_sink_is_none() {
 
 #[tokio::test(start_paused = true)]
 async fn without_it_nothing_is_marked_and_nothing_looked_for() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.look(None);
     sink.on_id(id(3), [Step::FailAfterTaking(ambiguous())]);
     let _bridge = world.bridge(1, &[("s", sink.clone())]);

@@ -65,7 +65,9 @@ pub(super) fn step(mood: Mood, n: u64, draw: &mut Rng) -> Step {
 
 /// A sink whose mood can change.
 pub(super) fn moody(mood: &Arc<Mutex<Mood>>, seed: u64) -> Arc<FakeSink> {
-    let (sink, mood, mut draw) = (sink(), mood.clone(), Rng::with_seed(seed));
+    let sink = sink();
+    let mood = mood.clone();
+    let mut draw = Rng::with_seed(seed);
     sink.otherwise(move |message| step(*mood.lock(), number(message), &mut draw));
     sink
 }

@@ -44,7 +44,8 @@ fn transient() -> Step {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_is_not_overtaken() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     sink.on_id(id(3), [transient(), transient()]);
     sink.on_id(id(40), [Step::Panic]);
     offer_keys(&world, 0, &["a"; 60]);
@@ -80,7 +81,8 @@ pub(super) async fn left_behind(world: &World, claims: &[&[u64]]) {
 /// The claims of a dead process: what falls due first may be in any of them.
 #[tokio::test(start_paused = true)]
 async fn what_several_claims_left_is_delivered_in_its_order() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     left_behind(&world, &[&[3, 5, 9], &[1, 7, 8], &[2, 4, 6]]).await;
     let sinks = [("s", sink.clone())];
     let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(4), ..in_order(&sinks, Ordered::Queue) };
@@ -93,7 +95,8 @@ async fn what_several_claims_left_is_delivered_in_its_order() {
 #[tokio::test(start_paused = true)]
 async fn what_several_claims_left_goes_back_and_keeps_its_order() {
     for seconds in [1, 5, 40] {
-        let (world, sink) = (world(), sink());
+        let world = world();
+        let sink = sink();
         sink.outage(Some(failure(Class::Transient, "down")));
         left_behind(&world, &[&[3, 5, 9], &[1, 7, 8], &[2, 4, 6]]).await;
         let sinks = [("s", sink.clone())];
@@ -112,7 +115,8 @@ async fn what_several_claims_left_goes_back_and_keeps_its_order() {
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_over_without_its_body_holds_nothing_up() {
     for unread in 1..=9 {
-        let (world, sink) = (world(), sink());
+        let world = world();
+        let sink = sink();
         left_behind(&world, &[&[3, 5, 9], &[1, 7, 8], &[2, 4, 6]]).await;
         let sinks = [("s", sink.clone())];
         let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(4), ..in_order(&sinks, Ordered::Queue) };
@@ -126,12 +130,14 @@ async fn what_is_taken_over_without_its_body_holds_nothing_up() {
 /// What may have killed three processes is taken over one element at a time; what comes behind it waits for all of them.
 #[tokio::test(start_paused = true)]
 async fn what_may_kill_the_process_is_not_overtaken() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     left_behind(&world, &[&[1, 2, 3], &[4, 5, 6]]).await;
     let mut old = ClaimName::new([7; 8], 1);
     for owner in 8..10 {
         tokio::time::sleep(2 * LEASE).await;
-        let (new, dead) = (old.taken_over_by([owner; 8], 1), world.server.store("q", [owner; 8]));
+        let new = old.taken_over_by([owner; 8], 1);
+        let dead = world.server.store("q", [owner; 8]);
         let request =
             TakeOverRequest { old, new, not_after_ms: i64::MAX, lease: LEASE, most: 3, bytes: 1 << 20, largest: 0 };
         assert!(matches!(dead.take_over(&request).await, Ok(TakeOverReply::Taken { .. })));
@@ -146,7 +152,8 @@ async fn what_may_kill_the_process_is_not_overtaken() {
 /// A replica takes over that does not know of the return: the elements are in their claim again.
 #[tokio::test(start_paused = true)]
 async fn what_had_gone_back_before_a_failover_is_not_overtaken() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     sink.outage(Some(failure(Class::Transient, "down")));
     offer_keys(&world, 0, &["a"; 3]);
     let later_ms = world.server.now_ms() + 10_000;
@@ -169,7 +176,8 @@ async fn what_had_gone_back_before_a_failover_is_not_overtaken() {
 /// Its key is in its body.
 #[tokio::test(start_paused = true)]
 async fn an_element_whose_body_is_not_read_is_not_overtaken() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let key = Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())));
     let bridge = world.bridge_with(1, &sinks, in_order(&sinks, key));
@@ -183,7 +191,8 @@ async fn an_element_whose_body_is_not_read_is_not_overtaken() {
 /// Leases could not be extended, so that elements had their turn when too little of them was left.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_sent_for_want_of_lease_is_not_overtaken() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     sink.otherwise(|_| Step::ConfirmAfter(LEASE.mul_f64(0.3)));
     offer_keys(&world, 0, &["a"; 5]);
     let sinks = [("s", sink.clone())];
@@ -202,7 +211,8 @@ async fn what_is_not_sent_for_want_of_lease_is_not_overtaken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_lets_the_next_one_go() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     sink.on_id(id(1), [Step::Fail(failure(Class::MessagePermanent, "no"))]);
     offer_keys(&world, 0, &["a"; 5]);
     let sinks = [("s", sink.clone())];
@@ -214,7 +224,8 @@ async fn a_dead_letter_lets_the_next_one_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_holds_up_its_key_and_no_other() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     sink.on_id(id(0), std::iter::repeat_n(transient(), 2));
     offer_keys(&world, 0, &["a", "b", "a", "b", "c", "a", "c"]);
     let sinks = [("s", sink.clone())];
@@ -238,7 +249,8 @@ async fn the_first_element_of_a_key_is_decoded_once() {
         (key(), ["a", "b", "a", "a", "b", "c"], 9),
         (Ordered::Queue, ["a", "b", "a", "a", "b", "c"], 6),
     ] {
-        let (world, sink) = (world(), sink());
+        let world = world();
+        let sink = sink();
         sink.otherwise(|_| Step::ConfirmAfter(SECOND));
         offer_keys(&world, 0, &keys);
         let sinks = [("s", sink.clone())];
@@ -252,7 +264,8 @@ async fn the_first_element_of_a_key_is_decoded_once() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_changes_nothing_in_the_order_and_makes_no_dead_letters() {
     for order in [Ordered::Queue, Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())))] {
-        let (world, sink) = (world(), sink());
+        let world = world();
+        let sink = sink();
         sink.outage(Some(failure(Class::Transient, "down")));
         offer_keys(&world, 0, &["a", "b", "c", "a", "b", "c", "a", "a", "a", "b"]);
         let sinks = [("s", sink.clone())];
@@ -277,7 +290,8 @@ async fn an_outage_changes_nothing_in_the_order_and_makes_no_dead_letters() {
 
 #[tokio::test(start_paused = true)]
 async fn at_the_limit_of_what_waits_nothing_is_claimed() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     sink.stall(true);
     offer_keys(&world, 0, &["a"; 50]);
     let sinks = [("s", sink.clone())];
@@ -294,7 +308,8 @@ async fn at_the_limit_of_what_waits_nothing_is_claimed() {
 /// The first process is cut off in the middle; the second stands by, takes over after the lease, and goes on in order.
 #[tokio::test(start_paused = true)]
 async fn one_process_delivers_and_another_one_goes_on_after_its_lease() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     // The first ones are confirmed, one is at the sink when the process dies.
     sink.on_id(id(7), [Step::Hang]);
@@ -320,7 +335,8 @@ async fn one_process_delivers_and_another_one_goes_on_after_its_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_stops_hands_the_order_over_at_once() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     offer_keys(&world, 0, &["a"; 10]);
     let first = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
@@ -337,12 +353,14 @@ async fn a_process_that_stops_hands_the_order_over_at_once() {
 /// The keeper sends an extension while the last element is settled, and the clock is a little behind.
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_runs_before_the_leave_of_the_order_does_not_keep_it() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     offer_keys(&world, 0, &["a"; 10]);
     let first = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
     eventually("all of it", || sink.taken().len() == 10).await;
-    let (queue, store) = (first.queue.clone(), world.server.store("q", [1; 8]));
+    let queue = first.queue.clone();
+    let store = world.server.store("q", [1; 8]);
     first.wire.before_leave(async move {
         tokio::time::sleep(SECOND / 10).await;
         let names = [ClaimName::new([1; 8], 1)];
@@ -362,7 +380,8 @@ async fn an_extension_that_runs_before_the_leave_of_the_order_does_not_keep_it()
 /// Its last element is with a sink when a replica takes over, which has claims that have gone back since.
 #[tokio::test(start_paused = true)]
 async fn what_a_failover_brings_back_while_a_process_stops_is_not_overtaken() {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let by_key = || in_order(&sinks, Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap()))));
     sink.on_id(id(0), [Step::ConfirmAfter(5 * SECOND)]);
@@ -391,7 +410,8 @@ async fn what_a_failover_brings_back_while_a_process_stops_is_not_overtaken() {
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_over_and_fills_the_room_is_delivered() {
     for (many, suspect) in [(20, false), (19, false), (20, true)] {
-        let (world, sink) = (world(), sink());
+        let world = world();
+        let sink = sink();
         let mut all: Vec<u64> = (0..many).collect();
         left_behind(&world, &[&all]).await;
         if suspect {
@@ -400,7 +420,8 @@ async fn what_is_taken_over_and_fills_the_room_is_delivered() {
         let sinks = [("s", sink.clone())];
         let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(19), ..in_order(&sinks, Ordered::Queue) };
         let _bridge = world.bridge_with(1, &sinks, spec);
-        let (what, count) = (format!("{many} to arrive, suspect: {suspect}"), all.len() + 3);
+        let what = format!("{many} to arrive, suspect: {suspect}");
+        let count = all.len() + 3;
         within(5 * LEASE, &what, || first_taken(&sink, |_| true).len() == count).await;
         all.extend([20, 21, 22]);
         assert_eq!(first_taken(&sink, |_| true), all, "of {many}, suspect: {suspect}");

@@ -32,7 +32,8 @@ async fn many_left(world: &World, claims: u64) {
 
 /// The calls of each kind that it takes to deliver everything, in its order.
 async fn calls_for(claims: u64) -> [u64; 3] {
-    let (world, sink) = (world(), sink());
+    let world = world();
+    let sink = sink();
     many_left(&world, claims).await;
     let ops = [Op::Contents, Op::Expired, Op::Bury];
     let before = ops.map(|op| world.server.calls(op));

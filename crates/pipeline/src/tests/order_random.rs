@@ -29,7 +29,9 @@ async fn whatever_happens(seed: u64, by_key: bool, forgets: bool, in_runs: bool)
     if forgets {
         Arc::make_mut(&mut spec.retry).max_attempts = u32::MAX;
     }
-    let (keys, mut due_ms, mut elements) = (["a", "b", "c"], Vec::new(), Vec::new());
+    let keys = ["a", "b", "c"];
+    let mut due_ms = Vec::new();
+    let mut elements = Vec::new();
     for n in 0..120 {
         due_ms.push(world.server.now_ms() + draw.i64(100..20_000));
         elements.push(element(id(n), keys[draw.usize(0..3)].as_bytes()));
@@ -57,9 +59,11 @@ async fn whatever_happens(seed: u64, by_key: bool, forgets: bool, in_runs: bool)
             bridges[at].wire.leave_unread(elements[bodies.usize(0..120)].clone());
         }
         match draw.u8(0..if forgets { 26 } else { 18 }) {
-            18.. => drop(world.server.promote_behind(draw.usize(0..20))),
+            18.. => {
+                let _ = world.server.promote_behind(draw.usize(0..20));
+            }
             0..2 => {
-                drop(bridges.swap_remove(at));
+                let _ = bridges.swap_remove(at);
                 bridges.push(start());
             }
             2 => {
@@ -112,7 +116,8 @@ async fn whatever_happens(seed: u64, by_key: bool, forgets: bool, in_runs: bool)
     }
     // By key, others prove now and then that the destination works, so that failures count. Else only those do that came behind an
     // element, after it: a crash or a failover that forgets this brings it back, and it may be dead then.
-    let (taken, dead) = (sink.taken(), world.store.dead());
+    let taken = sink.taken();
+    let dead = world.store.dead();
     let died_ms =
         |n: u64| dead.iter().find(|letter| letter.text("id") == id(n).to_string()).map(|letter| letter.text("died_ms"));
     let taken_ms = |n: u64| taken.iter().find(|message| number(message) == n).map(|message| message.now_ms);

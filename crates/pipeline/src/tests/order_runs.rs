@@ -29,7 +29,8 @@ fn fails(class: Class) -> Step {
 
 #[tokio::test(start_paused = true)]
 async fn the_elements_of_a_claim_go_together_and_the_next_claim_waits_for_them() {
-    let (world, sink) = (world(), sink_of_runs());
+    let world = world();
+    let sink = sink_of_runs();
     offer_keys(&world, 0, &["a"; 60]);
     let sinks = [("s", sink.clone())];
     let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(20), ..in_order(&sinks, Ordered::Queue) };
@@ -49,7 +50,8 @@ async fn a_sink_is_prepared_for_runs_if_they_will_come() {
         (sink_of_keys(), Some(by_payload()), false),
         (sink_of_runs(), None, false),
     ] {
-        let (world, sinks) = (world(), [("s", sink.clone())]);
+        let world = world();
+        let sinks = [("s", sink.clone())];
         let spec = QueueSpec { order: order.map(Box::new), ..in_order(&sinks, Ordered::Queue) };
         let bridge = world.bridge_with(1, &sinks, spec);
         bridge.stop(SECOND).await;
@@ -60,7 +62,8 @@ async fn a_sink_is_prepared_for_runs_if_they_will_come() {
 /// The one that fails is tried in its place; those behind it were not sent before, and go when it is through.
 #[tokio::test(start_paused = true)]
 async fn what_fails_in_a_run_is_not_overtaken() {
-    let (world, sink) = (world(), sink_of_runs());
+    let world = world();
+    let sink = sink_of_runs();
     sink.on_id(id(3), [fails(Class::Transient), fails(Class::Transient)]);
     offer_keys(&world, 0, &["a"; 10]);
     let sinks = [("s", sink.clone())];
@@ -74,7 +77,8 @@ async fn what_fails_in_a_run_is_not_overtaken() {
 /// Without an answer all that was behind it may have arrived too: it comes again, and says so.
 #[tokio::test(start_paused = true)]
 async fn a_run_without_an_answer_is_sent_again_in_its_order() {
-    let (world, sink) = (world(), sink_of_runs());
+    let world = world();
+    let sink = sink_of_runs();
     sink.on_id(id(3), [Step::FailAfterTaking(failure(Class::Ambiguous, "lost"))]);
     offer_keys(&world, 0, &["a"; 8]);
     let sinks = [("s", sink.clone())];
@@ -88,7 +92,8 @@ async fn a_run_without_an_answer_is_sent_again_in_its_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_in_a_run_lets_those_behind_it_go() {
-    let (world, sink) = (world(), sink_of_runs());
+    let world = world();
+    let sink = sink_of_runs();
     sink.on_id(id(3), [fails(Class::MessagePermanent)]);
     offer_keys(&world, 0, &["a"; 8]);
     let sinks = [("s", sink.clone())];
@@ -99,7 +104,8 @@ async fn a_dead_letter_in_a_run_lets_those_behind_it_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_in_a_run_of_several_keys_holds_up_its_key() {
-    let (world, sink) = (world(), sink_of_runs());
+    let world = world();
+    let sink = sink_of_runs();
     sink.on_id(id(2), [fails(Class::Transient)]);
     offer_keys(&world, 0, &["a", "b", "a", "b", "c", "a", "c"]);
     let sinks = [("s", sink.clone())];
@@ -113,7 +119,8 @@ async fn a_failure_in_a_run_of_several_keys_holds_up_its_key() {
 /// A panic of the sink leaves open what it has sent.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_run_is_the_failure_of_its_first_element_without_an_answer() {
-    let (world, sink) = (world(), sink_of_runs());
+    let world = world();
+    let sink = sink_of_runs();
     sink.on_id(id(3), [Step::Panic]);
     offer_keys(&world, 0, &["a"; 6]);
     let sinks = [("s", sink.clone())];
@@ -126,7 +133,9 @@ async fn a_panic_in_a_run_is_the_failure_of_its_first_element_without_an_answer(
 /// Two sinks have to confirm each element, so nothing goes together.
 #[tokio::test(start_paused = true)]
 async fn with_two_sinks_elements_go_one_at_a_time() {
-    let (world, one, two) = (world(), sink_of_runs(), sink_of_runs());
+    let world = world();
+    let one = sink_of_runs();
+    let two = sink_of_runs();
     offer_keys(&world, 0, &["a"; 8]);
     let sinks = [("s", one.clone()), ("t", two.clone())];
     let _bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
@@ -139,7 +148,8 @@ async fn with_two_sinks_elements_go_one_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn the_elements_of_a_run_are_decoded_once() {
     use crate::deliver::outbound::DECODED;
-    let (world, sink) = (world(), sink_of_runs());
+    let world = world();
+    let sink = sink_of_runs();
     offer_keys(&world, 0, &["a", "b", "a", "a", "b", "c"]);
     let sinks = [("s", sink.clone())];
     let before = DECODED.get();
@@ -151,7 +161,8 @@ async fn the_elements_of_a_run_are_decoded_once() {
 /// The next of each key go together, when the one before it has its verdict.
 #[tokio::test(start_paused = true)]
 async fn the_first_of_each_key_go_together_where_keys_would_wait_for_each_other() {
-    let (world, sink) = (world(), sink_of_keys());
+    let world = world();
+    let sink = sink_of_keys();
     sink.otherwise(|_| Step::ConfirmAfter(SECOND));
     offer_keys(&world, 0, &["a", "b", "c", "a", "b", "c", "a"]);
     let sinks = [("s", sink.clone())];
@@ -167,7 +178,8 @@ async fn the_first_of_each_key_go_together_where_keys_would_wait_for_each_other(
 
 #[tokio::test(start_paused = true)]
 async fn a_key_without_an_answer_holds_up_no_other_key_of_its_batch() {
-    let (world, sink) = (world(), sink_of_keys());
+    let world = world();
+    let sink = sink_of_keys();
     sink.on_id(id(1), [Step::Hang]);
     sink.on_id(id(3), [fails(Class::Transient)]);
     offer_keys(&world, 0, &["a", "b", "c", "a", "b", "c", "a"]);

@@ -18,7 +18,8 @@ const ALL: [u64; 9] = [1, 2, 3, 4, 5, 6, 20, 21, 22];
 
 /// Takes over a claim, as a process does that dies.
 async fn taken_over(world: &World, old: ClaimName, owner: u8) -> ClaimName {
-    let (new, dead) = (old.taken_over_by([owner; 8], old.number), world.server.store("q", [owner; 8]));
+    let new = old.taken_over_by([owner; 8], old.number);
+    let dead = world.server.store("q", [owner; 8]);
     let request =
         TakeOverRequest { old, new, not_after_ms: i64::MAX, lease: LEASE, most: 99, bytes: 1 << 20, largest: 0 };
     assert!(matches!(dead.take_over(&request).await, Ok(TakeOverReply::Taken { .. })));
@@ -133,7 +134,8 @@ async fn what_may_kill_the_process_overtakes_no_claim_that_is_hidden() {
         world.store.add_lease(&name.to_string(), end_ms);
         (0..20).for_each(|n| world.store.add_lease(&format!("7.other.{n}"), end_ms + 1 + n));
         world.store.add_lease(&first.to_string(), end_ms + 100);
-        let (before, sink) = (world.server.calls(Op::Claim), sink());
+        let before = world.server.calls(Op::Claim);
+        let sink = sink();
         let sinks = [("s", sink.clone())];
         let bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
         bridge.wire.trouble(Trouble { slow: SECOND / 5, lost: 0.0 });
@@ -148,7 +150,8 @@ async fn what_may_kill_the_process_overtakes_no_claim_that_is_hidden() {
 #[tokio::test(start_paused = true)]
 async fn what_may_kill_the_process_does_not_overtake_what_its_former_owner_returns_meanwhile() {
     for ids in [&[1][..], &[1, 2]] {
-        let (world, sink) = (world(), sink());
+        let world = world();
+        let sink = sink();
         left_behind(&world, &[&[1, 2, 3], &[4, 5, 6]]).await;
         dies_twice(&world, 1).await;
         tokio::time::sleep(2 * LEASE).await;
@@ -185,7 +188,8 @@ async fn what_is_taken_over_waits_for_what_has_gone_back_behind_foreign_members(
 /// and a process that works on them, dies now and then, and is not always answered.
 async fn in_pieces(seed: u64) {
     let mut draw = fastrand::Rng::with_seed(seed);
-    let (world, sink) = (world(), if draw.bool() { sink_of_runs() } else { sink() });
+    let world = world();
+    let sink = if draw.bool() { sink_of_runs() } else { sink() };
     let mut ids: Vec<u64> = (0..18).collect();
     draw.shuffle(&mut ids);
     // One of five has a claim that comes to its keys in a task of its own.

@@ -23,7 +23,8 @@ fn works_again(sink: &FakeSink) {
 /// What an outage of any kind and any length must leave behind, seen from its end: one probe at a time, at the ceiling
 /// of the waits; then all elements within one more wait, and none of them dead, counted or twice.
 async fn an_hour_of(class: Class, code: &'static str, is_open: impl Fn(&Bridge) -> bool) -> (Bridge, Arc<FakeSink>) {
-    let (world, sink) = (World::new(), failing(class, code));
+    let world = World::new();
+    let sink = failing(class, code);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..50);
     eventually("the outage to be seen", || is_open(&bridge)).await;
@@ -86,7 +87,8 @@ async fn a_queue_that_is_on_hold_for_an_hour_resumes_with_the_first_probe_that_i
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_of_ten_minutes_sends_probes_only_and_its_elements_keep_their_order() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(failure(Class::TargetPermanent, "NOPERM")));
     for n in 0..10 {
         world.offer([n]);
@@ -112,7 +114,8 @@ fn check_waits(sink: &FakeSink, first: usize, mut bound: Duration) {
     assert!(at.len() > 12, "{} probes", at.len());
     for pair in at.windows(2) {
         let wait = Duration::from_millis((pair[1] - pair[0]).unsigned_abs());
-        let (least, most) = (bound.mul_f64(0.85), bound + Duration::from_millis(20));
+        let least = bound.mul_f64(0.85);
+        let most = bound + Duration::from_millis(20);
         assert!((least..=most).contains(&wait), "{wait:?} instead of {least:?} to {most:?}: {at:?}");
         bound = CEILING.min(bound * 2);
     }
@@ -120,7 +123,8 @@ fn check_waits(sink: &FakeSink, first: usize, mut bound: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn a_breaker_opens_after_five_failures_and_its_waits_double_to_half_a_minute() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(failure(Class::Transient, "down")));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..5);
@@ -132,7 +136,8 @@ async fn a_breaker_opens_after_five_failures_and_its_waits_double_to_half_a_minu
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_begins_with_one_failure_and_its_waits_double_to_half_a_minute() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(failure(Class::TargetPermanent, "NOPERM")));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer([0]);
@@ -142,7 +147,8 @@ async fn a_hold_begins_with_one_failure_and_its_waits_double_to_half_a_minute() 
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_is_not_answered_lets_no_other_pass_until_the_sink_has_timed_out() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(failure(Class::Transient, "down")));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..20);
@@ -162,7 +168,8 @@ async fn a_probe_that_is_not_answered_lets_no_other_pass_until_the_sink_has_time
 
 #[tokio::test(start_paused = true)]
 async fn a_full_sink_gives_elements_back_in_the_order_that_they_had() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(failure(Class::Backpressure, "OOM")));
     for n in 0..30 {
         world.offer([n]);
@@ -179,7 +186,9 @@ async fn a_full_sink_gives_elements_back_in_the_order_that_they_had() {
 
 #[tokio::test(start_paused = true)]
 async fn dead_letters_wait_for_a_sink_that_is_down_for_an_hour() {
-    let (world, main, target) = (World::new(), sink(), sink());
+    let world = World::new();
+    let main = sink();
+    let target = sink();
     main.outage(Some(failure(Class::MessagePermanent, "too_large")));
     target.outage(Some(failure(Class::Transient, "down")));
     let sinks = [("main", main.clone()), ("target", target.clone())];

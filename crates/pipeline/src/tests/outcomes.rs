@@ -5,7 +5,8 @@ use delaybridge_sink::Target;
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_a_counted_retry_and_a_dead_letter_in_the_end_while_its_neighbours_are_delivered() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(7), [Step::Panic, Step::Panic, Step::Panic]);
     sink.on_id(id(8), [Step::Panic]);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -29,7 +30,8 @@ async fn a_panic_is_a_counted_retry_and_a_dead_letter_in_the_end_while_its_neigh
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_makes_no_dead_letters_and_is_probed_by_one_element_at_a_time() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(failure(Class::Transient, "down")));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..2);
@@ -57,7 +59,8 @@ async fn an_outage_makes_no_dead_letters_and_is_probed_by_one_element_at_a_time(
 
 #[tokio::test(start_paused = true)]
 async fn failures_of_one_element_count_while_the_sink_takes_others() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let fails = Step::Fail(failure(Class::Transient, "odd"));
     sink.on_id(id(0), std::iter::repeat_n(fails, 1000));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -78,7 +81,8 @@ async fn failures_of_one_element_count_while_the_sink_takes_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_target_to_fix_holds_the_queue_until_a_probe_succeeds() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(failure(Class::TargetPermanent, "NOPERM")));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..10);
@@ -101,7 +105,8 @@ async fn a_target_to_fix_holds_the_queue_until_a_probe_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_sink_gets_nothing_more_and_no_attempt_counts() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(failure(Class::Backpressure, "OOM")));
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.offer(0..10);
@@ -125,7 +130,8 @@ async fn a_full_sink_gets_nothing_more_and_no_attempt_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn an_element_that_hangs_leaves_room_for_others_however_few_bytes_are_allowed() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     // As much as one claim moves at most.
     let spec = QueueSpec { max_in_flight_bytes: 1 << 20, ..spec(&sinks) };
@@ -142,11 +148,13 @@ async fn an_element_that_hangs_leaves_room_for_others_however_few_bytes_are_allo
 async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payload_is_the_elements_own() {
     let template = |text| delaybridge_core::template::Template::compile(text).unwrap();
     let list = |key| -> Arc<dyn Target> {
-        let (list, push) = (template(key), delaybridge_link::Side::Right);
+        let list = template(key);
+        let push = delaybridge_link::Side::Right;
         Arc::new(delaybridge_sink_redis::KeyTarget::list(list, push, false))
     };
     let exchange = |exchange, routing_key| -> Arc<dyn Target> {
-        let (exchange, routing_key) = (template(exchange), template(routing_key));
+        let exchange = template(exchange);
+        let routing_key = template(routing_key);
         Arc::new(delaybridge_sink_amqp::AmqpTarget::new(exchange, routing_key, Vec::new()))
     };
     let rows = [
@@ -162,7 +170,8 @@ async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payloa
         (exchange("${payload}", "${payload}"), About::Sink, true),
     ];
     for (target, about, held) in rows {
-        let (world, sink) = (World::new(), sink());
+        let world = World::new();
+        let sink = sink();
         sink.outage(Some(failure(Class::TargetPermanent, "WRONGTYPE").about(about)));
         let mut spec = spec(&[("s", sink.clone())]);
         spec.codec = Codec::String.into();
@@ -171,9 +180,10 @@ async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payloa
         let bridge = world.without_keeper(1, &[("s", sink.clone())], spec);
         world.offer(0..1);
         bridge.queue.alarm.ring(delaybridge_telemetry::labels::Wakeup::Published);
-        match held {
-            true => bridge.metric_is(HELD, 1.0).await,
-            false => eventually("the dead letter", || world.store.dead().len() == 1).await,
+        if held {
+            bridge.metric_is(HELD, 1.0).await
+        } else {
+            eventually("the dead letter", || world.store.dead().len() == 1).await
         }
         assert_eq!(world.store.dead().len(), usize::from(!held));
     }
@@ -182,7 +192,8 @@ async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payloa
 /// What is known of earlier attempts stays with the element in its dead letter.
 #[tokio::test(start_paused = true)]
 async fn a_letter_says_whether_a_sink_may_have_had_the_element() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let refused = || Step::Fail(failure(Class::MessagePermanent, "too_large"));
     sink.on_id(id(1), [Step::Fail(failure(Class::Ambiguous, "timeout")), refused()]);
     sink.on_id(id(2), [refused()]);
@@ -198,7 +209,9 @@ async fn a_letter_says_whether_a_sink_may_have_had_the_element() {
 /// The confirmation is by a name that no sink has any more.
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_has_another_name_now_gets_an_announced_repetition() {
-    let (world, had, waits) = (World::new(), sink(), sink());
+    let world = World::new();
+    let had = sink();
+    let waits = sink();
     waits.outage(Some(failure(Class::Transient, "down")));
     let sinks = [("old", had.clone()), ("waits", waits.clone())];
     let bridge = world.bridge(1, &sinks);
@@ -216,7 +229,8 @@ async fn a_sink_that_has_another_name_now_gets_an_announced_repetition() {
 /// is a dead letter, and each waits for the right one.
 #[tokio::test(start_paused = true)]
 async fn a_codec_that_refuses_three_in_a_row_holds_the_queue() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let wrong = QueueSpec { codec: Codec::Json.into(), on_decode_error: OnDecodeError::HoldRepeated, ..spec(&sinks) };
     let bridge = world.bridge_with(1, &sinks, wrong.clone());
@@ -234,7 +248,8 @@ async fn a_codec_that_refuses_three_in_a_row_holds_the_queue() {
 /// Objects of Java are read as far as they can be, and what is late is not read at all: neither is a codec that is the wrong one.
 #[tokio::test(start_paused = true)]
 async fn one_refused_payload_beside_objects_of_java_is_a_dead_letter() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let spec = QueueSpec {
         codec: Codec::Kryo5.into(),

@@ -21,7 +21,8 @@ fn claims(bridge: &Bridge) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_claimed_while_a_queue_is_paused_and_everything_afterwards() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let mut bridge = world.bridge(1, &sinks);
     bridge.watch();
@@ -54,7 +55,8 @@ async fn nothing_is_claimed_while_a_queue_is_paused_and_everything_afterwards() 
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_ends_by_itself_at_its_time_by_the_clock_of_the_server() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     pause(&world, Subject::Queue, Some(10 * MINUTE));
     bridge.offer(0..10);
@@ -67,7 +69,8 @@ async fn a_pause_ends_by_itself_at_its_time_by_the_clock_of_the_server() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_in_flight_at_a_pause_is_finished_and_what_failed_waits() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.otherwise(|_| Step::ConfirmAfter(5 * SECOND));
     sink.on_id(id(3), [Step::Fail(failure(Class::Transient, "odd")), Step::Confirm]);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -88,7 +91,8 @@ async fn what_is_in_flight_at_a_pause_is_finished_and_what_failed_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_sink_holds_the_queues_that_deliver_to_it_and_its_dead_letters() {
     let world = World::new();
-    let (main, letters) = (sink(), sink());
+    let main = sink();
+    let letters = sink();
     main.outage(Some(failure(Class::MessagePermanent, "too_large")));
     let mut spec = spec(&[("main", main.clone())]);
     spec.dead_letter_to = Some(Box::new(route("letters")));
@@ -117,7 +121,8 @@ async fn a_paused_sink_holds_the_queues_that_deliver_to_it_and_its_dead_letters(
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_claimed_before_redis_has_said_what_is_paused() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let faults = [Fault::ReplyLost, Fault::RequestLost, Fault::Refused("NOPERM"), Fault::Refused("WRONGTYPE")];
     world.server.fail(Op::Pauses, faults);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -130,7 +135,8 @@ async fn nothing_is_claimed_before_redis_has_said_what_is_paused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_not_paused_pays_no_call_for_it() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     for n in 0..50 {
         bridge.offer([n]);

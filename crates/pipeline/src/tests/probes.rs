@@ -27,7 +27,8 @@ fn refused() -> Failure {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_is_unknown_until_it_answers_and_the_daemon_is_not_ready_before() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(refused()));
     let mut bridge = world.bridge(1, &[("s", sink.clone())]);
     assert_eq!((state(&bridge).as_str(), sink_up(&bridge)), ("unknown", ABSENT));
@@ -42,7 +43,8 @@ async fn a_sink_is_unknown_until_it_answers_and_the_daemon_is_not_ready_before()
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_sink_that_goes_away_is_down_and_up_again_without_an_element() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let mut bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.probe();
     bridge.metric_is(SINK_UP, 1.0).await;
@@ -55,7 +57,8 @@ async fn an_idle_sink_that_goes_away_is_down_and_up_again_without_an_element() {
 
 #[tokio::test(start_paused = true)]
 async fn an_element_that_is_confirmed_says_more_than_a_probe_that_failed() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.outage(Some(refused()));
     let mut bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.probe();
@@ -69,7 +72,8 @@ async fn an_element_that_is_confirmed_says_more_than_a_probe_that_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_delivers_is_not_probed() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let mut bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.probe();
     bridge.metric_is(SINK_UP, 1.0).await;
@@ -87,7 +91,8 @@ async fn a_sink_that_delivers_is_not_probed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_breaker_that_nothing_is_due_for_closes_when_the_sink_answers_again() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let mut bridge = world.bridge(1, &[("s", sink.clone())]);
     bridge.probe();
     sink.outage(Some(refused()));

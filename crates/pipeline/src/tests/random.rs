@@ -57,7 +57,8 @@ struct Schedule {
 
 impl Schedule {
     fn new(seed: u64, names: &[&'static str]) -> Schedule {
-        let (world, mut draw) = (World::seeded(seed), Rng::with_seed(seed));
+        let world = World::seeded(seed);
+        let mut draw = Rng::with_seed(seed);
         let moods: Vec<_> = names.iter().map(|_| Arc::new(Mutex::new(Mood::Well))).collect();
         let sinks: Vec<_> = names.iter().zip(&moods).map(|(name, mood)| (*name, moody(mood, draw.u64(..)))).collect();
         let mut spec = spec(&sinks);
@@ -66,7 +67,8 @@ impl Schedule {
         retry.max_attempts = u32::MAX;
         retry.initial_interval = SECOND;
         retry.max_interval = CEILING;
-        let (bridges, counters) = (Vec::new(), Vec::new());
+        let bridges = Vec::new();
+        let counters = Vec::new();
         Schedule {
             world,
             draw,
@@ -111,7 +113,8 @@ impl Schedule {
     /// The records of what the first sink gets go to the second.
     fn with_a_trail(seed: u64, names: &[&'static str]) -> Schedule {
         let mut schedule = Schedule::new(seed, names);
-        let (mood, mut draw) = (schedule.moods[1].clone(), Rng::with_seed(seed));
+        let mood = schedule.moods[1].clone();
+        let mut draw = Rng::with_seed(seed);
         // It refuses no record for good.
         schedule.sinks[1].1.otherwise(move |_| step(*mood.lock(), 0, &mut draw));
         let route = schedule.spec.to[1].clone();
@@ -215,16 +218,15 @@ impl Schedule {
         let place = self.some_process();
         match self.draw.u8(0..18) {
             0..=4 => {
-                let (delay, many) = (self.seconds(120), self.draw.u64(1..10));
+                let delay = self.seconds(120);
+                let many = self.draw.u64(1..10);
                 self.world.offer_in(delay, self.offered..self.offered + many);
                 self.offered += many;
             }
             5..=7 => {
                 let mood = self.draw.usize(0..self.moods.len());
-                *self.moods[mood].lock() = match self.lags && self.draw.bool() {
-                    true => Mood::Uneven,
-                    false => MOODS[self.draw.usize(0..MOODS.len())],
-                };
+                *self.moods[mood].lock() =
+                    if self.lags && self.draw.bool() { Mood::Uneven } else { MOODS[self.draw.usize(0..MOODS.len())] };
             }
             8 => self.world.server.set_up(self.draw.bool()),
             9 => self.bridges[place].wire.connect(self.draw.bool()),
@@ -239,7 +241,9 @@ impl Schedule {
                     [Fault::ReplyLost, Fault::RequestLost, Fault::Refused("NOPERM")][self.draw.usize(0..3)].clone();
                 self.world.server.fail(op, vec![fault; self.draw.usize(1..4)]);
             }
-            13 => drop(self.bridges.swap_remove(place)),
+            13 => {
+                let _ = self.bridges.swap_remove(place);
+            }
             14 => {
                 let timeout = self.seconds(40);
                 self.bridges.swap_remove(place).stop(timeout).await;
@@ -258,9 +262,10 @@ impl Schedule {
 
     /// A person pauses the queue or a sink, perhaps for some time, or ends that. Some processes are told.
     fn pause(&mut self) {
-        let subject = match self.draw.bool() {
-            true => Subject::Queue,
-            false => Subject::Sink(self.sinks[self.draw.usize(0..self.sinks.len())].0),
+        let subject = if self.draw.bool() {
+            Subject::Queue
+        } else {
+            Subject::Sink(self.sinks[self.draw.usize(0..self.sinks.len())].0)
         };
         let since_ms = self.world.server.now_ms();
         let until_ms = self.draw.bool().then(|| since_ms + self.draw.i64(0..300_000));

@@ -6,7 +6,8 @@ const NOT_DURABLE: &str = "delaybridge_released_messages_total{queue=\"q\",reaso
 
 #[tokio::test(start_paused = true)]
 async fn what_a_replica_does_not_have_goes_back_uncounted() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.await_replica();
     world.server.cut_replica();
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -24,7 +25,8 @@ async fn what_a_replica_does_not_have_goes_back_uncounted() {
 /// retries, which no other counter announces.
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_over_and_goes_back_is_counted() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.await_replica();
     sink.stall(true);
     let dead = world.bridge(1, &[("s", sink.clone())]);
@@ -44,7 +46,8 @@ async fn what_is_taken_over_and_goes_back_is_counted() {
 /// The server is gone when a claim that no replica has is to go back.
 #[tokio::test(start_paused = true)]
 async fn what_could_not_go_back_is_found_again_before_its_lease_is_over() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     world.server.await_replica();
     world.server.cut_replica();
     let bridge = world.bridge(1, &[("s", sink.clone())]);

@@ -37,7 +37,9 @@ pub(super) struct Many {
 impl Many {
     /// So many queues, named `q0` and so on, each changed as wanted.
     pub(super) fn start(queues: usize, sink: &Arc<FakeSink>, change: impl Fn(&mut QueueSpec)) -> Many {
-        let (clock, server, events) = (follow_tokio(), MemoryServer::new(), Events::default());
+        let clock = follow_tokio();
+        let server = MemoryServer::new();
+        let events = Events::default();
         let owner = [1; 8];
         let process = Process::new(owner, Budget::new(1000, 1 << 26), events.clone());
         let name: Arc<str> = "s".into();

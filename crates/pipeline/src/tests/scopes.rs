@@ -37,9 +37,12 @@ fn templated(text: &str) -> Arc<dyn delaybridge_sink::Target> {
 /// All lists but the well ones do this.
 fn most_fail(sink: &FakeSink, step: Step) {
     let well: Vec<String> = WELL.map(|n| format!("list {n}")).collect();
-    sink.otherwise(move |message| match well.contains(&message.destination.to_string()) {
-        true => Step::ConfirmAfter(Duration::from_millis(5)),
-        false => step.clone(),
+    sink.otherwise(move |message| {
+        if well.contains(&message.destination.to_string()) {
+            Step::ConfirmAfter(Duration::from_millis(5))
+        } else {
+            step.clone()
+        }
     });
 }
 
@@ -57,7 +60,8 @@ fn late(sink: &FakeSink, count: u64) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn urls_of_one_queue_that_fail_in_any_way_do_not_hold_up_those_that_are_well() {
     for (way, step) in ways() {
-        let (world, sink) = (World::new(), sink());
+        let world = World::new();
+        let sink = sink();
         let sinks = [("s", sink.clone())];
         let mut spec = QueueSpec { codec: Codec::String.into(), ..spec(&sinks) };
         spec.to[0].target = templated("${payload}");
@@ -109,7 +113,8 @@ async fn a_server_that_restarts_with_few_urls_that_are_well_delivers_to_those_at
     for (way, step, has_worked) in
         ways().into_iter().take(3).flat_map(|(way, step)| [(way, step.clone(), false), (way, step, true)])
     {
-        let (world, sink) = (World::new(), sink());
+        let world = World::new();
+        let sink = sink();
         let sinks = [("s", sink.clone())];
         let mut spec = QueueSpec { codec: Codec::String.into(), ..spec(&sinks) };
         spec.to[0].target = templated("${payload}");
@@ -151,7 +156,8 @@ async fn a_server_that_restarts_with_few_urls_that_are_well_delivers_to_those_at
 #[tokio::test(start_paused = true)]
 async fn a_host_with_very_many_urls_that_are_all_busy_is_asked_in_a_pace() {
     const URLS: u64 = 20_000;
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let mut spec = QueueSpec { codec: Codec::String.into(), ..spec(&sinks) };
     spec.to[0].target = templated("${payload}");
@@ -180,7 +186,8 @@ async fn a_host_with_very_many_urls_that_are_all_busy_is_asked_in_a_pace() {
 /// The login of all is wrong: no element of theirs is lost to that, whatever chose the URL.
 #[tokio::test(start_paused = true)]
 async fn a_login_that_is_refused_everywhere_holds_the_queue_and_makes_no_dead_letters() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     let mut spec = QueueSpec { codec: Codec::String.into(), ..spec(&sinks) };
     spec.to[0].target = templated("${payload}");
@@ -204,7 +211,8 @@ async fn a_login_that_is_refused_everywhere_holds_the_queue_and_makes_no_dead_le
 async fn an_element_whose_url_is_not_asked_waits_by_itself_and_uncounted() {
     let not_asked = Failure::new(Class::Backpressure, Failure::NOT_SENT, "").about(About::Message);
     let not_asked = Step::Fail(not_asked.after(Some(30 * SECOND)));
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     // It was sent once, three hours before.
     let first = Step::Fail(fails(Class::Ambiguous, "timeout", About::Target));
@@ -230,7 +238,8 @@ async fn an_element_whose_url_is_not_asked_waits_by_itself_and_uncounted() {
 async fn an_element_that_its_receiver_still_works_on_waits_by_itself_and_uncounted() {
     let in_work =
         |wait: Option<Duration>| Step::Fail(fails(Class::Backpressure, "http_409", About::Message).after(wait));
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let bridge = world.bridge(1, &[("s", sink.clone())]);
     let first = Step::Fail(fails(Class::Ambiguous, "timeout", About::Target));
     sink.on_id(id(1), [first.clone(), in_work(Some(20 * SECOND)), in_work(Some(20 * SECOND)), Step::Confirm]);

@@ -100,7 +100,8 @@ async fn whatever_else_takes_long_is_no_stall() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_rate_is_no_stall() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     let sinks: [(&str, Arc<FakeSink>); 1] = [("s", sink.clone())];
     let slow = QueueSpec { max_rate: Some(Box::new(1.0 / 600.0)), ..spec(&sinks) };
     let mut bridge = world.bridge_with(1, &sinks, slow);

@@ -5,7 +5,8 @@ use delaybridge_telemetry::tail::{ElementEvent, Fate};
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_sees_what_becomes_of_each_element() {
-    let (world, sink) = (World::new(), sink());
+    let world = World::new();
+    let sink = sink();
     sink.on_id(id(6), [Step::Fail(failure(Class::Transient, "odd"))]);
     sink.on_id(id(7), [Step::Fail(failure(Class::MessagePermanent, "too_large"))]);
     let bridge = world.bridge(1, &[("s", sink.clone())]);
@@ -36,9 +37,11 @@ async fn a_watcher_sees_what_becomes_of_each_element() {
 
 #[tokio::test(start_paused = true)]
 async fn an_element_with_two_sinks_is_one_delivery() {
-    let (world, one, other) = (World::new(), sink(), sink());
+    let world = World::new();
+    let one = sink();
+    let other = sink();
     let bridge = world.bridge(1, &[("a", one.clone()), ("b", other.clone())]);
-    drop(bridge.process.events.tail().look());
+    let _ = bridge.process.events.tail().look();
     bridge.offer(0..2);
     world.until_empty().await;
     let events = bridge.process.events.tail().look();

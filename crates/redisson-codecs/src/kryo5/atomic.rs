@@ -69,12 +69,10 @@ impl Kryo<'_> {
 
     /// Reads a varint that does not end with a group of zeros, which Kryo never writes.
     fn shortest<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
-        let (before, start) = (self.reader.rest(), self.reader.at());
+        let before = self.reader.rest();
+        let start = self.reader.at();
         let number = read(self)?;
         let length = self.reader.at() - start;
-        match length > 1 && before.get(length - 1) == Some(&0) {
-            true => Err(self.reader.malformed(NAME)),
-            false => Ok(number),
-        }
+        if length > 1 && before.get(length - 1) == Some(&0) { Err(self.reader.malformed(NAME)) } else { Ok(number) }
     }
 }

@@ -21,9 +21,10 @@ impl Kryo<'_> {
         let immutable = form == Form::ImmutableList;
         let arguments = self.generics.next(self.depth);
         let fixed = arguments.as_ref().and_then(|arguments| self.final_class(arguments.first()?));
-        let (flag, size) = match fixed.is_some() && immutable {
-            true => (false, usize::try_from(self.varint()?).unwrap_or(usize::MAX)),
-            false => self.flag_varint()?,
+        let (flag, size) = if fixed.is_some() && immutable {
+            (false, usize::try_from(self.varint()?).unwrap_or(usize::MAX))
+        } else {
+            self.flag_varint()?
         };
         let Some(size) = size.checked_sub(1) else { return Ok(Value::Null.into()) };
         if form == Form::SortedList {
@@ -82,7 +83,8 @@ impl Kryo<'_> {
         let nulls = form != Form::ImmutableMap;
         let arguments = self.generics.next(self.depth);
         let fixed = |kryo: &Self, place: usize| kryo.final_class(arguments.as_ref()?.get(place)?);
-        let (keys, values) = (fixed(self, 0), fixed(self, 1));
+        let keys = fixed(self, 0);
+        let values = fixed(self, 1);
         let of_key = arguments.as_ref().and_then(|arguments| arguments.first().cloned());
         self.push_last(arguments);
         let mut entries = Vec::new();

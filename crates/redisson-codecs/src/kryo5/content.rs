@@ -108,10 +108,7 @@ impl Kryo<'_> {
     }
 
     fn optional(&mut self, one: impl FnOnce(&mut Self) -> Read<Item>) -> Read<Item> {
-        match self.flag()? {
-            true => one(self),
-            false => Ok(Value::Null.into()),
-        }
+        if self.flag()? { one(self) } else { Ok(Value::Null.into()) }
     }
 
     fn big(&mut self, form: Form) -> Read<Item> {
@@ -145,7 +142,8 @@ impl Kryo<'_> {
 
     fn uuid(&mut self) -> Read<String> {
         if self.is_before(Era::BeforeUuids, Doubt::Form) {
-            let (least, most) = (self.long()?, self.long()?);
+            let least = self.long()?;
+            let most = self.long()?;
             return Ok(value::uuid(most, least));
         }
         Ok(value::uuid(self.fixed_long()?, self.fixed_long()?))
@@ -163,7 +161,9 @@ impl Kryo<'_> {
     }
 
     fn locale(&mut self) -> Read<Item> {
-        let (language, country, variant) = (self.text()?, self.text()?, self.text()?);
+        let language = self.text()?;
+        let country = self.text()?;
+        let variant = self.text()?;
         Ok(value::locale(&language, "", &country, &variant, "").into())
     }
 

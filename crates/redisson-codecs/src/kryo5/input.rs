@@ -73,9 +73,10 @@ impl Kryo<'_> {
             number |= u64::from(byte & 0x7f) << (6 + 7 * group);
             more = byte & 0x80 != 0;
         }
-        match more {
-            true => Err(self.reader.malformed(NAME)),
-            false => Ok((first & 0x80 != 0, usize::try_from(number).unwrap_or(usize::MAX))),
+        if more {
+            Err(self.reader.malformed(NAME))
+        } else {
+            Ok((first & 0x80 != 0, usize::try_from(number).unwrap_or(usize::MAX)))
         }
     }
 

@@ -187,10 +187,7 @@ impl Kryo<'_> {
             let class = self.classes.named(&name);
             self.names.push(Named { name: name.into(), class });
         }
-        match number < self.names.len() {
-            true => Ok(Tag::Named(number)),
-            false => Err(self.reader.malformed(NAME)),
-        }
+        if number < self.names.len() { Ok(Tag::Named(number)) } else { Err(self.reader.malformed(NAME)) }
     }
 
     /// Reads the class before a value, and its index in `names`; `None` is null.
@@ -217,13 +214,14 @@ impl Kryo<'_> {
     /// Reads what Kryo's `writeObject` writes: a value other than null, after its class or of a known one.
     fn object(&mut self, class: &Class, place: usize) -> Read<Item> {
         self.depth += 1;
-        let item = match self.references == References::On && self.classes.is_referable(class) {
-            false => self.content(class, place),
-            true => match self.varint()? {
+        let item = if self.references == References::On && self.classes.is_referable(class) {
+            match self.varint()? {
                 0 => Err(self.reader.malformed(NAME)),
                 1 => self.referable(class, place),
                 number => self.written_before(number - 2),
-            },
+            }
+        } else {
+            self.content(class, place)
         };
         self.depth -= 1;
         item
@@ -239,10 +237,13 @@ impl Kryo<'_> {
                 number => self.written_before(number - 2),
             },
             (References::Off, _) if self.classes.has_null(class) => self.content(class, place),
-            _ => match self.flag()? {
-                false => self.null(),
-                true => self.content(class, place),
-            },
+            _ => {
+                if self.flag()? {
+                    self.content(class, place)
+                } else {
+                    self.null()
+                }
+            }
         };
         self.depth -= 1;
         item

@@ -25,7 +25,8 @@ pub(super) fn read(reader: &mut Reader<'_>, length: TextLength) -> Read<Item> {
         4 => clock(reader)?,
         5 => date_time(reader)?,
         6 => {
-            let (date_time, offset) = (date_time(reader)?, offset(reader)?);
+            let date_time = date_time(reader)?;
+            let offset = offset(reader)?;
             let zone = match reader.u8()? {
                 7 => Some(region(reader, length)?),
                 8 => self::offset(reader)?,

@@ -62,10 +62,7 @@ pub(super) fn external(reader: &mut Reader<'_>, written: Vec<Written>, length: T
 
 /// Refuses a class that writes its content with its own method, unless the method is known.
 pub(super) fn check_self_written(reader: &Reader<'_>, start: usize, class: &str) -> Read<()> {
-    match Kind::of(class) == Kind::Plain && !adds_nothing(class) {
-        true => Err(opaque(reader, start, class)),
-        false => Ok(()),
-    }
+    if Kind::of(class) == Kind::Plain && !adds_nothing(class) { Err(opaque(reader, start, class)) } else { Ok(()) }
 }
 
 /// The refusal of an object of this class at `start`.
@@ -201,10 +198,7 @@ pub(super) fn value(reader: &mut Reader<'_>, start: usize, mut parts: Vec<Part>,
             // 1 is a list, 2 a set, 3 a map; the higher bits are internal to the JDK.
             let is_map = number(&part, "tag").and_then(Number::as_i64).is_some_and(|tag| tag & 0xff == 3);
             let items = list(part);
-            match is_map {
-                true => map(items).ok_or_else(|| malformed(reader)),
-                false => Ok(items.into()),
-            }
+            if is_map { map(items).ok_or_else(|| malformed(reader)) } else { Ok(items.into()) }
         }
         Kind::Plain => Err(malformed(reader)),
     }
@@ -219,12 +213,11 @@ fn plain(reader: &mut Reader<'_>, own: &str, parts: Vec<Part>, types: JavaTypes)
     }
     for part in parts {
         for (name, value) in part.fields {
-            let name = match object.contains_key(&name) {
-                true => {
-                    reader.pay_for(part.class.len() + 1)?;
-                    format!("{}.{name}", part.class)
-                }
-                false => name,
+            let name = if object.contains_key(&name) {
+                reader.pay_for(part.class.len() + 1)?;
+                format!("{}.{name}", part.class)
+            } else {
+                name
             };
             reader.pay_for(name.len())?;
             object.insert(name, value.into_json());

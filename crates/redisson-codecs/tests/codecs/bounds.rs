@@ -65,7 +65,8 @@ fn no_damage_to_a_recorded_payload_does_any_harm() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let (mut answers, mut values) = (0_u32, 0_u32);
+    let mut answers = 0_u32;
+    let mut values = 0_u32;
     for vector in vectors::vectors() {
         // A quarter, others each time: all take long.
         if random.u8(..4) != 0 {

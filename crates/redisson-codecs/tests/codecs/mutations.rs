@@ -16,7 +16,8 @@ fn no_mutation_of_a_recorded_payload_exceeds_a_limit() {
     let mut random = fastrand::Rng::with_seed(seed);
     let vectors: Vec<_> =
         vectors::vectors().into_iter().filter_map(|v| Some((vectors::coding(&v)?, v.payload))).collect();
-    let (mut values, mut too_large) = (0, 0);
+    let mut values = 0;
+    let mut too_large = 0;
     for _ in 0..20_000 {
         let (coding, payload) = &vectors[random.usize(..vectors.len())];
         let (_, other) = &vectors[random.usize(..vectors.len())];

@@ -44,7 +44,8 @@ fn a_text_with_json_in_it_is_that_json_whatever_the_codec() {
         // The bytes are the payload's, and the value has the producer's spelling.
         assert_eq!((found.bytes(), &found.decoded()[..]), (&payload, TEXT.as_bytes()), "{codec}");
         // What is in the text says nothing about the codec.
-        let (outer, inner) = (guess(&payload, Codec::Auto).unwrap(), guess(&payload, looking(Codec::Auto)).unwrap());
+        let outer = guess(&payload, Codec::Auto).unwrap();
+        let inner = guess(&payload, looking(Codec::Auto)).unwrap();
         assert_eq!((inner.coding.codec, inner.confidence), (outer.coding.codec, outer.confidence), "{codec}");
         // A short text of CBOR is guessed as a plain one with a letter before it.
         if outer.coding.codec == codec && codec != Codec::String {

@@ -102,7 +102,8 @@ fn exact(number: &Number) -> (bool, String, i64) {
 #[test]
 fn what_java_wrote_decodes_to_an_equal_value() {
     let classes = declared();
-    let (mut wrong, mut read) = (BTreeMap::<String, Vec<String>>::new(), 0);
+    let mut wrong = BTreeMap::<String, Vec<String>>::new();
+    let mut read = 0;
     for Recorded { codec, class, value, payload, versions } in recorded() {
         let coding = Coding { java_types: JavaTypes::Strip, ..codec.into() };
         let got = match decode_with(coding, &classes, &payload) {

@@ -102,7 +102,8 @@ fn is_value(vector: &Vector, coding: Coding, payload: &Payload) -> bool {
 #[test]
 fn every_recorded_value_is_read_as_it_was_offered() {
     let mut unread = std::collections::BTreeMap::<String, usize>::new();
-    let (mut wrong, mut read) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
+    let mut read = 0;
     let classes = declared();
     for vector in vectors() {
         let Some(coding) = coding(&vector) else {
@@ -141,7 +142,8 @@ fn every_recorded_value_is_read_as_it_was_offered() {
 
 #[test]
 fn what_wrote_a_recorded_payload_is_guessed_or_left_open() {
-    let (mut right, mut total) = (0, 0);
+    let mut right = 0;
+    let mut total = 0;
     let mut wrong = Vec::new();
     let classes = declared();
     for vector in vectors() {

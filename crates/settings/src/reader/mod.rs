@@ -231,9 +231,12 @@ impl<'a> Section<'a> {
     /// The maps behind names that the user chose: labels in metrics.
     pub fn named(&self, key: &Key) -> Vec<(String, Section<'a>)> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-        self.named_by(key, &|name| match (1..=64).contains(&name.len()) && name.chars().all(allowed) {
-            true => Ok(()),
-            false => Err("use 1 to 64 letters (a to z), digits, `_`, `.` or `-`: the name is a label in metrics"),
+        self.named_by(key, &|name| {
+            if (1..=64).contains(&name.len()) && name.chars().all(allowed) {
+                Ok(())
+            } else {
+                Err("use 1 to 64 letters (a to z), digits, `_`, `.` or `-`: the name is a label in metrics")
+            }
         })
     }
 
@@ -335,10 +338,8 @@ fn scalar(cx: &Context<'_>, spot: Spot, node: &Node, templates: bool) -> Option<
         }
     };
     let spared = |name: &str| (cx.env)(name).or_else(|| Some(NOT_NEEDED.into()));
-    let expanded = match cx.spares(&spot.path) {
-        true => expand(&written, templates, &spared),
-        false => expand(&written, templates, cx.env),
-    };
+    let expanded =
+        if cx.spares(&spot.path) { expand(&written, templates, &spared) } else { expand(&written, templates, cx.env) };
     match expanded {
         Ok(value) => Some(Scalar { written, value, spot, kind }),
         Err(bad) => {

@@ -24,9 +24,10 @@ impl Section<'_> {
                 Ok(value) => return Some(value),
                 Err(bad) => {
                     // What a variable brought in may be a secret.
-                    let message = match scalar.written == scalar.value {
-                        true => bad.message,
-                        false => format!("`{}`: the variable's value does not fit here", clip(&scalar.written)),
+                    let message = if scalar.written == scalar.value {
+                        bad.message
+                    } else {
+                        format!("`{}`: the variable's value does not fit here", clip(&scalar.written))
                     };
                     self.cx.report.problem(&scalar.spot, message, bad.help);
                 }
@@ -232,9 +233,10 @@ impl Section<'_> {
             Err(error) => {
                 let message = format!("read `{}`: {error}", clip(&scalar.written));
                 let help = "the daemon needs to read the file; a relative path starts at the configuration file";
-                match error.absent {
-                    true => self.cx.report.absent(&scalar.spot, message, help),
-                    false => self.cx.report.problem(&scalar.spot, message, help),
+                if error.absent {
+                    self.cx.report.absent(&scalar.spot, message, help)
+                } else {
+                    self.cx.report.problem(&scalar.spot, message, help)
                 }
                 // Reported once: that there is no password, or no certificate, would be a consequence.
                 Some((path, STAND_IN.to_vec()))

@@ -38,7 +38,8 @@ pub(super) async fn connect(
 ) -> Result<AmqpSession, Failure> {
     let dial = Attempt::new(spec.tls.is_some(), "write `amqp://`");
     let attempt = AmqpAttempt { spec, reads, node, dial };
-    let (socket, arriving) = (Socket::default(), Arc::<Arriving>::default());
+    let socket = Socket::default();
+    let arriving = Arc::<Arriving>::default();
     let opening = attempt.dial.within(spec.connect_timeout, attempt.run(&socket, &arriving));
     match opening.await.unwrap_or_else(|late| Err(late.failure(attempt.attempted()))) {
         Ok(connection) => Ok(AmqpSession::new(connection, socket, arriving)),
@@ -66,7 +67,8 @@ impl AmqpAttempt<'_> {
     }
 
     async fn run(&self, socket: &Socket, arriving: &Arc<Arriving>) -> Result<Connection, Failure> {
-        let (spec, node) = (self.spec.clone(), self.node);
+        let spec = self.spec.clone();
+        let node = self.node;
         // Files may lie on a slow disk.
         let uri = match tokio::task::spawn_blocking(move || uri(&spec, node)).await {
             Ok(Ok(uri)) => uri,

@@ -152,7 +152,9 @@ impl Flight {
         self.begun.get_or_insert(at);
         self.bytes += body.len();
         self.ledger.publish(number, PublishedMessage { item, at, due });
-        let (channel, context, unsent) = (self.channel.clone(), self.context.clone(), self.unsent.clone());
+        let channel = self.channel.clone();
+        let context = self.context.clone();
+        let unsent = self.unsent.clone();
         self.answers.push(publish(channel, context, number, publication, body, unsent).boxed());
     }
 

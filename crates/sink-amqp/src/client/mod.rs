@@ -230,7 +230,7 @@ impl Sink for AmqpSink {
             }
             self.stop.cancel();
             for supervisor in take(&self.supervisor).into_iter().chain(self.context.aside.supervisor()) {
-                drop(tokio::time::timeout(CLOSE, supervisor).await);
+                let _ = tokio::time::timeout(CLOSE, supervisor).await;
             }
         }
         .boxed()

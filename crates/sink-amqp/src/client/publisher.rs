@@ -185,7 +185,8 @@ impl Publisher {
         if self.refused_while_blocked() {
             return None;
         }
-        let (patience, longest) = (AGAIN, self.context.spec.connect_timeout);
+        let patience = AGAIN;
+        let longest = self.context.spec.connect_timeout;
         let is_left_behind = self.has_left_behind() && patience < longest;
         let mut opened = open_channel(session, if is_left_behind { patience } else { longest }).await;
         if opened.is_err() && is_left_behind && session.is_up() {
@@ -243,7 +244,9 @@ impl Publisher {
     /// Leaves a channel behind, and its silent route aside.
     fn leave_behind(&mut self, flight: Flight, session: &Arc<AmqpSession>, silent: Destination) {
         self.context.aside.put(&silent);
-        let (number, session, newest) = (self.flights, session.clone(), self.newest.clone());
+        let number = self.flights;
+        let session = session.clone();
+        let newest = self.newest.clone();
         let counted = self.left_behind.clone();
         self.apart.spawn(async move {
             draining::drain(flight, number, session, silent, newest).await;

@@ -41,7 +41,7 @@ impl Socket {
     pub(super) fn shut(&self) {
         if let Some(stream) = self.0.lock().take() {
             // It fails when the other side was faster.
-            drop(stream.shutdown(Shutdown::Both));
+            let _ = stream.shutdown(Shutdown::Both);
         }
     }
 }
@@ -54,7 +54,8 @@ impl Drop for AmqpSession {
 
 impl AmqpSession {
     pub(super) fn new(connection: Connection, socket: Socket, arriving: Arc<Arriving>) -> AmqpSession {
-        let (given_up, used_up) = (AtomicBool::new(false), AtomicBool::new(false));
+        let given_up = AtomicBool::new(false);
+        let used_up = AtomicBool::new(false);
         AmqpSession { connection, socket, arriving, given_up, used_up }
     }
 
@@ -65,7 +66,7 @@ impl AmqpSession {
 
     /// Says goodbye to the broker, within a bounded time, and ends the connection.
     pub(super) async fn close(&self) {
-        drop(tokio::time::timeout(CLOSE, self.connection.close(200, "closed".into())).await);
+        let _ = tokio::time::timeout(CLOSE, self.connection.close(200, "closed".into())).await;
         self.socket.shut();
     }
 

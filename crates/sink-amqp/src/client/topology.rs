@@ -34,7 +34,8 @@ pub(super) async fn declare(session: &AmqpSession, topology: &AmqpTopology, time
     if named {
         let what = format!("bind queue {} to exchange {exchange}", queue.name);
         let key = short(&queue.binding_key)?;
-        let (queue, exchange) = (short(&queue.name)?, short(exchange)?);
+        let queue = short(&queue.name)?;
+        let exchange = short(exchange)?;
         let bind = channel.queue_bind(queue, exchange, key, QueueBindOptions::default(), FieldTable::default());
         within(time, &what, bind).await?;
     }

@@ -13,7 +13,8 @@ fn broker(code: u16, text: &str) -> ChannelError {
 
 #[test]
 fn every_error_has_its_class_for_the_message_that_was_alone() {
-    let (hold, dead) = (Class::TargetPermanent, Class::MessagePermanent);
+    let hold = Class::TargetPermanent;
+    let dead = Class::MessagePermanent;
     let size = "PRECONDITION_FAILED - message size 9 is larger than configured max size 8";
     let rows = [
         (311, "CONTENT_TOO_LARGE", dead, "CONTENT_TOO_LARGE", Scope::Message),

@@ -55,7 +55,8 @@ fn arrival(delivery: Delivery) -> Arrival {
         ("routing_key".to_owned(), routing_key.as_str().to_owned()),
     ];
     let mut carried = Carried { origin, properties: texts(&properties), ..Carried::default() };
-    let (mut is_partial, mut is_too_large) = (false, false);
+    let mut is_partial = false;
+    let mut is_too_large = false;
     for (name, value) in properties.headers().iter().flat_map(|table| table.inner()) {
         let name = name.as_str();
         if CHANGING.contains(&name) {

@@ -185,8 +185,12 @@ impl AmqpInput {
                 }
                 next = consumer.next() => next,
             };
-            let (mut arrivals, mut settling, mut bytes, mut body_bytes) = (Vec::new(), Vec::new(), 0, 0);
-            let (mut next, mut is_over) = (Some(first), false);
+            let mut arrivals = Vec::new();
+            let mut settling = Vec::new();
+            let mut bytes = 0;
+            let mut body_bytes = 0;
+            let mut next = Some(first);
+            let mut is_over = false;
             while let Some(delivery) = next {
                 if delivery.is_none() && ending.is_some() {
                     is_over = true;
@@ -289,7 +293,8 @@ impl AmqpInput {
 
     /// Begins to end a consumer, whose messages are taken meanwhile: what is not taken is not read on.
     fn end(&self, channel: &Channel, consumer: &Consumer, window: u16) -> Ending {
-        let (channel, tag) = (channel.clone(), consumer.tag());
+        let channel = channel.clone();
+        let tag = consumer.tag();
         let cancel = async move { channel.basic_cancel(tag, BasicCancelOptions::default()).await };
         Ending { window, cancelled: cancel.boxed().fuse(), due: Instant::now() + self.spec.time() }
     }
@@ -319,7 +324,7 @@ impl AmqpInput {
                 end = read_on => end,
             }
         };
-        drop(tokio::time::timeout(CLOSE, end).await);
+        let _ = tokio::time::timeout(CLOSE, end).await;
     }
 
     /// Begins to consume.
@@ -351,9 +356,10 @@ impl AmqpInput {
 
     /// Acknowledges a message, or rejects it.
     async fn settle(&self, acker: &Acker, taken: bool) -> Result<(), Failure> {
-        let settled = match taken {
-            true => acker.ack(BasicAckOptions::default()).await,
-            false => acker.reject(BasicRejectOptions { requeue: false }).await,
+        let settled = if taken {
+            acker.ack(BasicAckOptions::default()).await
+        } else {
+            acker.reject(BasicRejectOptions { requeue: false }).await
         };
         match settled {
             Ok(true) => Ok(()),
@@ -387,7 +393,7 @@ impl Input for AmqpInput {
             ));
             self.take(intake, state, &stop).await;
             drop(guard);
-            drop(tokio::time::timeout(CLOSE, connection).await);
+            let _ = tokio::time::timeout(CLOSE, connection).await;
         }
         .boxed()
     }
@@ -399,7 +405,8 @@ impl Input for AmqpInput {
             let _guard = end.clone().drop_guard();
             tokio::spawn(supervisor::run(self.spec.broker.clone(), ReadBudget::new(ReadBudget::ANSWERS), sender, end));
             let session = supervisor::session(&mut state).await?;
-            let (queue, time) = (&self.spec.queue, self.spec.time());
+            let queue = &self.spec.queue;
+            let time = self.spec.time();
             let waiting = self.spec.look(&channels::open(&session, time).await?).await?;
             self.spec.may_consume(&session).await?;
             let messages = if waiting == 1 { "message" } else { "messages" };

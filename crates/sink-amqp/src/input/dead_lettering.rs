@@ -25,11 +25,10 @@ pub(super) async fn place(
     time: Duration,
 ) -> Result<String, String> {
     let unknown = |why: &str| {
-        let advice = match why.contains(NO_RIGHT) {
-            true => "give the user the right to configure it, or write `dead_letter_exchange: policy` if it has one",
-            false => {
-                "declare the queue with `x-dead-letter-exchange`, or write `dead_letter_exchange: policy` if a policy sets it"
-            }
+        let advice = if why.contains(NO_RIGHT) {
+            "give the user the right to configure it, or write `dead_letter_exchange: policy` if it has one"
+        } else {
+            "declare the queue with `x-dead-letter-exchange`, or write `dead_letter_exchange: policy` if a policy sets it"
         };
         format!("where the rejected messages of queue {queue} go is not known ({why}): {advice}")
     };
@@ -76,16 +75,13 @@ pub(super) fn limit(declared: &Declared, is_kept: bool) -> Option<String> {
 async fn there(session: &AmqpSession, name: &str, exchange: bool, time: Duration) -> Result<(), String> {
     let channel = channels::open(session, time).await.map_err(|failure: Failure| failure.message)?;
     let none = FieldTable::default();
-    match exchange {
-        true => {
-            let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
-            let look = channel.exchange_declare(short(name), ExchangeKind::Direct, options, none);
-            answer(tokio::time::timeout(time, look).await)
-        }
-        false => {
-            let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-            answer(tokio::time::timeout(time, channel.queue_declare(short(name), options, none)).await).map(drop)
-        }
+    if exchange {
+        let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
+        let look = channel.exchange_declare(short(name), ExchangeKind::Direct, options, none);
+        answer(tokio::time::timeout(time, look).await)
+    } else {
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        answer(tokio::time::timeout(time, channel.queue_declare(short(name), options, none)).await).map(drop)
     }
 }
 
@@ -112,7 +108,8 @@ mod tests {
     #[test]
     fn the_limit_of_a_quorum_queue_is_named_and_others_have_none() {
         let limit = |kind: Option<&str>, of: Option<&str>| {
-            let (kind, of) = (kind.map(str::to_owned), of.map(str::to_owned));
+            let kind = kind.map(str::to_owned);
+            let of = of.map(str::to_owned);
             limit(&Declared { kind, limit: of, ..Declared::default() }, true)
         };
         assert!(

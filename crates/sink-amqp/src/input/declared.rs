@@ -54,7 +54,8 @@ impl Declared {
         // asked for, the broker does not check the type.
         let mut open = vec![(EXCHANGE, flag()), (ROUTING_KEY, flag()), (LIMIT, text(NOBODY)), (TTL, flag())];
         let mut options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-        let (mut known, mut declared) = (FieldTable::default(), Declared::default());
+        let mut known = FieldTable::default();
+        let mut declared = Declared::default();
         for _ in 0..MOST {
             // The queue is of a type that has no such limit, or it is known; the other one is asked for its sake.
             if open.iter().all(|(name, _)| *name == LIMIT) || open.iter().all(|(name, _)| *name == TTL) {

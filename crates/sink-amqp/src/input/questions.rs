@@ -36,7 +36,8 @@ impl AmqpInputSpec {
         arguments.insert("x-priority".into(), AMQPValue::LongString("none".into()));
         let consume = async {
             channel.basic_qos(1, BasicQosOptions::default()).await?;
-            let (queue, options) = (short(&self.queue), BasicConsumeOptions::default());
+            let queue = short(&self.queue);
+            let options = BasicConsumeOptions::default();
             channel.basic_consume(queue, "".into(), options, arguments).await
         };
         match tokio::time::timeout(self.time(), consume).await {
@@ -45,17 +46,14 @@ impl AmqpInputSpec {
                 ErrorKind::ProtocolError(refusal) if refusal.get_id() == errors::PRECONDITION_FAILED => {
                     // A stream knows no priorities at all, and the refusal says so.
                     let of = refusal.get_message().as_str().rsplit_once("of queue type ");
-                    match of.is_some_and(|(_, kind)| kind.contains("stream")) {
-                        true => Err(self.is_stream()),
-                        false => Ok(()),
-                    }
+                    if of.is_some_and(|(_, kind)| kind.contains("stream")) { Err(self.is_stream()) } else { Ok(()) }
                 }
                 _ => Err(self.explain(&error)),
             },
             // Another broker may take it: a message that comes goes back with the channel.
             Ok(Ok(consumer)) => {
                 drop(consumer);
-                drop(tokio::time::timeout(CLOSE, channel.close(200, "asked".into())).await);
+                let _ = tokio::time::timeout(CLOSE, channel.close(200, "asked".into())).await;
                 Ok(())
             }
         }

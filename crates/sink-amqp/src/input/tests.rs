@@ -24,7 +24,8 @@ struct RabbitInputRig {
 impl RabbitInputRig {
     async fn new() -> RabbitInputRig {
         let node = Node::alone().await;
-        let (queue, dead) = (node.name("delay-in"), node.name("dead"));
+        let queue = node.name("delay-in");
+        let dead = node.name("dead");
         let admin = node.admin().await;
         admin.queue(&dead, &[]).await;
         admin.queue(&queue, &[("x-dead-letter-exchange", ""), ("x-dead-letter-routing-key", &dead)]).await;

@@ -129,7 +129,8 @@ impl Expected {
     ///
     /// No broker sends it here.
     pub(super) fn method(&mut self, channel: u16, number: [u16; 2], arguments: &[u8]) -> Result<Fate, Violation> {
-        let (at, mut rest) = (channel, Rest(arguments));
+        let at = channel;
+        let mut rest = Rest(arguments);
         match number {
             // basic.return, basic.deliver, basic.get-ok
             [60, 50 | 60 | 71] => {
@@ -176,7 +177,9 @@ impl Expected {
                 }
             }
             // channel.close-ok
-            [20, 41] => drop(self.channels.remove(&at)),
+            [20, 41] => {
+                self.channels.remove(&at);
+            }
             _ => {
                 self.unasked += 1;
                 if self.unasked > UNASKED {
@@ -189,9 +192,10 @@ impl Expected {
 
     fn owe(&mut self) -> Result<(), Violation> {
         self.owed += 1;
-        match self.owed > OWED {
-            true => Err(Violation(format!("it has asked for {OWED} answers without reading them"))),
-            false => Ok(()),
+        if self.owed > OWED {
+            Err(Violation(format!("it has asked for {OWED} answers without reading them")))
+        } else {
+            Ok(())
         }
     }
 
@@ -266,7 +270,9 @@ impl Expected {
     fn sent_method(&mut self, at: u16, number: [u16; 2], mut rest: Rest<'_>) {
         match number {
             // channel.open
-            [20, 10] => drop(self.channels.insert(at, Channel::default())),
+            [20, 10] => {
+                self.channels.insert(at, Channel::default());
+            }
             // channel.flow-ok, channel.close-ok, connection.close-ok, basic.cancel-ok
             [20, 21 | 41] | [10, 51] | [60, 31] => {
                 self.owed = self.owed.saturating_sub(1);
@@ -291,7 +297,9 @@ impl Expected {
                         let tag = rest.long_long().unwrap_or(0);
                         let multiple = number[1] != 90 && rest.byte().unwrap_or(0) & 1 == 1;
                         match (multiple, tag) {
-                            (false, tag) => drop(channel.unsettled.remove(&tag)),
+                            (false, tag) => {
+                                channel.unsettled.remove(&tag);
+                            }
                             (true, 0) => channel.unsettled.clear(),
                             (true, tag) => channel.unsettled = channel.unsettled.split_off(&(tag + 1)),
                         }

@@ -128,7 +128,8 @@ impl Frames {
             bytes = rest;
             match (self.held.first(), self.size()) {
                 (Some(&(METHOD | HEADER | BODY | HEARTBEAT)), Some(size)) if size > self.largest => {
-                    let (size, most) = (size + AROUND, self.largest + AROUND);
+                    let size = size + AROUND;
+                    let most = self.largest + AROUND;
                     return Err(Violation(format!("it has sent a frame of {size} bytes, above frame_max of {most}")));
                 }
                 (Some(&(METHOD | HEADER)), Some(size)) => {
@@ -276,7 +277,9 @@ fn method(payload: &[u8]) -> Option<Vec<u8>> {
     let mut replaced = None;
     for part in *parts {
         match part {
-            Part::Bytes(count) => drop(rest.take(*count)?),
+            Part::Bytes(count) => {
+                let _ = rest.take(*count)?;
+            }
             Part::Short => {
                 let text = rest.short()?;
                 if str::from_utf8(text).is_err() {
@@ -340,7 +343,9 @@ mod tests {
 
     /// The frames as they come out when this many bytes come in at a time, with messages of up to 8 bytes.
     fn passed(frames: &[Vec<u8>], at_once: usize) -> Result<Vec<u8>, Violation> {
-        let (mut reader, mut expected, mut out) = (Frames::new(4096), opened(&[1, 2, 3, 7]), Vec::new());
+        let mut reader = Frames::new(4096);
+        let mut expected = opened(&[1, 2, 3, 7]);
+        let mut out = Vec::new();
         let arriving = Arriving::default();
         arriving.allow(8, 1 << 20);
         for bytes in frames.concat().chunks(at_once) {
@@ -378,7 +383,8 @@ mod tests {
 
     #[test]
     fn properties_that_cannot_be_read_are_marked_and_the_body_stays() {
-        let (deliver, body) = (deliver(7, b"", b"k"), frame(BODY, 7, b"body"));
+        let deliver = deliver(7, b"", b"k");
+        let body = frame(BODY, 7, b"body");
         let marked = sized(7, 4, &unreadable(7)[HEAD + BEFORE_PROPERTIES..][..30]);
         check(&[deliver.clone(), sized(7, 4, &[0x80, 0, 1, 0xff]), body.clone()], &[deliver, marked, body]);
     }

@@ -82,7 +82,8 @@ mod tests {
         ]
         .concat();
         for at_once in [1, 2, 7, 8, 13, 20, 1 << 20] {
-            let (mut sent, mut expected) = (SentFrames::new(), Expected::default());
+            let mut sent = SentFrames::new();
+            let mut expected = Expected::default();
             all.chunks(at_once).for_each(|bytes| sent.take(bytes, &mut expected));
             let fates = [1_u8, 2, 3].map(|tag| expected.method(1, [60, 80], &[0, 0, 0, 0, 0, 0, 0, tag, 0]).unwrap());
             assert_eq!(fates, [Fate::Pass, Fate::Pass, Fate::Drop], "{at_once} bytes at a time");

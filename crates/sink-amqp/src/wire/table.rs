@@ -80,9 +80,13 @@ fn all<'a>(rest: &mut Rest<'a>, mut seen: impl FnMut(usize, &'a [u8])) -> Option
         if flags & (0x8000 >> bit) != 0 {
             let from = rest.0;
             match property {
-                Property::Short => drop(std::str::from_utf8(rest.short()?).ok()?),
+                Property::Short => {
+                    let _ = std::str::from_utf8(rest.short()?).ok()?;
+                }
                 Property::Table => is_table(rest.long()?, DEEPEST)?,
-                Property::Bytes(count) => drop(rest.take(*count)?),
+                Property::Bytes(count) => {
+                    let _ = rest.take(*count)?;
+                }
             }
             seen(bit, &from[..from.len() - rest.0.len()]);
         }
@@ -114,7 +118,9 @@ pub(super) fn header_alone(name: &str) -> Vec<u8> {
 pub(super) fn with_header(properties: &[u8], name: &str) -> Vec<u8> {
     let entry = [&[name.len() as u8], name.as_bytes(), b"V"].concat();
     let flags = Rest(properties).short_int().unwrap_or(0) | 0x8000 >> HEADERS;
-    let (mut before, mut table, mut after) = (Vec::new(), &[][..], Vec::new());
+    let mut before = Vec::new();
+    let mut table = &[][..];
+    let mut after = Vec::new();
     // Nothing is left out: they are readable.
     let _read = all(&mut Rest(properties), |bit, bytes| match bit {
         ..HEADERS => before.extend(bytes),
@@ -222,7 +228,8 @@ mod tests {
 
     #[test]
     fn of_properties_the_id_is_kept_alone_and_a_header_is_added() {
-        let (text, id) = (short(b"text/plain"), short(b"id"));
+        let text = short(b"text/plain");
+        let id = short(b"id");
         let entry = |name: &[u8]| [&short(name)[..], b"V"].concat();
         let all = |entries: &[u8]| [&[0xa0, 0x80][..], &text, &long(entries), &id].concat();
         assert_eq!(id_alone(&all(&entry(b"n"))), [&[0, 0x80][..], &id].concat());
@@ -238,7 +245,8 @@ mod tests {
     #[test]
     fn whatever_is_readable_the_library_reads() {
         let letters = b"VtbBsUuIifDLldTSxFAz";
-        let (mut read, mut random) = (0, fastrand::Rng::with_seed(7));
+        let mut read = 0;
+        let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..200_000 {
             // Few bits and small numbers, so that much of it is right.
             let mut properties = vec![random.u8(..) & random.u8(..), random.u8(..) & random.u8(..) & random.u8(..)];

@@ -139,11 +139,11 @@ impl ConnectAttempt<'_> {
         let same = input[..first.len()] == *first;
         let other = String::from_utf8_lossy(&input[..first.len()]).escape_debug().to_string();
         input.advance(first.len());
-        match same {
-            true => Ok(()),
-            // RabbitMQ without its plugin answers with the version that it does speak.
-            false => Err(self.not_amqp(&format!("it begins with `{other}`"))),
+        if same {
+            return Ok(());
         }
+        // RabbitMQ without its plugin answers with the version that it does speak.
+        Err(self.not_amqp(&format!("it begins with `{other}`")))
     }
 
     async fn write(&self, stream: &mut DialStream, bytes: &[u8]) -> Result<(), Failure> {

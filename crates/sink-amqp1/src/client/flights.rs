@@ -55,9 +55,10 @@ impl Flights {
         // A range that begins before the first here: what is older has its answer.
         let from = if from > to { 0 } else { from };
         let upper = to.saturating_add(1).min(self.deliveries.len());
-        let found: Vec<WorkItem> = match from < upper {
-            true => self.deliveries.range_mut(from..upper).filter_map(|delivery| delivery.item.take()).collect(),
-            false => Vec::new(),
+        let found: Vec<WorkItem> = if from < upper {
+            self.deliveries.range_mut(from..upper).filter_map(|delivery| delivery.item.take()).collect()
+        } else {
+            Vec::new()
         };
         self.open -= found.len();
         self.shrink();

@@ -108,7 +108,9 @@ pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<PeerFrame>, NotAmqp> 
         return Ok(None);
     }
     let mut frame = buffer.split_to(size as usize).freeze();
-    let (offset, kind, channel) = (usize::from(frame[4]) * 4, frame[5], u16::from_be_bytes([frame[6], frame[7]]));
+    let offset = usize::from(frame[4]) * 4;
+    let kind = frame[5];
+    let channel = u16::from_be_bytes([frame[6], frame[7]]);
     if offset < HEAD || offset > frame.len() {
         return Err(NotAmqp("a frame with an impossible head"));
     }

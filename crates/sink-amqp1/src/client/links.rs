@@ -120,7 +120,9 @@ impl Amqp1Links {
         };
         match channel.and_then(|channel| self.links.get_mut(&channel)) {
             Some(link) => link.ask(question.reply),
-            None => drop(question.reply.send(Err(errors::no_link("ask the broker", self.limits.most)))),
+            None => {
+                let _ = question.reply.send(Err(errors::no_link("ask the broker", self.limits.most)));
+            }
         }
     }
 

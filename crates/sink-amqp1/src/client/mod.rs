@@ -105,7 +105,8 @@ impl Sink for Amqp1Sink {
 
     fn drawbacks<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
         async move {
-            let (mut found, mut unroutable) = (Vec::new(), false);
+            let mut found = Vec::new();
+            let mut unroutable = false;
             for destination in destinations {
                 match self.look(destination).await {
                     Ok(LinkNote { has_credit, accepts_unroutable }) => {

@@ -197,6 +197,6 @@ impl Service<'_> {
         frames::close(&mut self.output.bytes);
         let writing = async { while self.output.waits() && self.output.write(writer).await.is_ok() {} };
         // A broker that does not take it learns it from the end of the socket.
-        drop(tokio::time::timeout(LEAVE, writing).await);
+        let _ = tokio::time::timeout(LEAVE, writing).await;
     }
 }

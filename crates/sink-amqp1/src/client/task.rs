@@ -42,6 +42,6 @@ impl Reconnects for Amqp1Broker {
     }
 
     fn refuse(question: Amqp1Question, failure: Failure) {
-        drop(question.reply.send(Err(failure)));
+        let _ = question.reply.send(Err(failure));
     }
 }

@@ -94,7 +94,8 @@ impl WireValue {
             _ => return None,
         };
         for _ in 0..count.min(MOST) / 2 {
-            let (name, value) = (WireValue::take(&mut bytes).ok()?, WireValue::take(&mut bytes).ok()?);
+            let name = WireValue::take(&mut bytes).ok()?;
+            let value = WireValue::take(&mut bytes).ok()?;
             if name.text().as_deref() == Some(key) {
                 return value.text();
             }

@@ -47,7 +47,8 @@ fn size(service: AwsService, message: &Outbound, destination: &AwsDestination) -
 pub(super) async fn run(client: Arc<AwsClient>, mut items: mpsc::Receiver<WorkItem>) {
     let service = client.spec().service;
     let places = Arc::new(Semaphore::new(client.spec().max_concurrency));
-    let (mut requests, mut waiting) = (JoinSet::new(), VecDeque::new());
+    let mut requests = JoinSet::new();
+    let mut waiting = VecDeque::new();
     loop {
         // First a place, then elements: those that come meanwhile go along.
         let Ok(place) = places.clone().acquire_owned().await else { break };
@@ -76,7 +77,9 @@ pub(super) async fn run(client: Arc<AwsClient>, mut items: mpsc::Receiver<WorkIt
 /// Takes the first element, and those behind it that go with it into one request, in their order.
 fn take(limit: usize, waiting: &mut VecDeque<AwsItem>) -> Vec<WorkItem> {
     let place = waiting.front().and_then(|first| first.place.clone());
-    let (mut batch, mut room, mut at) = (Vec::with_capacity(MOST), limit, 0);
+    let mut batch = Vec::with_capacity(MOST);
+    let mut room = limit;
+    let mut at = 0;
     while batch.len() < MOST
         && let Some(next) = waiting.get(at)
     {

@@ -225,7 +225,8 @@ impl AwsClient {
         request: &WireRequest,
         credentials: &AwsCredentials,
     ) -> Result<Request<Full<bytes::Bytes>>, Failure> {
-        let (service, region) = (self.spec.service.kind(), self.spec.login.region.as_str());
+        let service = self.spec.service.kind();
+        let region = self.spec.login.region.as_str();
         let signer = AwsSigner { credentials, service, region, at: unix_now() };
         let mut made = Request::post("/").header(USER_AGENT, AGENT);
         for (name, value) in &request.headers {

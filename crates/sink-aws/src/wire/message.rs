@@ -120,7 +120,8 @@ fn deduplication_id(message: &Outbound, destination: &AwsDestination) -> String 
     for (name, value) in message.headers.iter().filter(|(name, _)| is_standard(name)) {
         text.extend_from_slice(format!("\0{name}\0{value}").as_bytes());
     }
-    let (mut id, due_ms) = (group_of_id(&message.id), message.due_ms.unwrap_or(0));
+    let mut id = group_of_id(&message.id);
+    let due_ms = message.due_ms.unwrap_or(0);
     if id.len() > LONGEST_ID {
         id = message.id.id.to_string();
     }
@@ -145,7 +146,8 @@ mod tests {
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..2_000 {
-            let (length, byte) = (random.usize(..400), random.u8(..));
+            let length = random.usize(..400);
+            let byte = random.u8(..);
             let mut message = outbound(random.u64(..), anywhere(), vec![byte; length]);
             let text = |random: &mut fastrand::Rng| {
                 let letter = ["a", "\u{1}", "\"", "ü", " ", "\u{FFFE}"][random.usize(..6)];

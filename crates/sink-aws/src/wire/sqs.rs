@@ -55,7 +55,7 @@ pub(super) fn look(queue_url: &str) -> WireRequest {
 
 fn text(out: &mut Vec<u8>, value: &str) {
     // Writing to memory does not fail.
-    drop(serde_json::to_writer(out, value));
+    let _ = serde_json::to_writer(out, value);
 }
 
 pub(super) fn sent(answer: &HttpAnswer, count: usize) -> BatchAnswer {
@@ -77,7 +77,8 @@ fn entry_answer(entry: &Json, is_taken: bool) -> Option<(String, EntryAnswer)> {
         return text_in(&members, "MessageId").filter(|id| !id.is_empty()).map(|_| (id, Ok(())));
     }
     let is_senders = member(&members, "SenderFault").and_then(Json::flag).unwrap_or(false);
-    let (code, text) = (text_in(&members, "Code"), text_in(&members, "Message"));
+    let code = text_in(&members, "Code");
+    let text = text_in(&members, "Message");
     let error = ServiceError { code: code.unwrap_or_default(), text: text.unwrap_or_default(), is_senders };
     Some((id, Err(error)))
 }

@@ -54,7 +54,8 @@ impl CredentialFiles {
                 return Ok(credentials.clone());
             }
         }
-        let (token, secrets) = (self.token.clone(), self.secrets.clone());
+        let token = self.token.clone();
+        let secrets = self.secrets.clone();
         // A mounted secret may be on a slow file system.
         let reading = tokio::task::spawn_blocking(move || load(token.as_deref(), secrets.as_deref()));
         let credentials = Arc::new(reading.await.map_err(|_| "read the secrets: interrupted".to_owned())??);

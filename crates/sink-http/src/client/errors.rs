@@ -134,7 +134,8 @@ fn points_to(spec: &HttpSpec, headers: &HeaderMap, path: &str) -> String {
         return format!("it points to {there}, and {NOT_FOLLOWED}: correct `url`");
     }
     let before_query = |path: &str| path.split('?').next().unwrap_or_default().to_owned();
-    let (from, to) = (before_query(path), location.path());
+    let from = before_query(path);
+    let to = location.path();
     if to == format!("{from}/") {
         format!("it points to the same path with a `/` at its end, and {NOT_FOLLOWED}: correct `url`")
     } else if to == from {
@@ -239,9 +240,10 @@ pub(super) fn closed(spec: &HttpSpec) -> Failure {
 /// No connection. Where TLS is the reason, a certificate, a version or a file has to be repaired.
 pub(super) fn not_connected(spec: &HttpSpec, error: &DialError) -> Failure {
     let attempted = format!("connect to {}", spec.origin);
-    match error.needs_a_person() {
-        true => error.failure(attempted),
-        false => Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("{attempted}: {error}")),
+    if error.needs_a_person() {
+        error.failure(attempted)
+    } else {
+        Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("{attempted}: {error}"))
     }
 }
 

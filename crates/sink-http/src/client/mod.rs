@@ -77,7 +77,8 @@ impl HttpSink {
         let spec = Arc::new(HttpSpec { connect_timeout, ..spec });
         let tasks = Tasks::default();
         let pool = Pool::new(HttpConnector::new(spec.clone(), tasks.clone()));
-        let (credentials, places) = (CredentialFiles::new(&spec), Semaphore::new(spec.max_concurrency));
+        let credentials = CredentialFiles::new(&spec);
+        let places = Semaphore::new(spec.max_concurrency);
         let client = Arc::new(HttpClient { spec, pool });
         let pruned = client.clone();
         let pruning = tokio::spawn(async move {
@@ -113,7 +114,8 @@ impl HttpSink {
         begin_before: Instant,
         progress: &mut Progress,
     ) -> Outcome {
-        let (spec, begun) = (&self.client.spec, Instant::now());
+        let spec = &self.client.spec;
+        let begun = Instant::now();
         // At the URL first: what waits for one that does not answer takes no place of others.
         let at_url = self.urls.place(path).await.map_err(|why| match why {
             NotNow::Paused(left) => errors::paused(spec, left),
@@ -187,7 +189,7 @@ impl Sink for HttpSink {
             self.places.close();
             self.client.pool.close();
             // Connections end by themselves when no delivery holds them.
-            drop(tokio::time::timeout(CLOSE, self.tasks.done()).await);
+            let _ = tokio::time::timeout(CLOSE, self.tasks.done()).await;
             self.tasks.end();
         }
         .boxed()

@@ -138,10 +138,7 @@ fn encoded(value: &str) -> Cow<'_, str> {
     }
     let mut text = String::with_capacity(value.len() + 8);
     for byte in value.bytes() {
-        match plain(byte) {
-            true => text.push(char::from(byte)),
-            false => text.push_str(&format!("%{byte:02X}")),
-        }
+        if plain(byte) { text.push(char::from(byte)) } else { text.push_str(&format!("%{byte:02X}")) }
     }
     text.into()
 }

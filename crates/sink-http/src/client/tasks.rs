@@ -17,7 +17,7 @@ impl Tasks {
     pub(super) fn spawn(&self, task: impl Future<Output: Send> + Send + 'static) {
         let end = self.end.clone();
         self.running.spawn(async move {
-            drop(end.run_until_cancelled(task).await);
+            let _ = end.run_until_cancelled(task).await;
         });
     }
 

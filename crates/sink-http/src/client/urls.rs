@@ -168,7 +168,9 @@ impl Urls {
     /// None yet. `places`: the requests that may be under way.
     pub(super) fn new(places: usize, now: Instant) -> Urls {
         let host = Host { taken: None, busy: None, paused: None, next: now, comes_back: now };
-        let (quarter, half, unsure) = ((places / 4).max(1), (places / 2).max(1), (places * 3 / 4).max(1));
+        let quarter = (places / 4).max(1);
+        let half = (places / 2).max(1);
+        let unsure = (places * 3 / 4).max(1);
         Urls {
             state: Mutex::new(UrlsState { urls: HashMap::new(), host }),
             hash: RandomState::new(),
@@ -186,7 +188,8 @@ impl Urls {
         let key = self.hash.hash_one(path);
         let mut shared = SharedPlace::default();
         loop {
-            let (now, free) = (Instant::now(), self.unsure.available_permits() + usize::from(shared.unsure.is_some()));
+            let now = Instant::now();
+            let free = self.unsure.available_permits() + usize::from(shared.unsure.is_some());
             let few = if free <= self.crowded { 1 } else { FEW };
             let place = self.state.lock().place(key, few, &shared, now);
             match place {
@@ -200,7 +203,7 @@ impl Urls {
                 // The sender lives as long as what it is about; a URL that was forgotten is asked about anew.
                 Place::OfUrl(mut changes) => {
                     shared = SharedPlace::default();
-                    drop(changes.changed().await);
+                    let _ = changes.changed().await;
                 }
                 Place::Shared(standing, mut changes) => {
                     shared = SharedPlace::default();
@@ -249,7 +252,8 @@ impl UrlPlace<'_> {
     /// The request has its answer.
     pub(super) fn heard(&self, what: Heard) {
         self.waits.store(false, Ordering::Relaxed);
-        let (now, mut state) = (Instant::now(), self.urls.state.lock());
+        let now = Instant::now();
+        let mut state = self.urls.state.lock();
         let UrlsState { urls, host } = &mut *state;
         host.heard(what, now);
         let pause = if let Heard::Busy(wait) = what { wait.map(|wait| now.after(wait)) } else { None };

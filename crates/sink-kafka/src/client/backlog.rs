@@ -138,9 +138,11 @@ impl Backlog for KafkaBacklog {
 
     fn next(&mut self) -> Result<Vec<BacklogMessage>, Failure> {
         let mut page: Vec<BacklogMessage> = Vec::new();
-        let (mut bytes, mut deadline) = (0, Instant::now().after(self.timeout));
+        let mut bytes = 0;
+        let mut deadline = Instant::now().after(self.timeout);
         while let Some(part) = self.parts.front() {
-            let (partition, end) = (part.partition, part.end);
+            let partition = part.partition;
+            let end = part.end;
             if part.next >= end {
                 self.leave();
                 if page.is_empty() {
@@ -255,7 +257,7 @@ pub(super) fn consumer(
         .map_err(|error| failure("start a consumer of Kafka", &error))?;
     if proof.tokens().is_some() {
         // The client asks for its token here, and connects to nothing before.
-        drop(consumer.poll(POLL));
+        let _ = consumer.poll(POLL);
     }
     Ok(consumer)
 }

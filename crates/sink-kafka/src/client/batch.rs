@@ -161,7 +161,8 @@ impl KafkaSink {
         let mut left = Left::default();
         let mut sent = batch.sent.lock();
         let producer = batch.producer.as_ref().filter(|_| !self.room.is_awaited());
-        let (mut now, mut copied) = (batch.begun, 0);
+        let mut now = batch.begun;
+        let mut copied = 0;
         // Elements of one topic mostly come one behind the other.
         let mut last: Option<(&Arc<str>, TopicFitness)> = None;
         for place in 0..batch.messages.len() {
@@ -232,7 +233,9 @@ impl KafkaSink {
         let mut full = false;
         for place in places {
             match self.send_next(batch, place, full).await {
-                Ok(producer) => drop(batch.sent.lock().later.insert(place, producer)),
+                Ok(producer) => {
+                    let _ = batch.sent.lock().later.insert(place, producer);
+                }
                 Err(failure) => {
                     full |= failure.code == errors::name(Code::QueueFull);
                     batch.fail(place, failure);

@@ -33,9 +33,10 @@ pub(super) async fn probe(
     let producer = blocking(start).await??;
     let producer = Arc::new(producer);
     let asked = producer.clone();
-    match blocking(move || asked.connect_unless_refused(timeout)).await? {
-        true => Ok(()),
-        false => Err(unreachable(&producer, &brokers)),
+    if blocking(move || asked.connect_unless_refused(timeout)).await? {
+        Ok(())
+    } else {
+        Err(unreachable(&producer, &brokers))
     }
 }
 
@@ -88,7 +89,9 @@ async fn ask_all(
             refuse(Code::InvalidTopic);
             continue;
         }
-        let (asked, name, left) = (producer.clone(), topic.clone(), deadline.since(Instant::now()));
+        let asked = producer.clone();
+        let name = topic.clone();
+        let left = deadline.since(Instant::now());
         match blocking(move || topics::ask(&asked, &name, left)).await? {
             TopicAnswer::Fine(_) => {}
             TopicAnswer::Refused(code) => refuse(code),

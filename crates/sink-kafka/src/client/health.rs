@@ -193,7 +193,7 @@ impl ProducerHealth {
     /// Ends when a new producer is to be made.
     pub(super) async fn finished(&self) {
         // The sender lives as long as `self`.
-        drop(self.finished.subscribe().wait_for(|finished| *finished).await);
+        let _ = self.finished.subscribe().wait_for(|finished| *finished).await;
     }
 
     /// The reason that a person must fix.

@@ -50,7 +50,8 @@ impl KnownTopics {
         let hashes = self.hashes.lock();
         let is_known = |word: &str| !word.is_empty() && hashes.contains(&xxh3_64(word.as_bytes()));
         let mut shown = Cow::Borrowed("");
-        let (mut rest, mut hidden) = (line, false);
+        let mut rest = line;
+        let mut hidden = false;
         while !rest.is_empty() {
             let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
             let end = rest.find(|c| !legal(c)).unwrap_or(rest.len());

@@ -148,7 +148,9 @@ fn bounds(
                 ask(search, consumer, &places, until, unknown, |range, from| range.from = from.min(range.end))
             });
         match answered {
-            Ok(()) => drop(memory.silent.remove(&broker)),
+            Ok(()) => {
+                memory.silent.remove(&broker);
+            }
             Err(failure) => {
                 memory.silent.insert(broker);
                 places.iter().for_each(|place| search.is_read(place, Err(failure.clone())));

@@ -111,7 +111,8 @@ async fn search_all(search: RecordSearch, waiting: Arc<LookupQueue>) {
             }
             continue;
         }
-        let (run, mut kept) = (search.clone(), reader.take());
+        let run = search.clone();
+        let mut kept = reader.take();
         let mut memory = std::mem::take(&mut waiting.state.lock().memory);
         let searched = producer::blocking(move || {
             run.run(&mut kept, &mut memory, asked);

@@ -84,8 +84,10 @@ impl KafkaSink {
         let defect = Defect::default();
         let tokens = proof::tokens(&spec);
         let slot = |purpose| Slot::new(spec.clone(), timeout, purpose, defect.clone(), tokens.clone());
-        let (batches, alone) = (slot(ProducerPurpose::Batches).warmed(), slot(ProducerPurpose::Alone));
-        let (runs, turns) = (slot(ProducerPurpose::Runs), Semaphore::new(ALONE));
+        let batches = slot(ProducerPurpose::Batches).warmed();
+        let alone = slot(ProducerPurpose::Alone);
+        let runs = slot(ProducerPurpose::Runs);
+        let turns = Semaphore::new(ALONE);
         let lookup = KafkaLookup::new(spec.clone(), timeout, tokens.clone());
         KafkaSink {
             spec,

@@ -40,7 +40,9 @@ impl Partitions {
                 topics.insert(topic.clone(), (count, now));
             }
             Some(_) => {}
-            None => drop(topics.remove(topic)),
+            None => {
+                topics.remove(topic);
+            }
         }
         self.any.store(!topics.is_empty(), Ordering::Release);
     }
@@ -72,7 +74,8 @@ struct PartitionCount {
 impl PartitionCounts {
     /// Notes how many partitions a topic has.
     pub(super) fn note(&self, topic: &Arc<str>, count: u32) {
-        let (mut counts, asked) = (self.0.lock(), Instant::now());
+        let mut counts = self.0.lock();
+        let asked = Instant::now();
         let before = counts.get(topic).copied();
         if before.is_none() && counts.len() >= MOST {
             counts.retain(|_, known| known.asked.elapsed() < REMEMBERED);
@@ -153,7 +156,8 @@ mod tests {
 
     #[test]
     fn records_have_a_partition_while_the_number_is_certain() {
-        let (counts, topic) = (PartitionCounts::default(), Arc::from("t"));
+        let counts = PartitionCounts::default();
+        let topic = Arc::from("t");
         assert!(counts.is_old("t") && counts.of("t", Some(b"21")).is_none());
         counts.note(&topic, 3);
         assert!(!counts.is_old("t"));

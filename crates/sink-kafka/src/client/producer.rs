@@ -116,7 +116,9 @@ impl ProducerContext for ProducerListener {
         };
         match *reply {
             // An error means that the caller dropped the delivery and does not wait for it.
-            ReportTo::One(waiting) => drop(waiting.send(report)),
+            ReportTo::One(waiting) => {
+                let _ = waiting.send(report);
+            }
             ReportTo::Batch(reports, place) => {
                 if report.error.is_none() {
                     self.health.answered();
@@ -188,7 +190,8 @@ impl Producer {
     ) -> Result<Producer, Failure> {
         let proof = Proof::now(spec, tokens, timeout / 2)?;
         let config = settings::settings(spec, timeout, purpose, proof.password());
-        let (health, topics) = (Arc::new(ProducerHealth::new()), Arc::new(KnownTopics::default()));
+        let health = Arc::new(ProducerHealth::new());
+        let topics = Arc::new(KnownTopics::default());
         let failure = |what: String| {
             let text = format!("start a Kafka producer: {what}");
             Failure::new(Class::TargetPermanent, "client_creation", text)
@@ -320,7 +323,7 @@ impl Producer {
         let (done, closed) = oneshot::channel();
         *self.orders.close.lock() = Some((flush, done));
         // A thread that has panicked does not answer.
-        drop(tokio::time::timeout(flush + LAST_REPORTS + LAST_REPORTS, closed).await);
+        let _ = tokio::time::timeout(flush + LAST_REPORTS + LAST_REPORTS, closed).await;
     }
 }
 
@@ -348,7 +351,7 @@ pub(crate) fn blocking<T: Send + 'static>(
         let _sent = done.send(work());
     };
     // Without a thread the sender is gone.
-    drop(std::thread::Builder::new().name("kafka-ask".to_owned()).spawn(work));
+    let _ = std::thread::Builder::new().name("kafka-ask".to_owned()).spawn(work);
     async { result.await.ok() }
 }
 
@@ -434,6 +437,6 @@ impl Thread {
         }
         self.client.purge(PurgeConfig::default().queue().inflight());
         // What is still unreported then answers by the sink's own time-out.
-        drop(self.client.flush(LAST_REPORTS));
+        let _ = self.client.flush(LAST_REPORTS);
     }
 }

@@ -73,7 +73,8 @@ impl Proof {
     /// There is none.
     pub(crate) fn oauth_token(&self) -> Result<OAuthToken, Box<dyn std::error::Error>> {
         let token = self.tokens().and_then(|tokens| tokens.current()).ok_or("there is no valid token")?;
-        let (lifetime_ms, principal_name) = (token.until_ms(), token.principal().to_owned());
+        let lifetime_ms = token.until_ms();
+        let principal_name = token.principal().to_owned();
         Ok(OAuthToken { token: token.expose().to_owned(), principal_name, lifetime_ms })
     }
 

@@ -66,7 +66,9 @@ impl Reading<'_> {
         let mut gaps = HashMap::new();
         for place in search.unread(topic) {
             match self.gap(search, &place) {
-                Some(gap) => drop(gaps.insert(place.1, OpenGap { gap, next: gap.from, marks: Vec::new() })),
+                Some(gap) => {
+                    gaps.insert(place.1, OpenGap { gap, next: gap.from, marks: Vec::new() });
+                }
                 None => search.is_read(&place, Ok(())),
             }
         }

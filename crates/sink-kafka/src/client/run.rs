@@ -131,7 +131,8 @@ impl KafkaSink {
                 return stopped(messages, answers, Failure::new(Class::Transient, Failure::NOT_SENT, text));
             }
         };
-        let (reports, confirmed) = (Arc::default(), 0);
+        let reports = Arc::default();
+        let confirmed = 0;
         let mut run = OpenRun {
             messages,
             answers,

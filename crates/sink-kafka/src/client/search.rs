@@ -198,9 +198,10 @@ impl Search {
 /// The failure of a look where a topic or a partition is not known: for some time after a broker has started, it knows less than there
 /// is. An element waits for the next look then, for the time that any outage of looks has, also where a send would create the topic.
 fn not_known_yet(failure: Failure) -> Failure {
-    match failure.code == errors::name(Code::UnknownTopicOrPartition) {
-        true => Failure { class: Class::Transient, ..failure },
-        false => failure,
+    if failure.code == errors::name(Code::UnknownTopicOrPartition) {
+        Failure { class: Class::Transient, ..failure }
+    } else {
+        failure
     }
 }
 

@@ -90,9 +90,10 @@ impl SeenMarks {
             None => Gap { from, to: end, is_before: false },
             Some(range) => {
                 range.used = self.searches;
-                match from < range.from {
-                    true => Gap { from, to: range.from, is_before: true },
-                    false => Gap { from: range.to, to: end, is_before: false },
+                if from < range.from {
+                    Gap { from, to: range.from, is_before: true }
+                } else {
+                    Gap { from: range.to, to: end, is_before: false }
                 }
             }
         };

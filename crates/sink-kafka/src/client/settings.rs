@@ -101,11 +101,16 @@ pub(super) fn settings(
         .set("message.timeout.ms", millis(limit));
     match purpose {
         ProducerPurpose::Batches => {}
-        ProducerPurpose::Alone => drop(config.set("batch.num.messages", "1").set("linger.ms", "0")),
-        ProducerPurpose::Runs => drop(
-            config.set("max.in.flight", "1").set("message.timeout.ms", "0").set("enable.gapless.guarantee", "true"),
-        ),
-        ProducerPurpose::Check => drop(config.set("allow.auto.create.topics", "false")),
+        ProducerPurpose::Alone => {
+            let _ = config.set("batch.num.messages", "1").set("linger.ms", "0");
+        }
+        ProducerPurpose::Runs => {
+            let _ =
+                config.set("max.in.flight", "1").set("message.timeout.ms", "0").set("enable.gapless.guarantee", "true");
+        }
+        ProducerPurpose::Check => {
+            let _ = config.set("allow.auto.create.topics", "false");
+        }
     }
     security(&mut config, spec, password);
     config

@@ -138,7 +138,10 @@ impl Slot {
 
     /// Begins to make a producer.
     fn make(&self) -> Making {
-        let (spec, timeout, purpose, defect) = (self.spec.clone(), self.timeout, self.purpose, self.defect.clone());
+        let spec = self.spec.clone();
+        let timeout = self.timeout;
+        let purpose = self.purpose;
+        let defect = self.defect.clone();
         let tokens = self.tokens.clone();
         let start = move || Producer::start(&spec, timeout, purpose, defect, tokens.as_ref()).map(Arc::new);
         let started = blocking(start);

@@ -141,8 +141,10 @@ impl SinkTopics {
     }
 
     fn question(&self, producer: Arc<Producer>, topic: Arc<str>, timeout: Duration) -> Question {
-        let (questions, permits) = (self.questions.clone(), self.permits.clone());
-        let (partitions, counts) = (self.partitions.clone(), self.counts.clone());
+        let questions = self.questions.clone();
+        let permits = self.permits.clone();
+        let partitions = self.partitions.clone();
+        let counts = self.counts.clone();
         let asked = async move {
             // It is never closed.
             let _permit = permits.acquire_owned().await;
@@ -208,7 +210,8 @@ mod tests {
         let spec = spec(&cluster.bootstrap_servers());
         let producer =
             Arc::new(Producer::start(&spec, PATIENT, ProducerPurpose::Batches, Defect::default(), None).unwrap());
-        let (topics, name) = (SinkTopics::new(), Arc::from("t"));
+        let topics = SinkTopics::new();
+        let name = Arc::from("t");
         assert_eq!(topics.ask(&producer, &name, PATIENT).now_or_never(), None);
         assert_eq!(topics.questions.lock().len(), 1);
         let begun = Instant::now();

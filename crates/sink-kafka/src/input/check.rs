@@ -89,7 +89,8 @@ pub(super) async fn check(spec: Arc<KafkaInputSpec>) -> Result<InputCheck, Failu
     let lost = || Failure::new(Class::Transient, "client_creation", "start a consumer of Kafka: no thread to do it");
     let asked = spec.clone();
     let topics = crate::client::blocking(move || ask(&asked)).await.unwrap_or_else(|| Err(lost()))?;
-    let (mut check, mut failures) = (InputCheck::default(), Vec::new());
+    let mut check = InputCheck::default();
+    let mut failures = Vec::new();
     for (topic, partitions) in topics {
         match partitions {
             Ok(1) => check.found.push(format!("topic {topic} with 1 partition")),
@@ -107,7 +108,8 @@ pub(super) async fn check(spec: Arc<KafkaInputSpec>) -> Result<InputCheck, Failu
             let place = KafkaDestination { topic: topic.as_str().into(), key: None }.into();
             let found = letters.check(&[place]).await;
             letters.close().await;
-            let (cluster, name) = (spec.cluster.clone(), topic.clone());
+            let cluster = spec.cluster.clone();
+            let name = topic.clone();
             let writable = async {
                 let asked = crate::client::blocking(move || may_write(&cluster, &name, TIMEOUT)).await;
                 asked.unwrap_or_else(|| Err(lost()))

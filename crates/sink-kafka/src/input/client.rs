@@ -165,7 +165,7 @@ impl ConsumerContext for InputListener {
             if let Err(failure) = self.assign(consumer, list) {
                 *self.failed.lock() = Some(failure);
                 // The group waits for an answer; nothing is read before another client has asked again.
-                drop(consumer.assign(&TopicPartitionList::new()));
+                let _ = consumer.assign(&TopicPartitionList::new());
             }
             return;
         }
@@ -174,7 +174,7 @@ impl ConsumerContext for InputListener {
             self.unconfirmed.revoked(&partition);
             self.states.taken_away(&partition);
         }
-        drop(consumer.unassign());
+        let _ = consumer.unassign();
     }
 
     fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {

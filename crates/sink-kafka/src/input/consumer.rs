@@ -80,7 +80,7 @@ pub(super) fn start(
         let _sent = done.send(());
     };
     // Without a thread nothing is consumed, and the answer says so at once.
-    drop(std::thread::Builder::new().name("kafka-input".to_owned()).spawn(work));
+    let _ = std::thread::Builder::new().name("kafka-input".to_owned()).spawn(work);
     ended
 }
 
@@ -186,7 +186,8 @@ fn read(
             }
         }
         let mut records: Vec<_> = rest.drain(..rest.len().min(BATCH)).collect();
-        let (wait, most) = (if records.is_empty() { POLL } else { Duration::ZERO }, BATCH - records.len());
+        let wait = if records.is_empty() { POLL } else { Duration::ZERO };
+        let most = BATCH - records.len();
         records.extend(taken(consumer, spec, wait, most)?);
         let states = &context.states;
         held.retain(|(topic, partition), held| states.term(topic, *partition) == held.term);
@@ -222,7 +223,7 @@ fn commit_all(consumer: &BaseConsumer<InputListener>) {
     while !consumer.context().unconfirmed.is_empty() && begun.elapsed() < LAST_COMMIT {
         commit(consumer);
         // The client takes answers in while it is polled; records that come now are read again after the restart.
-        drop(consumer.poll(SHORT));
+        let _ = consumer.poll(SHORT);
     }
 }
 
@@ -259,12 +260,15 @@ fn taken(
     wait: Duration,
     most: usize,
 ) -> Result<Vec<(RecordPlace, Arrival)>, Failure> {
-    let (mut records, mut bytes, mut wait) = (Vec::new(), 0, wait);
+    let mut records = Vec::new();
+    let mut bytes = 0;
+    let mut wait = wait;
     while records.len() < most && bytes < BATCH_BYTES {
         match consumer.poll(wait) {
             None => break,
             Some(Ok(message)) => {
-                let (topic, partition) = (message.topic(), message.partition());
+                let topic = message.topic();
+                let partition = message.partition();
                 let context = consumer.context();
                 let topic_id = context.arrived(consumer, topic, partition, message.offset());
                 let term = context.states.term(topic, partition);
@@ -296,7 +300,7 @@ fn taken(
 fn pause(consumer: &BaseConsumer<InputListener>) {
     // Without an assignment nothing is fetched anyway.
     if let Ok(all) = consumer.assignment() {
-        drop(consumer.pause(&all));
+        let _ = consumer.pause(&all);
     }
 }
 
@@ -324,7 +328,7 @@ mod tests {
             while !done() {
                 assert!(begun.elapsed() < PATIENCE, "{what}");
                 commit(&consumer);
-                drop(consumer.poll(SHORT));
+                let _ = consumer.poll(SHORT);
             }
         };
         poll_until("no partition", &|| consumer.context().assigned.load(Ordering::Relaxed));

@@ -31,7 +31,9 @@ struct KafkaInputRig {
 impl KafkaInputRig {
     fn new() -> KafkaInputRig {
         let kafka = Alone::get();
-        let (topic, dead, group) = (unique("in"), unique("dead"), unique("group"));
+        let topic = unique("in");
+        let dead = unique("dead");
+        let group = unique("group");
         for name in [&topic, &dead] {
             kafka.create_topic(name, 1, &[]).expect("the topic is created");
         }

@@ -50,7 +50,8 @@ impl KafkaInput {
         stop: &CancellationToken,
     ) -> Option<Vec<RecordEnd>> {
         let mut ends: Vec<Option<RecordEnd>> = Vec::with_capacity(records.len());
-        let (mut held, mut taken) = (HashSet::new(), Vec::new());
+        let mut held = HashSet::new();
+        let mut taken = Vec::new();
         for (place, arrival) in records {
             let partition = (place.topic.clone(), place.partition);
             // What is behind a held record is not taken: it will come again.
@@ -67,7 +68,8 @@ impl KafkaInput {
             }
         }
         let verdicts = intake.take(taken.iter().map(|(_, arrival)| arrival.clone()).collect(), stop).await?;
-        let (mut verdicts, mut no_place) = (taken.into_iter().zip(verdicts), None);
+        let mut verdicts = taken.into_iter().zip(verdicts);
+        let mut no_place = None;
         for end in ends.iter_mut().filter(|end| end.is_none()) {
             let Some(((place, arrival), verdict)) = verdicts.next() else { continue };
             *end = Some(match (verdict, letters) {

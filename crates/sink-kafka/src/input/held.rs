@@ -62,7 +62,8 @@ pub(super) fn finish(
     held: &mut HeldPartitions,
 ) -> bool {
     let context = consumer.context();
-    let (mut pause, mut went_on) = (TopicPartitionList::new(), false);
+    let mut pause = TopicPartitionList::new();
+    let mut went_on = false;
     for (place, end) in places.iter().zip(&ends) {
         // The record of an earlier topic of the name is not there any more.
         let is_gone = context.met.is_other(&place.topic, place.topic_id.as_deref());
@@ -98,7 +99,7 @@ pub(super) fn finish(
         }
     }
     if !held.is_empty() {
-        drop(consumer.pause(&pause));
+        let _ = consumer.pause(&pause);
     }
     went_on
 }
@@ -127,7 +128,8 @@ pub(super) fn try_again(
     held: &mut HeldPartitions,
     rest: &mut VecDeque<(RecordPlace, Arrival)>,
 ) -> Result<(), Failure> {
-    let (now, context) = (Instant::now(), consumer.context());
+    let now = Instant::now();
+    let context = consumer.context();
     for ((topic, partition), place) in held.iter_mut() {
         let is_due = !place.is_tried && place.again.is_some_and(|again| again <= now);
         if !is_due || context.states.term(topic, *partition) != place.term {
@@ -173,7 +175,7 @@ pub(super) fn resume(consumer: &BaseConsumer<InputListener>, held: &HeldPartitio
             free.add_partition(of.topic(), of.partition());
         }
     }
-    drop(consumer.resume(&free));
+    let _ = consumer.resume(&free);
 }
 
 #[cfg(test)]

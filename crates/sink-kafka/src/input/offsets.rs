@@ -47,7 +47,7 @@ impl UnconfirmedOffsets {
         for ((topic, partition), (offset, topic_id)) in &sent.offsets {
             let mut of = list.add_partition(topic, *partition);
             // Any number is an offset that can be set.
-            drop(of.set_offset(Offset::Offset(*offset)));
+            let _ = of.set_offset(Offset::Offset(*offset));
             if let Some(id) = topic_id {
                 of.set_metadata(starts::metadata(id));
             }
@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn offsets_are_sent_until_they_are_confirmed() {
-        let (unconfirmed, begin) = (UnconfirmedOffsets::default(), Instant::now());
+        let unconfirmed = UnconfirmedOffsets::default();
+        let begin = Instant::now();
         assert_eq!(offsets(unconfirmed.to_send(begin)), []);
         unconfirmed.add(("t".to_owned(), 0), 5, None);
         unconfirmed.add(("t".to_owned(), 1), 8, None);

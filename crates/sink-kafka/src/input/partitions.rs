@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn only_behind_records_that_are_done_marks_are_passed() {
-        let (states, partition) = (PartitionStates::default(), ("t".to_owned(), 0));
+        let states = PartitionStates::default();
+        let partition = ("t".to_owned(), 0);
         assert!(!states.passes(&partition, 3), "a partition that was not given");
         states.begins("t", 0, Some(5));
         assert!(!states.passes(&partition, 5) && states.passes(&partition, 6) && !states.passes(&partition, 6));

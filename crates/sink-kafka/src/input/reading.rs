@@ -32,7 +32,9 @@ pub(super) fn look<C: ConsumerContext>(
     in_doubt: bool,
 ) -> Option<Reading> {
     let own = consumer.assignment().ok()?;
-    let (mut problems, mut without_leader, mut partitions) = (Vec::new(), 0, 0);
+    let mut problems = Vec::new();
+    let mut without_leader = 0;
+    let mut partitions = 0;
     for topic in topics {
         let what = format!("consume topic {topic} as group {group}");
         let found = consumer.fetch_metadata(Some(topic), TIMEOUT).ok()?;

@@ -60,9 +60,12 @@ pub(super) fn begins<C: ConsumerContext>(
     list: &TopicPartitionList,
     stop: &CancellationToken,
 ) -> Result<Vec<Begin>, Failure> {
-    let goes_on = || match stop.is_cancelled() {
-        true => Err(Failure::new(Class::Transient, "closed", "begin to consume: the input stops")),
-        false => Ok(()),
+    let goes_on = || {
+        if stop.is_cancelled() {
+            Err(Failure::new(Class::Transient, "closed", "begin to consume: the input stops"))
+        } else {
+            Ok(())
+        }
     };
     let given: Vec<Partition> = list.elements().iter().map(|of| (of.topic().to_owned(), of.partition())).collect();
     let names: BTreeSet<String> = given.iter().map(|(topic, _)| topic.clone()).collect();

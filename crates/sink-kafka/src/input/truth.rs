@@ -59,7 +59,8 @@ async fn stays_down(world: &World) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_that_is_corrected_in_its_file_reaches_the_input() {
     let kafka = Shared::get();
-    let (topic, dir) = (new_topic(&kafka), tempfile::tempdir().unwrap());
+    let topic = new_topic(&kafka);
+    let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("password");
     std::fs::write(&file, "wrong\n").unwrap();
     let world = World::new();
@@ -114,7 +115,8 @@ async fn an_input_whose_topic_is_gone_says_so_until_it_is_there_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_record_that_finds_no_place_holds_its_partition_until_there_is_one() {
     let kafka = Shared::get();
-    let (topic, refused) = (new_topic(&kafka), unique("refused"));
+    let topic = new_topic(&kafka);
+    let refused = unique("refused");
     kafka.add_partitions(&topic, 2).expect("add a partition");
     let world = World::new();
     write(&kafka, (&topic, 0), "refused", "soon");

@@ -133,9 +133,10 @@ impl TokenSource {
                 let refused = |why: &str| failed(Class::TargetPermanent, "token_file", &format!("{what}: {why}"));
                 let text = secrets::line_of(path).map_err(|why| refused(&why))?;
                 let token = LoginToken::of(text.expose_secret().trim(), None, None, now()).map_err(refused)?;
-                match token.left(now()).is_zero() {
-                    true => Err(refused("it is not valid any more: check the program that renews the file")),
-                    false => Ok(token),
+                if token.left(now()).is_zero() {
+                    Err(refused("it is not valid any more: check the program that renews the file"))
+                } else {
+                    Ok(token)
                 }
             }
             TokenSource::Endpoint(endpoint) => endpoint.ask().await,

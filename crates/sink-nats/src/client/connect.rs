@@ -155,7 +155,8 @@ impl NatsAttempt<'_> {
         mut input: BytesMut,
         mut info: NatsServerInfo,
     ) -> Result<NatsConnection, Failure> {
-        let (login, nonce) = (self.spec.login.clone(), info.nonce.clone());
+        let login = self.spec.login.clone();
+        let nonce = info.nonce.clone();
         let proof = tokio::task::spawn_blocking(move || login::prove(&login, nonce.as_deref())).await;
         let proof = match proof {
             Ok(Ok(proof)) => proof,

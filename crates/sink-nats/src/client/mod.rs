@@ -112,7 +112,8 @@ impl Sink for NatsSink {
 
     fn drawbacks<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
         async move {
-            let (mut streams, mut found) = (Vec::new(), Vec::new());
+            let mut streams = Vec::new();
+            let mut found = Vec::new();
             for destination in destinations {
                 match self.look(destination).await {
                     Ok(stream) if streams.contains(&stream) => {}

@@ -161,7 +161,9 @@ impl NatsSession<'_> {
                     let failure = errors::lost(&attempt(&item), why);
                     item.finish(Err(failure));
                 }
-                OpenQuestion::Question(reply) => drop(reply.send(Err(errors::lost("ask NATS", why)))),
+                OpenQuestion::Question(reply) => {
+                    let _ = reply.send(Err(errors::lost("ask NATS", why)));
+                }
                 // There were no responders: they are in no stream.
                 OpenQuestion::WhichStream { items, .. } => finish(items, errors::no_answer_about),
             }
@@ -226,7 +228,9 @@ impl NatsSession<'_> {
         let Some(waiting) = message.number.and_then(|number| self.questions.take(number)) else { return };
         let no_responders = message.status == Some(503);
         match waiting {
-            OpenQuestion::Question(reply) => drop(reply.send(Ok((!no_responders).then_some(message.body)))),
+            OpenQuestion::Question(reply) => {
+                let _ = reply.send(Ok((!no_responders).then_some(message.body)));
+            }
             OpenQuestion::WhichStream { items, .. } => {
                 let body = (!no_responders).then_some(message.body);
                 match streams::names(body) {
@@ -268,9 +272,10 @@ impl NatsSession<'_> {
             tracing::debug!(words, "the NATS server refused something");
             let ends = ["authentication expired", "authorization violation", "stale connection", "parser error"];
             let lower = words.to_ascii_lowercase();
-            return match ends.iter().any(|end| lower.contains(end)) {
-                true => Err(format!("the server answered `{words}`")),
-                false => Ok(()),
+            return if ends.iter().any(|end| lower.contains(end)) {
+                Err(format!("the server answered `{words}`"))
+            } else {
+                Ok(())
             };
         };
         let looked_up = subject == streams::NAMES;
@@ -309,7 +314,9 @@ impl NatsSession<'_> {
                         return Err("the server is silent".to_owned());
                     }
                 }
-                OpenQuestion::Question(reply) => drop(reply.send(Err(errors::silent(self.timeout)))),
+                OpenQuestion::Question(reply) => {
+                    let _ = reply.send(Err(errors::silent(self.timeout)));
+                }
                 OpenQuestion::WhichStream { items, .. } => finish(items, errors::no_answer_about),
             }
         }

@@ -73,6 +73,6 @@ impl Reconnects for NatsServers {
     }
 
     fn refuse(question: NatsQuestion, failure: Failure) {
-        drop(question.reply.send(Err(failure)));
+        let _ = question.reply.send(Err(failure));
     }
 }

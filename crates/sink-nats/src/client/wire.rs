@@ -160,7 +160,9 @@ fn message_id(message: &Outbound, subject: &str) -> String {
     for (name, value) in message.headers.iter().filter(|(name, _)| is_standard(name)) {
         text.extend_from_slice(format!("\0{name}\0{value}").as_bytes());
     }
-    let (id, due_ms, place) = (IdText::of(&message.id), message.due_ms.unwrap_or(0), xxh3_64(&text));
+    let id = IdText::of(&message.id);
+    let due_ms = message.due_ms.unwrap_or(0);
+    let place = xxh3_64(&text);
     format!("{}-{due_ms}-{place:016x}", id.as_str())
 }
 
@@ -279,7 +281,8 @@ mod tests {
             "NATS/1.0\r\nNats-Msg-Id: {id}\r\ndelaybridge-id: 00000000000000ab\r\ndelaybridge-queue: q\r\n\
                       delaybridge-due-ms: 1000\r\ndelaybridge-attempt: 1\r\ntenant: t 1\r\n\r\n"
         );
-        let (length, total) = (header.len(), header.len() + 4);
+        let length = header.len();
+        let total = header.len() + 4;
         assert_eq!(out, format!("HPUB orders.eu _INBOX.x.1f {length} {total}\r\n{header}body\r\n"));
         let mut none = BytesMut::new();
         assert_eq!(publish(&mut none, &message, "orders.eu", ("i", 1), total), Ok(()));

@@ -40,7 +40,9 @@ pub(super) enum BrokerNote {
 /// Sends a batch, and tells its elements how it ended. A batch that is refused because of one of its messages is sent again, each
 /// message by itself.
 pub(super) async fn deliver(spec: Arc<RocketMqSpec>, to: PeerSender, batch: MessageBatch) -> RequestEnd {
-    let (topic, queue, count) = (batch.topic.clone(), batch.queue.clone(), batch.items.len());
+    let topic = batch.topic.clone();
+    let queue = batch.queue.clone();
+    let count = batch.items.len();
     let mut end =
         RequestEnd { topic, queue, finished: count, unsent: Vec::new(), why_unsent: None, note: BrokerNote::Defect };
     let Some(SendEnd { mut batch, answer }) = to.send(batch).await else { return end };
@@ -48,7 +50,8 @@ pub(super) async fn deliver(spec: Arc<RocketMqSpec>, to: PeerSender, batch: Mess
     match answer {
         Ok(answer) if batch.items.len() > 1 && errors::is_of_one(&answer) => {
             for ready in std::mem::take(&mut batch.items) {
-                let (topic, queue) = (batch.topic.clone(), batch.queue.clone());
+                let topic = batch.topic.clone();
+                let queue = batch.queue.clone();
                 end.note = alone(&spec, &to, MessageBatch { topic, queue, items: vec![ready], again: true }).await;
             }
         }

@@ -41,9 +41,11 @@ impl RemotingCall {
     /// Answers that nothing was sent.
     pub(super) fn refuse(self, failure: Failure) {
         match self {
-            RemotingCall::Ask(_, reply) => drop(reply.send(Err(failure))),
+            RemotingCall::Ask(_, reply) => {
+                let _ = reply.send(Err(failure));
+            }
             RemotingCall::Send(batch, reply) => {
-                drop(reply.send(SendEnd { batch, answer: Err(Unanswered::NotSent(failure)) }));
+                let _ = reply.send(SendEnd { batch, answer: Err(Unanswered::NotSent(failure)) });
             }
         }
     }

@@ -120,7 +120,8 @@ impl RemotingAttempt<'_> {
         let opened = self.dial.open(&to, tls.as_ref()).await;
         let mut stream = opened.map_err(|error| error.failure(self.place()))?;
         self.dial.enter(Phase::Greeting);
-        let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
+        let mut input = BytesMut::new();
+        let mut out = BytesMut::new();
         self.sign_of_life.clone().put(0, signer.as_ref(), &mut out);
         stream.ask(&out).await.map_err(|error| self.io(&error))?;
         let answer = self.answer(&mut stream, &mut input).await?;

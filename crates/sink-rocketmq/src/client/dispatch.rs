@@ -99,7 +99,9 @@ pub(super) async fn run(
     let reads = ReadBudget::new(ReadBudget::ANSWERS);
     let name_servers = RemotingPeer::name_servers(&spec, timeout, &reads);
     let most = spec.max_unconfirmed as usize;
-    let (topics, brokers, events) = (HashMap::new(), HashMap::new(), FuturesUnordered::new());
+    let topics = HashMap::new();
+    let brokers = HashMap::new();
+    let events = FuturesUnordered::new();
     let mut state = Dispatcher { spec, timeout, reads, name_servers, topics, brokers, events, load: 0 };
     let mut received = Vec::new();
     let mut look = interval((timeout / 40).clamp(Duration::from_millis(10), Duration::from_millis(250)));
@@ -382,7 +384,7 @@ impl Dispatcher {
 
 fn answer_with(question: ClusterQuestion, answer: Result<(), Failure>) -> DispatchEvent {
     // A caller that does not wait any more needs no answer.
-    drop(question.reply.send(answer));
+    let _ = question.reply.send(answer);
     DispatchEvent::Answered
 }
 
@@ -397,7 +399,9 @@ mod tests {
         let spec = Arc::new(spec_on(1));
         let reads = ReadBudget::new(ReadBudget::ANSWERS);
         let name_servers = RemotingPeer::name_servers(&spec, Duration::from_secs(1), &reads);
-        let (topics, brokers, events) = (HashMap::new(), HashMap::new(), FuturesUnordered::new());
+        let topics = HashMap::new();
+        let brokers = HashMap::new();
+        let events = FuturesUnordered::new();
         let timeout = Duration::from_secs(1);
         let mut dispatcher = Dispatcher { spec, timeout, reads, name_servers, topics, brokers, events, load: 0 };
         let queue = |number| RouteQueue { broker: "b".into(), number, master: None };

@@ -142,7 +142,8 @@ impl TopicLanes {
                 continue;
             }
             let waiting = self.any.len() + self.keyed.get(&place).map_or(0, VecDeque::len);
-            let (mut items, mut room) = (Vec::with_capacity(waiting.min(MANY)), FULL);
+            let mut items = Vec::with_capacity(waiting.min(MANY));
+            let mut room = FULL;
             if let Some(lane) = self.keyed.get_mut(&place) {
                 fill(&mut items, &mut room, lane);
                 if lane.is_empty() {
@@ -201,7 +202,8 @@ mod tests {
             keys: None,
         };
         let batch = (0..).zip(keys).map(|(id, key)| outbound(id, destination(key).into(), "x")).collect();
-        let (queue, answers) = (Box::leak(Box::new(queue)), Box::leak(Box::new(Answers::new(keys.len()))));
+        let queue = Box::leak(Box::new(queue));
+        let answers = Box::leak(Box::new(Answers::new(keys.len())));
         let delivery = Box::leak(Box::new(Box::pin(queue.deliver_all(batch, answers))));
         assert!(delivery.as_mut().now_or_never().is_none());
         let item = |key: &&str| {

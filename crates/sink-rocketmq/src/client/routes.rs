@@ -21,7 +21,8 @@ pub(super) fn find(name_servers: &RemotingPeer, topic: &str) -> impl Future<Outp
     let attempt = format!("ask the name server for topic {topic}");
     let fields = [("topic", topic.to_owned()), ("acceptStandardJsonOnly", "true".to_owned())].into();
     let request = RemotingRequest { code: code::ROUTE, fields, ..RemotingRequest::default() };
-    let (first, again) = (name_servers.ask(request.clone()), name_servers.ask(request));
+    let first = name_servers.ask(request.clone());
+    let again = name_servers.ask(request);
     let brokers = has_brokers(name_servers);
     async move { answered(&attempt, first, brokers, again).await }
 }
@@ -52,10 +53,13 @@ pub(super) fn has_brokers(name_servers: &RemotingPeer) -> impl Future<Output = R
     asking.map(|answer| {
         let answer = answer?;
         match answer.code {
-            0 => match route::has_brokers(&answer.body).map_err(|why| unreadable(ATTEMPT, why))? {
-                true => Ok(()),
-                false => Err(errors::no_broker(ATTEMPT)),
-            },
+            0 => {
+                if route::has_brokers(&answer.body).map_err(|why| unreadable(ATTEMPT, why))? {
+                    Ok(())
+                } else {
+                    Err(errors::no_broker(ATTEMPT))
+                }
+            }
             _ => Err(errors::of_ask(ATTEMPT, &answer)),
         }
     })

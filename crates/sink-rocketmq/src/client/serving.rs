@@ -171,7 +171,7 @@ impl RemotingService<'_> {
                 batch.admit();
                 if batch.items.is_empty() {
                     // Each has its answer.
-                    drop(reply.send(SendEnd { batch, answer: Ok(RemotingAnswer::default()) }));
+                    let _ = reply.send(SendEnd { batch, answer: Ok(RemotingAnswer::default()) });
                     return;
                 }
                 let request = batch.request(&self.spec.group);
@@ -185,7 +185,8 @@ impl RemotingService<'_> {
         self.next = if number >= LAST { 1 } else { number + 1 };
         let begins_at = self.output.end();
         request.put(number, self.signer.as_ref(), &mut self.output.bytes);
-        let (late_at, ends_at) = (Instant::now() + self.patience, self.output.end());
+        let late_at = Instant::now() + self.patience;
+        let ends_at = self.output.end();
         self.flights.insert(number, OpenRequest { of, late_at, begins_at, ends_at });
     }
 
@@ -224,8 +225,12 @@ impl OpenCall {
     fn end(self, answer: RemotingAnswer) {
         match self {
             OpenCall::SignOfLife => {}
-            OpenCall::Ask(reply) => drop(reply.send(Ok(answer))),
-            OpenCall::Send(batch, reply) => drop(reply.send(SendEnd { batch, answer: Ok(answer) })),
+            OpenCall::Ask(reply) => {
+                let _ = reply.send(Ok(answer));
+            }
+            OpenCall::Send(batch, reply) => {
+                let _ = reply.send(SendEnd { batch, answer: Ok(answer) });
+            }
         }
     }
 
@@ -233,11 +238,11 @@ impl OpenCall {
         match self {
             OpenCall::SignOfLife => {}
             OpenCall::Ask(reply) => {
-                drop(reply.send(Err(errors::no_answer(&format!("ask {server}"), patience))));
+                let _ = reply.send(Err(errors::no_answer(&format!("ask {server}"), patience)));
             }
             OpenCall::Send(batch, reply) => {
                 let failure = errors::late(&batch.attempt(), patience);
-                drop(reply.send(SendEnd { batch, answer: Err(Unanswered::Failed(failure)) }));
+                let _ = reply.send(SendEnd { batch, answer: Err(Unanswered::Failed(failure)) });
             }
         }
     }
@@ -245,10 +250,12 @@ impl OpenCall {
     fn lose(self, why: &str, sent: bool, server: &str) {
         match self {
             OpenCall::SignOfLife => {}
-            OpenCall::Ask(reply) => drop(reply.send(Err(errors::lost(&format!("ask {server}"), why, false)))),
+            OpenCall::Ask(reply) => {
+                let _ = reply.send(Err(errors::lost(&format!("ask {server}"), why, false)));
+            }
             OpenCall::Send(batch, reply) => {
                 let answer = Err(batch.lost(why, sent));
-                drop(reply.send(SendEnd { batch, answer }));
+                let _ = reply.send(SendEnd { batch, answer });
             }
         }
     }

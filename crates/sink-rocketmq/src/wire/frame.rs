@@ -111,7 +111,8 @@ pub(crate) fn take(input: &mut BytesMut) -> Result<Option<PeerCommand>, NotRemot
     input.advance(4);
     let mut frame = input.split_to(length).freeze();
     let header = frame.get_u32();
-    let (format, length) = (header >> 24, (header & 0x00ff_ffff) as usize);
+    let format = header >> 24;
+    let length = (header & 0x00ff_ffff) as usize;
     if length > frame.len() || length > MAX_HEADER {
         return Err(NotRemoting("a header of an impossible length"));
     }
@@ -146,7 +147,8 @@ fn binary(mut header: Bytes, body: Bytes) -> Result<PeerCommand, NotRemoting> {
     }
     let code = i64::from(header.get_i16());
     header.advance(3);
-    let (number, flag) = (i64::from(header.get_i32()), i64::from(header.get_i32()));
+    let number = i64::from(header.get_i32());
+    let flag = i64::from(header.get_i32());
     let length = header.get_u32() as usize;
     if length > header.len() {
         return Err(short);

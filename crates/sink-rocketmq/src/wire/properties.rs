@@ -50,9 +50,10 @@ pub(super) fn text(message: &Outbound, destination: &RocketMqDestination) -> Res
     for (name, value) in headers {
         put(name, value)?;
     }
-    match text.len() <= MAX_PROPERTIES {
-        true => Ok(text),
-        false => Err("headers, tags and keys are longer than 31,000 bytes together"),
+    if text.len() <= MAX_PROPERTIES {
+        Ok(text)
+    } else {
+        Err("headers, tags and keys are longer than 31,000 bytes together")
     }
 }
 

@@ -148,7 +148,9 @@ fn text(value: &Json) -> Option<String> {
 /// The text with its keys in quotes: name servers before 4.9.4 write numbers as keys without them.
 fn quoted(body: &Bytes) -> Bytes {
     let mut out = BytesMut::with_capacity(body.len() + 16);
-    let (mut in_text, mut escaped, mut key) = (false, false, false);
+    let mut in_text = false;
+    let mut escaped = false;
+    let mut key = false;
     let mut rest = &body[..];
     while let Some((&byte, tail)) = rest.split_first() {
         if key && byte.is_ascii_digit() {

@@ -494,7 +494,8 @@ fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
 }
 
 fn status_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
-    let (report, layout) = (&section.cx.report, &mut spec.layout);
+    let report = &section.cx.report;
+    let layout = &mut spec.layout;
     let StatusKeys { field, hash_field, reserved, delay } = StatusKeys::of(section);
     let states = (reserved, delay);
     let at = match (field, hash_field) {

@@ -94,7 +94,9 @@ impl Source for JobPool {
     }
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
-        let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
+        let scheduled = added.int()?;
+        let due = added.int()?;
+        let ready = added.int()?;
         let head_ms = added.score()?.map(|head| self.spec.score.due_ms(head));
         let ahead = Ahead::read(added.array()?)?;
         Ok(Depths { scheduled, due, ready, head_ms, ahead, leftovers: Leftovers::default(), orphans: 0 })

@@ -74,7 +74,8 @@ pub fn restated(format: Format, record: &Bytes, field: &str, value: &str) -> Opt
     if old == value.as_bytes() {
         return None;
     }
-    let (from, to) = (written(format, std::str::from_utf8(&old).ok()?)?, written(format, value)?);
+    let from = written(format, std::str::from_utf8(&old).ok()?)?;
+    let to = written(format, value)?;
     let wanted = before.with(field, value);
     // The same text may be somewhere else in the record. Right is the place where nothing but this field changes.
     let places = record.windows(from.len()).enumerate().filter(|(_, at)| *at == from).take(PLACES);
@@ -103,7 +104,9 @@ impl JobPool {
         elements: &mut [Element],
         noted: StatusWrite,
     ) -> Result<(), StoreError> {
-        let (mut keys, mut args, mut written) = (Vec::new(), Vec::new(), Vec::new());
+        let mut keys = Vec::new();
+        let mut args = Vec::new();
+        let mut written = Vec::new();
         for (place, element) in elements.iter().enumerate() {
             let Some(body @ Body::Here { bytes, .. }) = element.body.as_deref() else { continue };
             let member = element.bytes();

@@ -108,7 +108,10 @@ impl JobPool {
         };
         let Leaving { id, topic, body, added_ms, due_ms, ttr_ms, retries } = *job;
         let ttr_s = seconds(ttr_ms.into()).max(1);
-        let (mut member, mut more, mut beside, mut keeps_ms) = (id.to_owned(), Vec::new(), None, None);
+        let mut member = id.to_owned();
+        let mut more = Vec::new();
+        let mut beside = None;
+        let mut keeps_ms = None;
         let record: Bytes = match program.preset {
             "ouqiang" => msgpack(topic, id, seconds(due_ms), ttr_s, utf8(body)?).into(),
             "ice" => {
@@ -117,7 +120,8 @@ impl JobPool {
                     Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
                     _ => utf8(body)?.into(),
                 };
-                let (delay, status) = ((due_ms - added_ms).max(0), "DELAY");
+                let delay = (due_ms - added_ms).max(0);
+                let status = "DELAY";
                 json!({ "id": id, "topic": topic, "delay": delay, "ttr": ttr_ms, "retryCount": retries, "body": body, "status": status })
                     .to_string()
                     .into()
@@ -131,7 +135,8 @@ impl JobPool {
             "youzan_json" => {
                 let id: i64 = id.parse().map_err(|_| "its id is no number, and those of the pool are")?;
                 member = json!({ "jodId": id, "delayDate": due_ms, "topic": topic }).to_string();
-                let (delay, body) = ((due_ms - added_ms).max(0), utf8(body)?);
+                let delay = (due_ms - added_ms).max(0);
+                let body = utf8(body)?;
                 json!({ "id": id, "topic": topic, "delayTime": delay, "ttrTime": ttr_ms, "message": body, "retryCount": retries, "status": "DELAY" })
                     .to_string()
                     .into()
@@ -176,7 +181,8 @@ impl JobPool {
     ///
     /// Those of the connection.
     pub async fn put(&self, conn: &Conn, job: &Written, now_ms: i64) -> Result<bool, StoreError> {
-        let (key, field) = (job.at.key(), job.at.field());
+        let key = job.at.key();
+        let field = job.at.field();
         let mut write = redis::cmd(if field.is_some() { "HSETNX" } else { "SET" });
         let mut read = redis::cmd(if field.is_some() { "HGET" } else { "GET" });
         write.arg(&key[..]);

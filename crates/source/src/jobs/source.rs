@@ -171,9 +171,10 @@ impl Announcements for JobsSource {
 
 /// The body of a job; of a message of an input, the message's own.
 fn payload(record: &Record) -> Result<Bytes, NoPayload> {
-    match record.content_type == CONTENT_TYPE {
-        false => Ok(record.body.clone()),
-        true => Carried::open(&record.body).map(|(_, body)| body).map_err(|error| Junk(error.to_string()).into()),
+    if record.content_type == CONTENT_TYPE {
+        Carried::open(&record.body).map(|(_, body)| body).map_err(|error| Junk(error.to_string()).into())
+    } else {
+        Ok(record.body.clone())
     }
 }
 
@@ -207,7 +208,8 @@ impl Bodies for JobsSource {
         }
         // The id of its client's is known for a while, so that a repeated `add` does not make a second job of it.
         if let (Some(true), Some(remember)) = (record.map(|record| record.own_id), self.spec.remember) {
-            let (key, member) = (self.keys.gone().clone(), member.clone());
+            let key = self.keys.gone().clone();
+            let member = member.clone();
             beside.push(CompanionKey::Remembered { key, member, ms: millis(remember) });
         }
         beside

@@ -43,7 +43,8 @@ pub fn name_of(key: &[u8]) -> Option<Found> {
 ///
 /// Those of the connection, and a missing right to `SCAN`.
 pub async fn discover(conn: &Conn) -> Result<(Vec<Found>, usize), StoreError> {
-    let (mut found, mut strange) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut strange = 0;
     let mut cursor = Bytes::from_static(b"0");
     loop {
         let mut scan = redis::cmd("SCAN");

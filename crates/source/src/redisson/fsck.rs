@@ -128,10 +128,7 @@ impl RedissonSource {
             found.not_checked("orphans of the list: delaybridge holds more elements than are compared");
             return;
         }
-        let (fault, word) = match held.has(entry) {
-            true => (Fault::UnrecordedGhost, "ghost"),
-            false => (Fault::Orphan, "orphan"),
-        };
+        let (fault, word) = if held.has(entry) { (Fault::UnrecordedGhost, "ghost") } else { (Fault::Orphan, "orphan") };
         let keys = [&k.delayed, &k.list, &k.ghosts, &k.ghosts_turn, &k.sweep].map(Bytes::clone).to_vec();
         let args = vec![entry.clone(), text(word), text(SEARCHED), text(place)];
         let readable = super::recognise(entry).is_some();

@@ -49,9 +49,10 @@ impl RedissonSource {
         let mut fields = Fields::of("rescue", conn.script(&self.scripts.rescue, &keys, &args).await?)?;
         fields.int()?;
         let letters = fields.bytes()?;
-        match letters.len() == batch.len() {
-            true => Ok(letters.iter().filter(|letter| **letter == b'y').count()),
-            false => Err(BadReply { script: "rescue", expected: "a letter for each element" }.into()),
+        if letters.len() == batch.len() {
+            Ok(letters.iter().filter(|letter| **letter == b'y').count())
+        } else {
+            Err(BadReply { script: "rescue", expected: "a letter for each element" }.into())
         }
     }
 }

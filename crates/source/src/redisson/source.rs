@@ -113,17 +113,25 @@ impl Source for RedissonSource {
     }
 
     fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
-        let (next, size) = (added.score()?, added.int()?);
-        let (listed, ghosts, oldest_ms) = (added.int()?, added.int()?, added.int()?);
+        let next = added.score()?;
+        let size = added.int()?;
+        let listed = added.int()?;
+        let ghosts = added.int()?;
+        let oldest_ms = added.int()?;
         // A claim of one or two near an end of the list does not look at what other claims have left there.
         let leftovers = (listed >= 0).then(|| leftovers(ghosts, listed, oldest_ms));
         Ok(ClaimAdded { next_ms: next.map(Score::ceil_ms), large: large_head(next, size), leftovers })
     }
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
-        let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
+        let scheduled = added.int()?;
+        let due = added.int()?;
+        let ready = added.int()?;
         let head = added.score()?;
-        let (listed, ghosts, oldest_ms, orphans) = (added.int()?, added.int()?, added.int()?, added.int()?);
+        let listed = added.int()?;
+        let ghosts = added.int()?;
+        let oldest_ms = added.int()?;
+        let orphans = added.int()?;
         let ahead = Ahead::read(added.array()?)?;
         Ok(Depths {
             scheduled,

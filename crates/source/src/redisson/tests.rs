@@ -87,7 +87,8 @@ impl Rig for RedissonRig {
     }
 
     async fn offer(&mut self, element: &Bytes, due_ms: i64) {
-        let (zset, list) = (self.source.keys.delayed.clone(), self.source.keys.list.clone());
+        let zset = self.source.keys.delayed.clone();
+        let list = self.source.keys.list.clone();
         self.redis
             .run(redis::pipe().atomic().zadd(&zset[..], &element[..], due_ms).rpush(&list[..], &element[..]))
             .await;

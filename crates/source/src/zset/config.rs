@@ -121,7 +121,9 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let report = &section.cx.report;
     let preset = section.one_of::<Presets>(&PRESET);
     let text = |key: &Key| section.text(key).map(|text| text.value);
-    let (written, name, prefix) = (text(&zset::KEY), text(&NAME), text(&PREFIX));
+    let written = text(&zset::KEY);
+    let name = text(&NAME);
+    let prefix = text(&PREFIX);
     for key in [&NAME, &PREFIX].into_iter().filter(|key| section.has(key)) {
         if preset.is_none() || section.has(&zset::KEY) {
             let message = format!("`{}` has no effect without a `preset` that makes the key of it", key.name);
@@ -162,8 +164,8 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         let help = "a queue of Redisson is written `redisson: { name: NAME }`";
         report.problem(&name_spot, format!("`{key}` is among the keys of delayed queues"), help);
     } else if bytes.is_some() {
-        let (message, help) =
-            ("the daemon's own keys are in another slot of a Redis Cluster", "it works on a single Redis");
+        let message = "the daemon's own keys are in another slot of a Redis Cluster";
+        let help = "it works on a single Redis";
         report.warning(&section.spot(&KEY_BASE64), message, help);
     } else if !key.is_empty() && !works_in_cluster(&key) {
         let help = "it works on a single Redis; a key with one whole `{tag}`, or without braces, works everywhere";

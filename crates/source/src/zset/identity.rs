@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn the_same_payload_at_another_time_is_another_element() {
-        let (one, two) = (Bytes::from_static(b"remind 7"), Bytes::from_static(b"remind 8"));
+        let one = Bytes::from_static(b"remind 7");
+        let two = Bytes::from_static(b"remind 8");
         let id = |given: u8, member: &Bytes| Naming::Hash.identity(MessageId([given; 8]), member);
         assert_eq!(id(1, &one), id(1, &one));
         assert_ne!(id(1, &one), id(2, &one));

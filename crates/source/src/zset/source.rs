@@ -78,7 +78,8 @@ impl Source for ZsetSource {
     }
 
     fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
-        let (next, size) = (added.score()?, added.int()?);
+        let next = added.score()?;
+        let size = added.int()?;
         let next_ms = next.map(|next| self.spec.score.due_ms(next));
         Ok(ClaimAdded { next_ms, large: large_head(next, size), leftovers: None })
     }
@@ -88,7 +89,8 @@ impl Source for ZsetSource {
     }
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
-        let (scheduled, due) = (added.int()?, added.int()?);
+        let scheduled = added.int()?;
+        let due = added.int()?;
         let head_ms = added.score()?.map(|head| self.spec.score.due_ms(head));
         let ahead = Ahead::read(added.array()?)?;
         Ok(Depths { scheduled, due, ready: 0, head_ms, ahead, leftovers: Leftovers::default(), orphans: 0 })

@@ -46,7 +46,8 @@ impl Events {
     /// which rate-limits the log lines.
     pub fn input(&self, input: &Arc<str>) -> InputEvents {
         self.status.input(input, InputState::Unknown);
-        let (metrics, status) = (self.metrics.clone(), self.status.clone());
+        let metrics = self.metrics.clone();
+        let status = self.status.clone();
         for result in InputResult::ALL {
             metrics.families().input_messages.with_label_values(&[input, result.as_str()]).inc_by(0);
         }

@@ -91,7 +91,8 @@ impl QueueInner {
 
 impl QueueEvents {
     pub(super) fn new(metrics: QueueMetrics, status: Status) -> Self {
-        let (orphans, junk) = (AtomicU64::new(0), AtomicU64::new(0));
+        let orphans = AtomicU64::new(0);
+        let junk = AtomicU64::new(0);
         QueueEvents(Arc::new(QueueInner {
             metrics,
             status,
@@ -221,7 +222,7 @@ impl QueueEvents {
             return;
         };
         // This line counts them as well.
-        drop(quiet.take_reasons());
+        let _ = quiet.take_reasons();
         let reason = reason.as_str();
         let failure = failure.map(Failure::to_string).unwrap_or_default();
         warn!(queue = &**self.id(), %id, reason, failure, left_out, "dead letter stored");
@@ -431,7 +432,8 @@ impl QueueEvents {
     /// Logs the sums of suppressed lines that are old enough; with `all`, of all.
     pub fn sum_up(&self, all: bool) {
         let Some(quiet) = self.0.quiet.get() else { return };
-        let (queue, now) = (&**self.id(), Instant::now());
+        let queue = &**self.id();
+        let now = Instant::now();
         if let Some((elements, time)) = quiet.dead.sum(now, all) {
             let reasons = quiet.take_reasons();
             warn!(queue, elements, seconds = time.as_secs(), reasons, "dead letter stored: sum of the lines left out");

@@ -114,7 +114,8 @@ impl SinkEvents {
         if self.is_retired() {
             return;
         }
-        let (sink, now) = (self.metrics.name(), Instant::now());
+        let sink = self.metrics.name();
+        let now = Instant::now();
         if let Some((lines, _)) = self.lines.state.sum(now, all)
             && let Some(state) = self.status.sink_state(sink)
         {
@@ -150,19 +151,22 @@ impl SinkEvents {
             return;
         }
         let Some(left_out) = self.lines.looks.admit(Instant::now(), 1) else { return };
-        let (sink, code, problem) = (&**self.metrics.name(), failure.code, &failure.message);
-        match waits {
-            true => warn!(
+        let sink = &**self.metrics.name();
+        let code = failure.code;
+        let problem = &failure.message;
+        if waits {
+            warn!(
                 sink,
                 code,
                 problem,
                 left_out,
                 "cannot look whether the destination has an element already; it waits for the next look"
-            ),
-            false => warn!(
+            )
+        } else {
+            warn!(
                 sink,
                 code, problem, left_out, "cannot look whether the destination has an element already; it is sent again"
-            ),
+            )
         }
     }
 

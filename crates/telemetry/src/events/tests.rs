@@ -134,7 +134,8 @@ fn a_hold_whose_reason_changes_says_so() {
 }
 
 fn pause(sink: Option<&str>) -> Option<Paused> {
-    let (by, why) = ("ann".to_owned(), "an upgrade".to_owned());
+    let by = "ann".to_owned();
+    let why = "an upgrade".to_owned();
     Some(Paused { sink: sink.map(str::to_owned), by, why, since_ms: 0, until_ms: Some(1_795_251_632_252) })
 }
 

@@ -26,7 +26,8 @@ fn ask(server: &HttpServer, request: &str) -> String {
 /// One request with these headers on an open connection: the head of the answer, and its body.
 fn ask_on(stream: &mut TcpStream, path: &str, headers: &str) -> (String, Vec<u8>) {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\n{headers}\r\n").unwrap();
-    let (mut head, mut byte) = (Vec::new(), [0]);
+    let mut head = Vec::new();
+    let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte).unwrap();
         head.extend(byte);

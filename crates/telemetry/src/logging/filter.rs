@@ -78,12 +78,16 @@ pub(super) fn parse(filter: &str) -> Result<EnvFilter, String> {
 /// A directive as the library reads it: a level, or a target with its level.
 fn directive(text: &str) -> Result<String, String> {
     let Some((target, level)) = text.rsplit_once('=') else {
-        return level(text).ok_or_else(|| match text.contains(OURS) || text.contains("::") {
-            true => format!("`{text}` has no level: write `{text}=debug`"),
-            false => format!("`{text}` is not a level"),
+        return level(text).ok_or_else(|| {
+            if text.contains(OURS) || text.contains("::") {
+                format!("`{text}` has no level: write `{text}=debug`")
+            } else {
+                format!("`{text}` is not a level")
+            }
         });
     };
-    let (target, level_text) = (target.trim(), level.trim());
+    let target = target.trim();
+    let level_text = level.trim();
     let level = self::level(level_text).ok_or_else(|| format!("`{level_text}` is not a level"))?;
     if let Some(part) = target.strip_prefix("delaybridge::") {
         let part = part.split("::").next().unwrap_or_default();

@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn the_highest_rate_is_that_of_the_busiest_window() {
-        let (busy, start) = (Busy::default(), Instant::now());
+        let busy = Busy::default();
+        let start = Instant::now();
         let at = |seconds: u32| start.after(SECOND * seconds);
         // Idle: whatever is delivered tells nothing about what could be.
         (0..5).for_each(|n| busy.look(at(5 * n), 100_000 * u64::from(n), false));
@@ -113,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_day_later_it_is_forgotten() {
-        let (busy, start) = (Busy::default(), Instant::now());
+        let busy = Busy::default();
+        let start = Instant::now();
         let minutes = |busy: &Busy, at: Instant, rate: u64| {
             busy.look(at, 0, true);
             busy.look(at.after(WINDOW), 10 * rate, true);

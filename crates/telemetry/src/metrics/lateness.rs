@@ -117,14 +117,17 @@ mod tests {
     #[test]
     fn of_elements_between_60_and_100_s_none_is_shown_as_later_than_100_s() {
         let found = counts((600..1_000).map(|tenths| Duration::from_millis(tenths * 100)));
-        let (p50, p99) = (found.quantile(0.5).unwrap(), found.quantile(0.99).unwrap());
+        let p50 = found.quantile(0.5).unwrap();
+        let p99 = found.quantile(0.99).unwrap();
         assert!((76.8..=80.0).contains(&p50) && (95.0..=99.9).contains(&p99), "p50 {p50}, p99 {p99}");
     }
 
     #[test]
     fn an_increase_has_what_came_and_a_sum_both() {
-        let (ms, s) = (Duration::from_millis(3), Duration::from_secs(40));
-        let (before, after) = (counts([ms, ms]), counts([ms, ms, s, ms]));
+        let ms = Duration::from_millis(3);
+        let s = Duration::from_secs(40);
+        let before = counts([ms, ms]);
+        let after = counts([ms, ms, s, ms]);
         assert_eq!(after.since(&before), counts([s, ms]));
         assert_eq!(before.since(&after), LatenessCounts::default(), "it was reset");
         let mut sum = counts([s]);

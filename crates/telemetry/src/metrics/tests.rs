@@ -43,7 +43,8 @@ fn use_everything(metrics: &Metrics) {
     let oldest = [1500, 2500, 500].map(Duration::from_millis);
     let lateness = Some(Duration::from_millis(220_500));
     let ahead = QueueAhead { within: [1, 2, 3, 4, 5], absurd: 6, last_due_ms: Some(1_700_000_900_500), lateness };
-    let (next_due_ms, expires_ms) = (Some(1_700_000_000_250), Some(90_500));
+    let next_due_ms = Some(1_700_000_000_250);
+    let expires_ms = Some(90_500);
     queue.sizes(&QueueSizes { messages: [7; 5], oldest, next_due_ms, expires_ms, ahead });
     queue.leftovers(&TERMS, 3, Duration::from_secs(4));
     queue.offered_overdue(Duration::from_millis(30));
@@ -87,7 +88,7 @@ fn use_everything(metrics: &Metrics) {
     jobs.index_read(Ok(1));
     let api = metrics.api();
     api.answered("add", 201, Duration::from_millis(2));
-    drop(api.connected());
+    let _ = api.connected();
     metrics.reloaded(true);
     metrics.spans().sent(5);
 }
@@ -189,7 +190,8 @@ fn of_thousands_of_queues_a_thousand_have_series_and_the_rest_counts_together() 
 fn every_metric_of_the_catalogue_is_exposed_after_use() {
     let metrics = Metrics::new();
     use_everything(&metrics);
-    let (exposed, text) = (exposed(&metrics), metrics.render().unwrap());
+    let exposed = exposed(&metrics);
+    let text = metrics.render().unwrap();
     for metric in all(&[&TERMS]) {
         assert!(exposed.contains(metric.name), "{} is in the catalogue, but nothing counts it", metric.name);
         let help = format!("# HELP {} {}", metric.name, metric.help);
@@ -310,7 +312,8 @@ fn cpu_time_is_exact_also_when_two_ask_at_once() {
             scope.spawn(|| (0..50).map(|_| shown()).fold(0.0, f64::max));
         }
     });
-    let (last, after) = (shown(), delaybridge_core::clock::cpu_time().as_secs_f64());
+    let last = shown();
+    let after = delaybridge_core::clock::cpu_time().as_secs_f64();
     assert!(before <= first && first < last && last <= after, "{before} {first} {last} {after}");
 }
 

@@ -45,15 +45,17 @@ impl Status {
             }
         });
         let away: Vec<_> = away.collect();
-        let redis = match board.redis.is_empty() {
-            true => Some("not connected to Redis yet".to_owned()),
-            false => (!away.is_empty()).then(|| away.join("; ")),
+        let redis = if board.redis.is_empty() {
+            Some("not connected to Redis yet".to_owned())
+        } else {
+            (!away.is_empty()).then(|| away.join("; "))
         };
         let of_others = board
             .unknown(Instant::now())
             .map(|(queue, (claims, since))| format!("{queue}: {claims} for {}", age(*since)));
         let paused = board.paused.iter().map(|(queue, pause)| format!("{queue} by {}, {}", pause.by, pause.why));
-        let (queues, sinks) = (board.queues, board.sinks.len());
+        let queues = board.queues;
+        let sinks = board.sinks.len();
         let problems = [
             board.stopping.then(|| "stopping".to_owned()),
             list(stuck, |count| format!("tasks stuck: {count}")),
@@ -71,16 +73,18 @@ impl Status {
             list(of_others, |count| format!("queues with claims of another version: {count} of {queues}")),
         ];
         let problems: Vec<_> = problems.into_iter().flatten().collect();
-        match problems.is_empty() {
-            true => format!("no problems; queues: {queues}, sinks: {sinks}"),
-            false => one_line(&problems.join("; ")),
+        if problems.is_empty() {
+            format!("no problems; queues: {queues}, sinks: {sinks}")
+        } else {
+            one_line(&problems.join("; "))
         }
     }
 }
 
 /// Formats `queues on hold: 2 of 12 (orders for 4m, ...; payments for 3s, ...)`; `None` without entries.
 fn list(entries: impl Iterator<Item = String>, title: impl FnOnce(usize) -> String) -> Option<String> {
-    let (mut named, mut count) = (Vec::new(), 0);
+    let mut named = Vec::new();
+    let mut count = 0;
     for entry in entries {
         count += 1;
         if count <= NAMED {

@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn ten_thousand_queues_are_a_line_for_each_cause_and_a_sum() {
-        let (mut holds, start) = (Holds::default(), Instant::now());
+        let mut holds = Holds::default();
+        let start = Instant::now();
         let at = |ms| start.after(Duration::from_millis(ms));
         let queues: Vec<Arc<str>> = (0..10_000).map(|n| format!("q{n}").into()).collect();
         let written = queues.iter().filter(|queue| holds.admit(at(0), "out NOPERM", queue)).count();
@@ -103,7 +104,9 @@ mod tests {
 
     #[test]
     fn a_line_now_and_then_is_written_and_what_was_left_out_is_summed_up_later() {
-        let (mut holds, start, queue) = (Holds::default(), Instant::now(), "q".into());
+        let mut holds = Holds::default();
+        let start = Instant::now();
+        let queue = "q".into();
         let mut at = |ms| holds.admit(start.after(Duration::from_millis(ms)), "c", &queue);
         assert_eq!([at(0), at(500), at(1_000), at(1_500), at(2_000)], [true, false, true, false, true]);
         let sum = LeftOut { cause: "c".to_owned(), lines: 2, queues: "q, q".to_owned() };
@@ -112,7 +115,8 @@ mod tests {
 
     #[test]
     fn the_number_of_causes_is_bounded() {
-        let (mut holds, now) = (Holds::default(), Instant::now());
+        let mut holds = Holds::default();
+        let now = Instant::now();
         let written = (0..10_000).filter(|n| holds.admit(now, &n.to_string(), &"q".into())).count();
         assert_eq!((written, holds.0.len()), (CAUSES + 1, CAUSES + 1));
     }

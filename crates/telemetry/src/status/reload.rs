@@ -59,7 +59,8 @@ impl Reload {
 
     /// Records that a reload has ended; without refusals it succeeded.
     pub(super) fn end(&mut self, refusals: &[Refusal]) {
-        let (at, count) = (Instant::now(), refusals.len());
+        let at = Instant::now();
+        let count = refusals.len();
         self.last = Some(Last { at, refusals: refusals.iter().take(LISTED).cloned().collect(), count });
         (self.running, self.count) = (false, self.count + 1);
     }

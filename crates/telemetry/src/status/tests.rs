@@ -100,7 +100,8 @@ fn the_stalled_queues_of_one_redis_do_not_hide_those_of_another() {
     let status = running();
     let stalled =
         |queue: &str| Stalled { queue: queue.into(), waits_for: Stage::Room, time: Duration::ZERO, news: true };
-    let (one, other) = ("one".into(), "other".into());
+    let one = "one".into();
+    let other = "other".into();
     assert!(status.stalled(&one, &[stalled("a")]) && !status.stalled(&one, &[stalled("a"), stalled("b")]));
     assert!(status.stalled(&other, &[stalled("c")]));
     let shown = || {

@@ -256,7 +256,7 @@ impl FakeSink {
         let _outstanding = self.begin(&message);
         let mut stalled = self.stalled.subscribe();
         // The sender lives as long as this sink.
-        drop(stalled.wait_for(|stalled| !stalled).await);
+        let _ = stalled.wait_for(|stalled| !stalled).await;
         match self.step(&message) {
             Step::Confirm => {
                 self.script().taken.push(message);

@@ -82,7 +82,8 @@ impl World {
         let server = TestServer::start();
         let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
         let jobs = JobQueue::new(link, JobSettings::default(), &SCRIPTS);
-        let (events, taken) = (Events::default(), Arc::<Mutex<BTreeSet<_>>>::default());
+        let events = Events::default();
+        let taken = Arc::<Mutex<BTreeSet<_>>>::default();
         let noted = taken.clone();
         let rules = IntakeRules {
             topic: topic(),
@@ -105,7 +106,8 @@ impl World {
 
     /// Starts an input.
     pub fn begin(&self, input: Arc<dyn Input>) -> RunningInput {
-        let (intake, stop) = (self.intake.clone(), CancellationToken::new());
+        let intake = self.intake.clone();
+        let stop = CancellationToken::new();
         let stopped = stop.clone();
         RunningInput { stop, task: tokio::spawn(async move { input.run(&intake, stopped).await }) }
     }
@@ -138,7 +140,8 @@ impl World {
     /// Adds the only job that waits to another job queue, with this id and nothing else. Returns whether it was added.
     pub async fn copy(&self, id: &str, to: &World) -> bool {
         let job = self.jobs.peek(&topic(), JobState::Delay, 0, 2).await.expect("the jobs").jobs.remove(0);
-        let (id, due) = (Some(id.parse().expect("an id")), Due::After(Duration::from_secs(3_600)));
+        let id = Some(id.parse().expect("an id"));
+        let due = Due::After(Duration::from_secs(3_600));
         let copy = NewJob { id, due, content_type: job.content_type, ..NewJob::new(job.body) };
         to.jobs.add(&topic(), vec![copy]).await.expect("add a job")[0].created
     }

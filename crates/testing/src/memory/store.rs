@@ -21,7 +21,8 @@ const ABSURD: (i64, i64) = (978_307_200_000, 31_536_000_000);
 
 fn ahead(queue: &Queue, now_ms: i64) -> Ahead {
     let until = |ms: i64| queue.scheduled.until(ms).count() as i64;
-    let (all, due) = (queue.scheduled.len() as i64, until(now_ms));
+    let all = queue.scheduled.len() as i64;
+    let due = until(now_ms);
     let last = queue.scheduled.iter().last().map(|(due_ms, _)| *due_ms);
     let far = all - until(now_ms.saturating_add(ABSURD.1));
     Ahead {

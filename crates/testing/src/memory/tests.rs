@@ -89,7 +89,8 @@ async fn a_server_that_is_away_takes_no_call_until_it_is_back() {
 #[tokio::test]
 async fn queues_of_one_server_share_nothing_but_its_time() {
     let rig = MemoryRig::new();
-    let (one, two) = (rig.server.store("one", [A; 8]), rig.server.store("two", [A; 8]));
+    let one = rig.server.store("one", [A; 8]);
+    let two = rig.server.store("two", [A; 8]);
     one.offer(element(id(1), b"payload"), Duration::ZERO);
     assert!(two.is_empty());
     for (store, expected) in [(&two, 0), (&one, 1)] {

@@ -37,7 +37,8 @@ impl Fates {
 }
 
 async fn deliver(sink: &dyn Sink, batch: Vec<Outbound>) -> Fates {
-    let (count, answers) = (batch.len(), Answers::new(batch.len()));
+    let count = batch.len();
+    let answers = Answers::new(batch.len());
     sink.deliver_all(batch, &answers).await;
     Fates::of(answers.take(), count)
 }
@@ -63,11 +64,13 @@ pub async fn a_batch_has_an_answer_for_each_place(mut rig: impl Rig) {
 
 pub async fn batches_arrive_in_the_order_in_which_they_began(mut rig: impl Rig) {
     let sink = rig.sink();
-    let (all, half) = (rig.batch(), rig.batch() / 2);
+    let all = rig.batch();
+    let half = rig.batch() / 2;
     let batches = [numbered(&rig, 0..half), numbered(&rig, half..half + 1), numbered(&rig, half + 1..all)];
     let mut tasks = Vec::new();
     for batch in batches {
-        let (sink, answers) = (sink.clone(), Answers::new(batch.len()));
+        let sink = sink.clone();
+        let answers = Answers::new(batch.len());
         let mut delivery = async move {
             let count = batch.len();
             sink.deliver_all(batch, &answers).await;
@@ -151,7 +154,8 @@ pub async fn a_dropped_batch_hurts_no_other(mut rig: impl Rig) {
     let sink = rig.sink();
     deliver_in_the_end(&*sink, &outbound(1000, rig.destination(), "first")).await;
     rig.stall().await;
-    let (dropped, kept) = (Answers::new(30), Answers::new(30));
+    let dropped = Answers::new(30);
+    let kept = Answers::new(30);
     let mut first = sink.deliver_all(numbered(&rig, 0..30), &dropped);
     let mut second = sink.deliver_all(numbered(&rig, 30..60), &kept);
     assert!((&mut first).now_or_never().is_none());

@@ -56,7 +56,8 @@ const ODD: [(&str, &str); 42] = [
 /// Each header that the kind's row of the table lets pass arrives as it is, and each other one is left out. The messages arrive at once,
 /// and no message that was there before goes away.
 pub async fn headers_pass_as_the_table_says(mut rig: impl Rig) {
-    let (sink, rules) = (rig.patient(), rig.header_rules());
+    let sink = rig.patient();
+    let rules = rig.header_rules();
     let long = ["x".repeat(255), "y".repeat(256)];
     let mut odd: Vec<(&str, &str)> = ODD.to_vec();
     odd.extend(long.iter().map(|name| (name.as_str(), "long")));

@@ -22,7 +22,9 @@ pub async fn deliver_during(
 ) -> (u64, u64) {
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let load = tokio::spawn(async move {
-        let (mut tasks, mut sent, mut doubts) = (JoinSet::new(), 0_u64, 0);
+        let mut tasks = JoinSet::new();
+        let mut sent = 0_u64;
+        let mut doubts = 0;
         while !*stopped.borrow() || sent < 500 {
             for _ in 0..10 {
                 let message = outbound(sent, destination.clone(), sent.to_string());
@@ -45,7 +47,8 @@ pub async fn deliver_during(
 
 /// Delivers an element until it is confirmed. Returns how many answers left it in doubt.
 async fn deliver_at_last(sink: Arc<dyn Sink>, message: delaybridge_sink::Outbound) -> u64 {
-    let (begun, mut doubts) = (Instant::now(), 0);
+    let begun = Instant::now();
+    let mut doubts = 0;
     while let Err(failure) = sink.deliver(message.clone()).await {
         assert!(begun.elapsed() < PATIENCE, "still not delivered: {failure}");
         let wrong = matches!(failure.class, Class::MessagePermanent | Class::Unknown | Class::TargetPermanent);

@@ -50,7 +50,8 @@ async fn check_order(rig: &mut impl Rig, count: u64) {
 
 pub async fn a_run_arrives_in_its_order(mut rig: impl Rig) {
     let sink = rig.sink();
-    let (count, run) = (rig.batch(), numbered(&rig, 0..rig.batch()));
+    let count = rig.batch();
+    let run = numbered(&rig, 0..rig.batch());
     let line = sink.runs().and_then(|runs| runs.line(&rig.destination()));
     assert!(line.is_some(), "no line for the rig's destination");
     let failed = send(&*sink, run).await;
@@ -79,7 +80,8 @@ pub async fn a_stale_element_stops_its_run(mut rig: impl Rig) {
 pub async fn an_outage_in_a_run_leaves_no_gap(mut rig: impl Rig) {
     let sink = rig.sink();
     deliver_in_the_end(&*sink, &outbound(10_000, rig.destination(), "first")).await;
-    let (count, run) = (rig.batch(), numbered(&rig, 0..rig.batch()));
+    let count = rig.batch();
+    let run = numbered(&rig, 0..rig.batch());
     let outage = async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         rig.outage().await;
@@ -100,7 +102,9 @@ pub async fn a_run_at_a_silent_destination_is_answered_in_time_and_arrives_in_it
     // Runs may have a connection of their own.
     assert!(send(&*sink, vec![outbound(10_001, rig.destination(), "second")]).await.is_empty());
     rig.stall().await;
-    let (count, run, begun) = (rig.batch(), numbered(&rig, 0..rig.batch()), Stopwatch::start());
+    let count = rig.batch();
+    let run = numbered(&rig, 0..rig.batch());
+    let begun = Stopwatch::start();
     let failed = send(&*sink, run).await;
     begun.assert_within(sink.timeout() + Duration::from_secs(5), "an answer of a silent destination");
     assert_eq!(failed.len() as u64, count, "some were confirmed");
@@ -116,7 +120,9 @@ pub async fn a_dropped_run_leaves_no_gap(mut rig: impl Rig) {
     let sink = rig.sink();
     deliver_in_the_end(&*sink, &outbound(10_000, rig.destination(), "first")).await;
     rig.stall().await;
-    let (count, run, unheard) = (rig.batch(), numbered(&rig, 0..rig.batch()), Answers::new(rig.batch() as usize));
+    let count = rig.batch();
+    let run = numbered(&rig, 0..rig.batch());
+    let unheard = Answers::new(rig.batch() as usize);
     let mut dropped = sink.runs().expect("a sink of runs").deliver_run(run.clone(), &unheard);
     assert!((&mut dropped).now_or_never().is_none());
     drop(dropped);

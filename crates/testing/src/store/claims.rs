@@ -3,7 +3,8 @@
 use super::*;
 
 pub async fn nothing_is_claimed_before_its_due_time(mut rig: impl Rig) {
-    let (element, due_ms) = (element(&rig, 1), rig.now_ms() + 1_000);
+    let element = element(&rig, 1);
+    let due_ms = rig.now_ms() + 1_000;
     rig.offer(&element, due_ms).await;
     for (number, wait) in [(1, ms(0)), (2, ms(999))] {
         rig.advance(wait).await;
@@ -192,7 +193,8 @@ pub async fn a_claim_says_when_something_falls_due_next(mut rig: impl Rig) {
 }
 
 pub async fn an_element_that_is_offered_again_falls_due_at_the_latest_time(mut rig: impl Rig) {
-    let (twin, start) = (element(&rig, 1), rig.now_ms());
+    let twin = element(&rig, 1);
+    let start = rig.now_ms();
     for due_ms in [start + 100, start + 50, start + 200] {
         rig.offer(&twin, due_ms).await;
         assert_eq!(rig.places().await.scheduled, [(due_ms, twin.clone())]);

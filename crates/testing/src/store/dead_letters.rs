@@ -42,7 +42,8 @@ pub async fn letters_are_read_from_either_end(mut rig: impl Rig) {
 }
 
 pub async fn one_process_at_a_time_forwards_letters(mut rig: impl Rig) {
-    let (a, b) = (rig.store(A), rig.store(B));
+    let a = rig.store(A);
+    let b = rig.store(B);
     let ask = async |store: &Arc<dyn Store>, lease| store.forwarded(lease, &[]).await.expect("the server answers");
     assert_eq!(ask(&a, LEASE).await, Forwarder::Own);
     rig.advance(LEASE / 2).await;
@@ -63,7 +64,8 @@ pub async fn one_process_at_a_time_forwards_letters(mut rig: impl Rig) {
 }
 
 pub async fn forwarded_letters_are_removed_whoever_says_so(mut rig: impl Rig) {
-    let (a, b) = (rig.store(A), rig.store(B));
+    let a = rig.store(A);
+    let b = rig.store(B);
     let all = letters(&mut rig, 4).await;
     let answer = a.forwarded(LEASE, &all[1..2]).await.expect("the server answers");
     assert_eq!((answer, ids(&mut rig).await), (Forwarder::Own, [&all[..1], &all[2..]].concat()));

@@ -85,7 +85,8 @@ impl OnRedis {
         let keys = keys_at(&mut self.admin).await;
         migrate(&mut self.admin, self.ports[1], &keys).await;
         ask::<()>(&mut self.admin, &[b"DEL", TEST_CLOCK.as_bytes()]).await;
-        let (slot, to) = (self.slot(), ask::<Vec<u8>>(self.beside(), &[b"CLUSTER", b"MYID"]).await);
+        let slot = self.slot();
+        let to = ask::<Vec<u8>>(self.beside(), &[b"CLUSTER", b"MYID"]).await;
         let words: [&[u8]; 5] = [b"CLUSTER", b"SETSLOT", slot.as_bytes(), b"NODE", &to];
         ask::<()>(self.beside(), &words).await;
         ask::<()>(&mut self.admin, &words).await;
@@ -93,14 +94,16 @@ impl OnRedis {
         std::mem::swap(&mut self.admin, beside);
         self.ports.swap(0, 1);
         self.moving = false;
-        let (mut here, mut there) = (self.admin.clone(), self.beside().clone());
+        let mut here = self.admin.clone();
+        let mut there = self.beside().clone();
         // Else a message from before may say that the other one has the slot.
         eventually("both nodes to agree", async || view(&mut here).await == view(&mut there).await).await;
     }
 
     /// The move is undone: all keys come back.
     async fn come_back(&mut self) {
-        let (slot, port) = (self.slot(), self.ports[0]);
+        let slot = self.slot();
+        let port = self.ports[0];
         ask::<()>(&mut self.admin, &[b"CLUSTER", b"SETSLOT", slot.as_bytes(), b"STABLE"]).await;
         let keys = keys_at(self.beside()).await;
         migrate(self.beside(), port, &keys).await;
@@ -135,7 +138,8 @@ fn on_both(dumped: &[Dumped]) -> Option<&Vec<u8>> {
 impl Walk {
     /// Walks, and the slot of the queue moves now and then.
     pub async fn run_moving(mut self, rig: &mut impl Served, steps: usize) -> Calls {
-        let (mut calls, home) = (Calls::default(), rig.on().ports[0]);
+        let mut calls = Calls::default();
+        let home = rig.on().ports[0];
         for step in 0..steps {
             let what = match self.rng.u8(0..10) {
                 0 => self.move_slot(rig, &mut calls).await,
@@ -180,12 +184,14 @@ impl Walk {
             self.log.push(what);
         }
         let arrives = self.rng.bool();
-        match arrives {
-            true => rig.on().arrive().await,
-            false => rig.on().come_back().await,
+        if arrives {
+            rig.on().arrive().await
+        } else {
+            rig.on().come_back().await
         }
         // The connection to the node that has the slot now may have to be made.
-        let (store, rescuer) = (rig.store(A), rig.transfers().then(|| rig.rescuer()));
+        let store = rig.store(A);
+        let rescuer = rig.transfers().then(|| rig.rescuer());
         eventually("the daemons to find the slot", async || {
             let rescues = match &rescuer {
                 Some(rescuer) => rescuer.scheduled(0, 0).await.is_ok(),

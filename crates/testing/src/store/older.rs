@@ -11,7 +11,8 @@ impl Walk {
     /// Walks, and now and then Redis falls back to what it held some steps before; then everything comes to rest. How many times
     /// it fell back.
     pub async fn run_forgetful(mut self, rig: &mut impl Rig, steps: usize) -> usize {
-        let (mut older, mut falls) = (None, 0);
+        let mut older = None;
+        let mut falls = 0;
         for step in 0..steps {
             let what = match (self.rng.u8(0..16), older.take()) {
                 (0, None) => {
@@ -87,7 +88,8 @@ impl Walk {
             let what = match self.rng.u8(0..10) {
                 0..4 => self.step(rig, step).await.expect("the server answers"),
                 _ => {
-                    let (call, ends) = (self.rng.u8(6..=20), self.ends.clone());
+                    let call = self.rng.u8(6..=20);
+                    let ends = self.ends.clone();
                     let forgets = self.rng.u8(0..3) == 0;
                     rig.save().await;
                     let mut what = self.call(rig, call).await.expect("the server answers");

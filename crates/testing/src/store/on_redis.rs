@@ -34,10 +34,8 @@ pub(super) async fn dump(node: &mut MultiplexedConnection, ask: bool) -> Vec<(Ve
         }
         pipe.cmd("DUMP").arg(key);
     }
-    let dumps: Vec<Vec<u8>> = match keys.is_empty() {
-        true => Vec::new(),
-        false => pipe.query_async(node).await.expect("the server answers"),
-    };
+    let dumps: Vec<Vec<u8>> =
+        if keys.is_empty() { Vec::new() } else { pipe.query_async(node).await.expect("the server answers") };
     keys.into_iter().zip(dumps).collect()
 }
 

@@ -18,7 +18,8 @@ async fn standby(store: &Arc<dyn Store>, request: &ClaimRequest) -> i64 {
 }
 
 pub async fn one_process_delivers_in_order(mut rig: impl Rig) {
-    let (a, b) = (rig.store_in_order(A), rig.store_in_order(B));
+    let a = rig.store_in_order(A);
+    let b = rig.store_in_order(B);
     offer(&mut rig, 1..5).await;
     let two = |owner, number| ClaimRequest { most: 2, ..request(owner, number) };
     assert_eq!(claimed(&a, &two(A, 1)).await.elements.len(), 2);
@@ -87,7 +88,8 @@ pub async fn names_that_cannot_be_read_stop_nothing_and_hide_nothing(mut rig: im
 }
 
 pub async fn what_has_gone_back_may_go_before_what_is_to_be_taken_over(mut rig: impl Rig) {
-    let (a, b) = (rig.store_in_order(A), rig.store_in_order(B));
+    let a = rig.store_in_order(A);
+    let b = rig.store_in_order(B);
     let began_ms = rig.now_ms();
     for n in 1..=5 {
         let element = element(&rig, n);

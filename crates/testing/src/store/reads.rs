@@ -21,7 +21,8 @@ pub async fn an_empty_queue_is_empty(rig: impl Rig) {
 }
 
 pub async fn a_poll_finds_what_a_claim_would_take(mut rig: impl Rig) {
-    let (store, server) = (rig.store(A), rig.server());
+    let store = rig.store(A);
+    let server = rig.server();
     let found = async |now_ms: i64, ahead| {
         let answers = server.read(&store.poll(now_ms, ahead)).await.expect("the server reads");
         answers.into_iter().map(|answer| answer.expect("a number")).sum::<i64>()
@@ -143,7 +144,8 @@ pub async fn overdue_elements_are_transferred_and_others_are_not(mut rig: impl R
     let rescuer = rig.rescuer();
     let start = rig.now_ms();
     rig.advance(ms(1_000)).await;
-    let (junk, gone) = (Bytes::from_static(b"junk"), element(&rig, 9));
+    let junk = Bytes::from_static(b"junk");
+    let gone = element(&rig, 9);
     let elements = [element(&rig, 1), element(&rig, 2), element(&rig, 3)];
     for (element, due_ms) in elements.iter().zip([start, start + 500, start + 501]) {
         rig.offer(element, due_ms).await;

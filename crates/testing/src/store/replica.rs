@@ -110,7 +110,8 @@ async fn on_replica(rig: &mut impl Served) -> Places {
 impl Walk {
     /// Walks, and the replica is cut off, comes back or takes over now and then; then everything comes to rest.
     pub async fn run_replicated(mut self, rig: &mut impl Served, steps: usize) -> Seen {
-        let (mut seen, mut behind) = (Seen::default(), None);
+        let mut seen = Seen::default();
+        let mut behind = None;
         rig.on().sync().await;
         for step in 0..steps {
             let what = match (self.rng.u8(0..24), behind.take()) {
@@ -154,7 +155,8 @@ impl Walk {
 
     /// A step as always. While the replica is cut off no claim is answered with elements, and what was claimed goes back.
     async fn replicated_step(&mut self, rig: &mut impl Served, step: usize, cut: bool, seen: &mut Seen) -> String {
-        let (before, delivered) = (rig.places().await, self.delivered.len());
+        let before = rig.places().await;
+        let delivered = self.delivered.len();
         let what = match self.step(rig, step).await {
             Ok(what) => what,
             Err(StoreError::NotDurable { shortfall, released, .. }) => {
@@ -236,7 +238,8 @@ pub async fn a_claim_that_is_found_by_its_name_waits_for_the_replica<R: Served>(
         Err(StoreError::NotDurable { released: 1, may_repeat: true, .. }) => {}
         other => panic!("the replica does not have it: {other:?}"),
     }
-    let (places, held) = (rig.places().await, rig.places().await.held(name(A, 2)));
+    let places = rig.places().await;
+    let held = rig.places().await.held(name(A, 2));
     assert!(held.bare.is_empty() && held.entries.is_empty(), "it has gone back: {places:?}");
     rig.on().sync().await;
     rig.advance(LEASE).await;

@@ -72,7 +72,8 @@ pub async fn a_released_element_keeps_its_order(mut rig: impl Rig) {
 
 pub async fn progress_gives_an_element_a_header_and_the_lease_runs_on(mut rig: impl Rig) {
     let element = offer(&mut rig, [1]).await.remove(0);
-    let (due_ms, end_ms) = (rig.now_ms(), rig.now_ms() + 10_000);
+    let due_ms = rig.now_ms();
+    let end_ms = rig.now_ms() + 10_000;
     let mut mine = take_one(&rig, A, 1).await;
     rig.advance(ms(3_000)).await;
     // From the bare elements to the entries, and from one entry to the next.

@@ -295,7 +295,8 @@ impl Walk {
     }
 
     pub(super) async fn send_takeover(&mut self, rig: &impl Rig, request: TakeOverRequest) -> Step {
-        let (old, new) = (request.old, request.new);
+        let old = request.old;
+        let new = request.new;
         let reply = rig.store(new.owner[0]).take_over(&request).await?;
         let words = match reply {
             TakeOverReply::Late { .. } => "late".to_owned(),

@@ -117,7 +117,8 @@ fn message(line: &str) -> Option<ArtemisMessage> {
 /// Undoes base64.
 pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut count) = (0_u32, 0);
+    let mut bits = 0_u32;
+    let mut count = 0;
     for letter in text.bytes().filter(|letter| *letter != b'=') {
         let value = match letter {
             b'A'..=b'Z' => letter - b'A',

@@ -116,7 +116,8 @@ fn has_acl(port: u16, principal: &str, resource: Resource<'_>, operation: Operat
     let body = acl_filter(Request::default(), principal, resource, operation);
     let mut answer = call(port, DESCRIBE_ACLS, &body)?;
     answer.i32()?;
-    let (code, text) = (answer.i16()?, answer.string()?);
+    let code = answer.i16()?;
+    let text = answer.string()?;
     if code != code::NONE {
         return Err(Error::new(format!("describe rights: Kafka's error {code}: {}", text.unwrap_or_default())));
     }

@@ -247,7 +247,8 @@ fn partitions(port: u16, topic: &str) -> Result<Option<Vec<Partition>>> {
         answer.i8()?;
         let partitions = answer.array(|answer| {
             answer.i16()?;
-            let (id, leader) = (answer.i32()?, answer.i32()?);
+            let id = answer.i32()?;
+            let leader = answer.i32()?;
             answer.array(Answer::i32)?;
             Ok(Partition { id, leader, in_sync: answer.array(Answer::i32)? })
         })?;

@@ -77,7 +77,10 @@ fn record(line: &[u8]) -> Result<Record> {
     let odd = || Error::new(format!("read the Java consumer's output: {:?}", String::from_utf8_lossy(line)));
     let mut fields = line.split(|&byte| byte == FIELD as u8);
     let mut next = || fields.next().ok_or_else(odd);
-    let (partition, headers, key, value) = (next()?, next()?, next()?, next()?);
+    let partition = next()?;
+    let headers = next()?;
+    let key = next()?;
+    let value = next()?;
     let partition = str::from_utf8(partition).ok().and_then(|text| text.strip_prefix("Partition:"));
     let headers = match headers {
         b"NO_HEADERS" => Vec::new(),

@@ -111,10 +111,8 @@ impl Nats {
     fn prepare(options: &NatsOptions, port: u16, cluster: &str) -> Result<Self> {
         let scratch = Scratch::new("nats")?;
         let folder = scratch.path();
-        let certificates = match options.tls || options.mutual_tls {
-            true => Some(Certificates::create(&folder.join("tls"))?),
-            false => None,
-        };
+        let certificates =
+            if options.tls || options.mutual_tls { Some(Certificates::create(&folder.join("tls"))?) } else { None };
         let mut text = format!(
             "host: 127.0.0.1\nport: {port}\nserver_name: n{port}\njetstream {{ store_dir: {:?}, max_mem: 256M, max_file: 2G }}\n",
             folder.join("data")

@@ -123,7 +123,8 @@ impl RawClient {
         while (body.len() as u64) < size {
             body.extend(self.read()?.1);
         }
-        let (exchange, routing_key) = (exchange.to_vec(), routing_key.to_vec());
+        let exchange = exchange.to_vec();
+        let routing_key = routing_key.to_vec();
         Ok(Some(RawMessage { exchange, routing_key, properties: header[12..].to_vec(), body }))
     }
 

@@ -119,7 +119,8 @@ impl RocketMq {
 
     fn prepare(options: &RocketMqOptions) -> Result<Self> {
         let scratch = Scratch::new("rocketmq")?;
-        let (home, jars) = (scratch.path(), options.version.folder()?.join("lib"));
+        let home = scratch.path();
+        let jars = options.version.folder()?.join("lib");
         let write = |path: &Path, text: &str| {
             let folder = path.parent().unwrap_or(home);
             std::fs::create_dir_all(folder).during(format_args!("create {}", folder.display()))?;
@@ -143,7 +144,8 @@ impl RocketMq {
         }
         let mut brokers = Vec::new();
         for (name, more) in &options.brokers {
-            let (folder, settings) = (home.join(name), home.join(format!("{name}.conf")));
+            let folder = home.join(name);
+            let settings = home.join(format!("{name}.conf"));
             let own = free_port();
             let text = BROKER
                 .replace("NAMESRV", &format!("127.0.0.1:{port}"))

@@ -36,7 +36,8 @@ fn message(line: &str) -> Option<(RocketMqMessage, String, String)> {
     let properties = text(3)?;
     let properties = properties.lines().filter_map(|line| line.split_once('='));
     let properties = properties.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let (queue, body) = (text(0)?.parse().ok()?, parts.get(4)?.clone());
+    let queue = text(0)?.parse().ok()?;
+    let body = parts.get(4)?.clone();
     let message = RocketMqMessage { broker: 0, queue, properties, body, stored_ms: None };
     Some((message, text(1)?, text(2)?))
 }

@@ -67,7 +67,8 @@ impl RocketWire {
         frame.extend(length.to_be_bytes());
         frame.extend(header.as_bytes());
         self.0.write_all(&frame).during(&what)?;
-        let (length, rest) = (self.number(&what)?, self.number(&what)?);
+        let length = self.number(&what)?;
+        let rest = self.number(&what)?;
         let mut header = vec![0; rest as usize & 0x00ff_ffff];
         self.0.read_exact(&mut header).during(&what)?;
         let mut body = vec![0; length as usize - 4 - header.len()];
@@ -119,9 +120,11 @@ impl RocketWire {
 
     /// All messages of a queue.
     pub(super) fn pull(&mut self, topic: &str, broker: usize, queue: u32) -> Result<Vec<RocketMqMessage>> {
-        let (mut messages, mut offset) = (Vec::new(), 0_i64);
+        let mut messages = Vec::new();
+        let mut offset = 0_i64;
         loop {
-            let (number, from) = (queue.to_string(), offset.to_string());
+            let number = queue.to_string();
+            let from = offset.to_string();
             let fields = [
                 ("consumerGroup", "look"),
                 ("topic", topic),

@@ -61,7 +61,8 @@ pub async fn run(version: &'static str, known: &HashSet<&str>) -> Vec<Outcome> {
     let java = JavaClient::connect(version, &server.url()).await;
     let mut lanes = Vec::new();
     for (place, codec) in CODECS.iter().enumerate() {
-        let (mut payloads, mut unreadable) = (Vec::new(), Vec::new());
+        let mut payloads = Vec::new();
+        let mut unreadable = Vec::new();
         for kind in codec.kinds {
             payloads.extend(java.encode(codec.class, &kind.value()).await);
             if !java.reads(codec.class, &kind.value()).await {
@@ -130,7 +131,8 @@ async fn offered_back(config: &ConfigFile, redis: &mut MultiplexedConnection, ja
     }
     for lane in lanes {
         let Lane { codec, queue, .. } = lane;
-        let (seen, readable) = (java.queue(&queue.name, codec.class), lane.readable().cloned().collect::<Vec<_>>());
+        let seen = java.queue(&queue.name, codec.class);
+        let readable = lane.readable().cloned().collect::<Vec<_>>();
         let mut back = Vec::new();
         for _ in &readable {
             let value = taken(redis, queue, &seen).await;
@@ -143,7 +145,8 @@ async fn offered_back(config: &ConfigFile, redis: &mut MultiplexedConnection, ja
 /// Cancels one of two equal elements with Java's `remove`, and the other with `delaybridge cancel`.
 async fn cancelled(config: &ConfigFile, redis: &mut MultiplexedConnection, java: &JavaClient, lanes: &[&Lane]) {
     for Lane { codec, queue, .. } in lanes {
-        let (seen, value) = (java.queue(&queue.name, codec.class), codec.kinds[0].value());
+        let seen = java.queue(&queue.name, codec.class);
+        let value = codec.kinds[0].value();
         seen.offer_all(&[(value.clone(), LATER), (value.clone(), LATER)]).await;
         assert!(seen.remove(&value).await, "{}: Java removes an element", codec.class);
         let left = scheduled(redis, queue).await;

@@ -56,9 +56,10 @@ pub(super) fn check_parts(expression: &str) -> Result<(), String> {
         let text = if n == WEEKDAY { text.strip_prefix('+').unwrap_or(text) } else { text };
         let parts: Vec<&str> = text.split(',').collect();
         if let Some(part) = parts.iter().find(|part| !is_part(n, field, part)) {
-            return Err(match part.is_empty() {
-                true => format!("the {} `{text}` has an empty part.", field.name),
-                false => format!("the {} `{text}` has a part that means nothing: `{part}`.", field.name),
+            return Err(if part.is_empty() {
+                format!("the {} `{text}` has an empty part.", field.name)
+            } else {
+                format!("the {} `{text}` has a part that means nothing: `{part}`.", field.name)
             });
         }
         // The parser would forget the first.

@@ -22,18 +22,12 @@ pub(super) struct Occurrences {
 impl Occurrences {
     /// The first occurrence after an instant.
     pub(super) fn after(&self, at: Timestamp) -> Option<Timestamp> {
-        match self.fixed {
-            true => self.fixed_after(at),
-            false => self.shown_after(at),
-        }
+        if self.fixed { self.fixed_after(at) } else { self.shown_after(at) }
     }
 
     /// The last occurrence before or at an instant.
     pub(super) fn until(&self, at: Timestamp) -> Option<Timestamp> {
-        match self.fixed {
-            true => self.fixed_until(at),
-            false => self.shown_until(at),
-        }
+        if self.fixed { self.fixed_until(at) } else { self.shown_until(at) }
     }
 
     fn fixed_after(&self, at: Timestamp) -> Option<Timestamp> {
@@ -76,7 +70,8 @@ impl Occurrences {
     }
 
     fn shown_after(&self, at: Timestamp) -> Option<Timestamp> {
-        let (mut from, mut inclusive) = (at, false);
+        let mut from = at;
+        let mut inclusive = false;
         loop {
             let offset = self.tz.to_offset(from);
             let found = meant(self.next(shown(from, offset)?, inclusive)?, offset)?;

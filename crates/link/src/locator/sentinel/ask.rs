@@ -26,7 +26,9 @@ const LONGEST_HOST: usize = 255;
 /// Returns the first error if no sentinel answers.
 pub(super) async fn all(target: &SentinelTarget) -> Result<Vec<Address>, ConnectError> {
     let mut asked: FuturesUnordered<_> = target.nodes.iter().map(|node| one(node, &target.master)).collect();
-    let (mut found, mut first_error, mut answers) = (Vec::new(), None, 0);
+    let mut found = Vec::new();
+    let mut first_error = None;
+    let mut answers = 0;
     while let Some(answer) = asked.next().await {
         match answer {
             Ok(address) => {
@@ -38,7 +40,9 @@ pub(super) async fn all(target: &SentinelTarget) -> Result<Vec<Address>, Connect
                     break;
                 }
             }
-            Err(error) => drop(first_error.get_or_insert(error)),
+            Err(error) => {
+                let _ = first_error.get_or_insert(error);
+            }
         }
     }
     match first_error {

@@ -163,7 +163,8 @@ impl Group {
     /// Handles the announcement of another master. It is believed if it replaces the known one, because a sentinel that
     /// lags may announce an older change. In any case all sentinels are asked.
     fn switched(&self, switch: Switch) {
-        let (mut moved, mut said) = (false, false);
+        let mut moved = false;
+        let mut said = false;
         self.known.send_if_modified(|known| {
             said = known.master.as_ref().is_some_and(|master| *master == switch.new);
             let replaces = known.master.as_ref().is_none_or(|master| *master == switch.old);

@@ -146,7 +146,8 @@ impl Claimer {
     }
 
     fn lose(&mut self, claim: PendingClaim) {
-        let (name, not_after_ms) = (claim.request.name(), claim.request.not_after_ms());
+        let name = claim.request.name();
+        let not_after_ms = claim.request.not_after_ms();
         self.lost.push(Lost::reply(name, not_after_ms, claim.sent.after(claim.patience), claim.room, claim.isolation));
     }
 
@@ -156,9 +157,10 @@ impl Claimer {
         let queue = self.queue.clone();
         queue.progress.at(Stage::Refused);
         let migrating = matches!(problem, StoreError::Moving { .. });
-        match migrating {
-            true => queue.slot_migrates(),
-            false => queue.events.on_hold(None, "claim", "", &format!("claim: {problem}")),
+        if migrating {
+            queue.slot_migrates()
+        } else {
+            queue.events.on_hold(None, "claim", "", &format!("claim: {problem}"))
         }
         self.pulse.extend_first |= migrating;
         // The server may have been a replica for a while, on the same connection.
@@ -197,8 +199,10 @@ impl Claimer {
     async fn take_up(&mut self, mut claimed: Claimed, claim: PendingClaim) {
         let queue = self.queue.clone();
         reply::take_damaged(&mut claimed);
-        let (most, probing) = (claim.request.most(), claim.probe.is_some());
-        let (taken, more_due) = (claimed.elements.len(), reply::more_is_due(&claimed));
+        let most = claim.request.most();
+        let probing = claim.probe.is_some();
+        let taken = claimed.elements.len();
+        let more_due = reply::more_is_due(&claimed);
         reply::note(&queue, &claimed);
         let before_ms = claim.request.back_before_ms();
         // What it cannot read may have hidden others.
@@ -271,7 +275,8 @@ impl Claimer {
             return;
         }
         let deadline = sent.after(queue.spec.lease);
-        let (name, not_after_ms) = (request.name(), request.not_after_ms());
+        let name = request.name();
+        let not_after_ms = request.not_after_ms();
         if !elements.is_empty() {
             self.linger(sent);
         }

@@ -202,10 +202,7 @@ impl SinkDestinations {
         } else if self.parts {
             self.parts = false;
             for (part, lane) in self.lanes.iter_mut().filter(|(key, lane)| key.is_part() && lane.is_in_trouble()) {
-                match part.whole == key.whole {
-                    true => works(*part, lane),
-                    false => self.parts = true,
-                }
+                if part.whole == key.whole { works(*part, lane) } else { self.parts = true }
             }
         }
         over

@@ -197,7 +197,8 @@ fn their_number_is_bounded_and_idle_ones_are_forgotten() {
 #[test]
 fn the_pace_of_a_sink_is_one_for_all_of_its_destinations() {
     let now = Instant::now();
-    let (mut all, mut pace) = (SinkDestinations::new(now), Bucket::new(50.0, now));
+    let mut all = SinkDestinations::new(now);
+    let mut pace = Bucket::new(50.0, now);
     let admitted: Vec<Admission> = (0..10_000).map(ask).map(all.admit(ROOM, Some(&mut pace), now)).collect();
     let waits: Vec<Duration> = admitted
         .iter()

@@ -74,8 +74,8 @@ fn what_is_shown_of_a_destination_is_its_last_state() {
         SinkHandle::new(name.clone(), Arc::new(FakeSink::new(SECOND)), None, events.sink(&name), watch::Sender::new(0));
     let list = delaybridge_core::template::Template::compile("${payload}").unwrap();
     let target = delaybridge_sink_redis::KeyTarget::list(list, delaybridge_link::Side::Right, false);
-    let (destination, failure) =
-        (anywhere(), Failure::new(Class::TargetPermanent, "NO_ROUTE", "no route").about(About::Route));
+    let destination = anywhere();
+    let failure = Failure::new(Class::TargetPermanent, "NO_ROUTE", "no route").about(About::Route);
     let lane = handle.lane(&destination);
     for round in 0..20_000 {
         std::thread::scope(|threads| {

@@ -42,8 +42,8 @@ fn each_class_moves_each_circuit_as_the_table_says() {
         assert_eq!(circuit.on_failure(class, Instant::now(), 1.0), expected, "{class:?} on {circuit:?}");
         assert_eq!(circuit.why(), why, "{class:?} on {circuit:?}");
     };
-    let (blocked, target) =
-        (Some(Transition::Opened(OpenReason::Blocked)), Some(Transition::Opened(OpenReason::Target)));
+    let blocked = Some(Transition::Opened(OpenReason::Blocked));
+    let target = Some(Transition::Opened(OpenReason::Target));
     for class in [Class::Transient, Class::Ambiguous, Class::Unknown, Class::MessagePermanent] {
         check(Circuit::breaker(), class, None, None);
         check(Circuit::hold(), class, None, None);

@@ -276,8 +276,10 @@ fn random_rounds_keep_the_promises() {
                 answer(sink, outcome, random.bool())
             })
             .collect();
-        let (counted, probe) = (random.u32(..5), random.bool());
-        let (panicked, stopping) = (random.u8(..10) == 0, random.bool());
+        let counted = random.u32(..5);
+        let probe = random.bool();
+        let panicked = random.u8(..10) == 0;
+        let stopping = random.bool();
         let abandoned = stopping && random.bool();
         let round = JudgedRound {
             confirmed: before.clone(),

@@ -54,7 +54,8 @@ impl Bridge {
             .iter()
             .map(|(name, sink)| {
                 let name: Arc<str> = (*name).into();
-                let (events, gates) = (events.sink(&name), process.gates.clone());
+                let events = events.sink(&name);
+                let gates = process.gates.clone();
                 Arc::new(SinkHandle::new(name, sink.clone(), None, events, gates))
             })
             .collect();

@@ -7,7 +7,8 @@ use delaybridge_source::job_pool::{JobPoolSpec, PRESETS};
 
 #[tokio::test]
 async fn a_message_that_can_never_be_taken_is_a_dead_letter_at_once_with_all_that_is_known() {
-    let (server, sink) = (TestServer::start(), sink());
+    let server = TestServer::start();
+    let sink = sink();
     let mut redis = RedisView::at(&server).await;
     sink.on_id(id(3), [Step::Fail(failure(Class::MessagePermanent, "too_large"))]);
     let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], spec(&[("s", sink.clone())]));
@@ -48,7 +49,8 @@ async fn a_message_that_can_never_be_taken_is_a_dead_letter_at_once_with_all_tha
 #[tokio::test]
 async fn elements_reach_the_sink_in_the_order_of_their_claims() {
     const ELEMENTS: u64 = 1_000;
-    let (server, sink) = (TestServer::start(), sink());
+    let server = TestServer::start();
+    let sink = sink();
     let mut redis = RedisView::at(&server).await;
     let mut offers = redis::pipe();
     for n in 0..ELEMENTS {
@@ -68,7 +70,8 @@ async fn elements_reach_the_sink_in_the_order_of_their_claims() {
 
 #[tokio::test]
 async fn a_verdict_on_an_element_that_was_taken_over_is_refused_and_counted() {
-    let (server, sink) = (TestServer::start(), sink());
+    let server = TestServer::start();
+    let sink = sink();
     let sinks = [("s", sink.clone())];
     // Shorter than the sink takes, and nothing extends it.
     let spec = QueueSpec { lease: Duration::from_secs(1), ..spec(&sinks) };
@@ -166,7 +169,8 @@ async fn a_letter_of_another_program_does_not_keep_the_sink_closed() {
 
 #[tokio::test]
 async fn a_damaged_entry_becomes_a_dead_letter_with_its_bytes_wherever_it_is_met() {
-    let (server, sink) = (TestServer::start(), sink());
+    let server = TestServer::start();
+    let sink = sink();
     let mut redis = RedisView::at(&server).await;
     let damaged = |n: u8| {
         let mut entry = delaybridge_ledger::claims::Header::new(5).encode();
@@ -215,7 +219,8 @@ async fn orphan_behind(redis: &mut RedisView, names: usize) {
 #[tokio::test]
 async fn a_claim_behind_names_that_cannot_be_read_is_taken_up_and_they_are_counted() {
     for names in [8, 2_500] {
-        let (server, sink) = (TestServer::start(), sink());
+        let server = TestServer::start();
+        let sink = sink();
         let mut redis = RedisView::at(&server).await;
         orphan_behind(&mut redis, names).await;
         let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], spec(&[("s", sink.clone())]));
@@ -231,7 +236,8 @@ async fn a_claim_behind_names_that_cannot_be_read_is_taken_up_and_they_are_count
 
 #[tokio::test]
 async fn jobs_without_room_for_their_bodies_are_claimed_again_as_soon_as_they_are_back() {
-    let (server, sink) = (TestServer::start(), sink());
+    let server = TestServer::start();
+    let sink = sink();
     let mut redis = server.admin().await;
     let mut jobs = redis::pipe();
     for n in 0..4 {

@@ -113,7 +113,8 @@ impl World {
                 });
                 #[cfg(debug_assertions)]
                 let own = crate::fault_injection::sink(own);
-                let (events, gates) = (events.sink(&name), process.gates.clone());
+                let events = events.sink(&name);
+                let gates = process.gates.clone();
                 Arc::new(SinkHandle::new(name, own, None, events, gates))
             })
             .collect();
@@ -209,7 +210,7 @@ impl Bridge {
         let mut idle = Box::pin(async move {
             // The lease keeper goes on until the leases are given up.
             while tasks.len() > 1 {
-                drop(tasks.join_next().await);
+                let _ = tasks.join_next().await;
             }
             process.tasks.close();
             process.tasks.wait().await;
@@ -217,7 +218,7 @@ impl Bridge {
         let left = |share: f64| timeout.mul_f64(share).saturating_sub(started.elapsed());
         if tokio::time::timeout(left(0.7), &mut idle).await.is_err() {
             self.process.abandon.cancel();
-            drop(tokio::time::timeout(left(0.9), &mut idle).await);
+            let _ = tokio::time::timeout(left(0.9), &mut idle).await;
         }
         drop(idle);
         self.process.abandon.cancel();
@@ -338,7 +339,9 @@ pub async fn eventually(what: &str, condition: impl FnMut() -> bool) {
 
 /// The same with a limit of its own.
 pub async fn within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
-    let (started, mut step, longest) = (Instant::now(), Duration::from_millis(1), limit / 2000);
+    let started = Instant::now();
+    let mut step = Duration::from_millis(1);
+    let longest = limit / 2000;
     while !condition() {
         assert!(started.elapsed() < limit, "waited {limit:?} in vain for: {what}");
         tokio::time::sleep(step).await;

@@ -244,14 +244,16 @@ impl Claims for Wire {
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Call<'a, ClaimReply> {
         self.state.lock().claims.push(Instant::now());
         self.call(self.store.claim(request), || {
-            let (store, request) = (self.store.clone(), request.clone());
+            let store = self.store.clone();
+            let request = request.clone();
             async move { drop(store.claim(&request).await) }.boxed()
         })
     }
 
     fn take_over<'a>(&'a self, request: &'a TakeOverRequest) -> Call<'a, TakeOverReply> {
         self.call(self.store.take_over(request), || {
-            let (store, request) = (self.store.clone(), request.clone());
+            let store = self.store.clone();
+            let request = request.clone();
             async move { drop(store.take_over(&request).await) }.boxed()
         })
     }
@@ -262,7 +264,8 @@ impl Claims for Wire {
 
     fn extend<'a>(&'a self, lease: Duration, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, Extended> {
         let late = move || {
-            let (store, names) = (self.store.clone(), names.to_vec());
+            let store = self.store.clone();
+            let names = names.to_vec();
             async move { drop(store.extend(lease, not_after_ms, &names).await) }.boxed()
         };
         if let Some(by) = self.state.lock().hold_up.take() {
@@ -292,7 +295,8 @@ impl Claims for Wire {
 
     fn confirm<'a>(&'a self, claims: &'a [Whole]) -> Call<'a, Vec<Confirmed>> {
         self.call(self.store.confirm(claims), move || {
-            let (store, claims) = (self.store.clone(), claims.to_vec());
+            let store = self.store.clone();
+            let claims = claims.to_vec();
             async move { drop(store.confirm(&claims).await) }.boxed()
         })
     }
@@ -304,14 +308,17 @@ impl Claims for Wire {
         dead_max_len: Option<u64>,
     ) -> Call<'a, Settled> {
         self.call(self.store.settle(batch, push_to, dead_max_len), move || {
-            let (store, batch, push_to) = (self.store.clone(), batch.to_vec(), push_to.cloned());
+            let store = self.store.clone();
+            let batch = batch.to_vec();
+            let push_to = push_to.cloned();
             async move { drop(store.settle(&batch, push_to.as_ref(), dead_max_len).await) }.boxed()
         })
     }
 
     fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, Buried> {
         self.call(self.store.bury(not_after_ms, names), move || {
-            let (store, names) = (self.store.clone(), names.to_vec());
+            let store = self.store.clone();
+            let names = names.to_vec();
             async move { drop(store.bury(not_after_ms, &names).await) }.boxed()
         })
     }
@@ -436,7 +443,7 @@ impl QueueServer for Wire {
         let ready = async move {
             while !QueueServer::is_up(self) {
                 // The sender is in this connection.
-                drop(up.wait_for(|up| *up).await);
+                let _ = up.wait_for(|up| *up).await;
                 self.server.ready().await;
             }
         };

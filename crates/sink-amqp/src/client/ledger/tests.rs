@@ -198,8 +198,11 @@ fn play(seed: u64, total: u64, last: u64, window: usize, unroutable: fn(u64, &mu
         woken: VecDeque::new(),
     };
     let mut book = Book::new();
-    let (mut truth, mut said, mut open) = (HashSet::new(), HashMap::new(), Vec::new());
-    let (mut next, mut wrong_pairs) = (1, 0);
+    let mut truth = HashSet::new();
+    let mut said = HashMap::new();
+    let mut open = Vec::new();
+    let mut next = 1;
+    let mut wrong_pairs = 0;
     while next <= total.min(last) || book.unanswered() > 0 {
         if next <= total.min(last)
             && book.unanswered() < window
@@ -272,7 +275,8 @@ fn no_schedule_makes_it_believe_the_wrong_answer() {
         |_, _| false,
         |number, _| number % 50 != 0,
     ];
-    let (total, mut wrong_pairs) = (300, 0);
+    let total = 300;
+    let mut wrong_pairs = 0;
     for seed in 0..60 {
         for unroutable in kinds {
             let window = [1, 10, 100][seed as usize % 3];

@@ -92,7 +92,8 @@ fn what_would_end_the_channel_or_the_connection_is_refused_here() {
     let header = |name: &str, value: &str| Outbound { headers: vec![(name.into(), value.to_owned())], ..with(&[]) };
     let spec = AmqpSpec { max_message_size: 10, ..spec_on(1) };
     use About::{Route, Sink, Target};
-    let (dead, hold) = (Class::MessagePermanent, Class::TargetPermanent);
+    let dead = Class::MessagePermanent;
+    let hold = Class::TargetPermanent;
     let rows = [
         (body, dead, "CONTENT_TOO_LARGE", Sink),
         (header(&long, "v"), dead, "bad_header", Sink),

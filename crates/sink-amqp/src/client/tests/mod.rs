@@ -123,7 +123,8 @@ impl AmqpRig {
     async fn new(arguments: &'static [(&'static str, &'static str)]) -> AmqpRig {
         let node = Node::alone().await;
         let admin = node.admin().await;
-        let (exchange, queue) = (node.name("exchange"), node.name("queue"));
+        let exchange = node.name("exchange");
+        let queue = node.name("queue");
         admin.exchange(&exchange).await;
         admin.queue(&queue, arguments).await;
         admin.bind(&queue, &exchange, "key").await;

@@ -31,7 +31,7 @@ async fn queue_on(node: &Node) -> String {
 async fn is_blocked(sink: &AmqpSink) {
     let mut state = sink.state.clone();
     let blocked = state.wait_for(|state| matches!(state, ConnectionState::Up { blocked: Some(_), .. }));
-    drop(tokio::time::timeout(super::rabbit::PATIENCE, blocked).await.expect("the connection is blocked"));
+    let _ = tokio::time::timeout(super::rabbit::PATIENCE, blocked).await.expect("the connection is blocked");
 }
 
 /// Until the alarm is over, elements are refused at once; then they are delivered.
@@ -196,7 +196,9 @@ async fn a_culprit_among_small_messages_is_found_and_its_neighbours_are_in_doubt
 #[tokio::test]
 async fn more_closed_channels_than_a_connection_has_stop_nothing() {
     let node = Node::alone().await;
-    let (admin, queue, missing) = (node.admin().await, queue_on(&node).await, node.name("missing"));
+    let admin = node.admin().await;
+    let queue = queue_on(&node).await;
+    let missing = node.name("missing");
     let limit = node.limit("channel_max", 4).await;
     let sink = patient_sink(node.spec());
     let mut sessions: Vec<Arc<AmqpSession>> = Vec::new();
@@ -230,7 +232,9 @@ async fn more_closed_channels_than_a_connection_has_stop_nothing() {
 async fn a_queue_that_never_answers_holds_up_no_other() {
     let node = Node::alone().await;
     let admin = node.admin().await;
-    let (exchange, stuck, well) = (node.name("exchange"), node.name("stuck"), node.name("well"));
+    let exchange = node.name("exchange");
+    let stuck = node.name("stuck");
+    let well = node.name("well");
     admin.exchange(&exchange).await;
     admin.queue(&stuck, &[("x-queue-type", "quorum")]).await;
     admin.queue(&well, &[]).await;

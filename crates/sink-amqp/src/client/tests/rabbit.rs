@@ -41,7 +41,8 @@ type Mend = Box<dyn FnOnce(&Rabbit) -> brokers::Result<()> + Send>;
 impl Trouble {
     /// Ends it.
     pub(crate) async fn over(mut self) {
-        let (rabbit, mend) = (self.rabbit, self.mend.take().expect("it is over once"));
+        let rabbit = self.rabbit;
+        let mend = self.mend.take().expect("it is over once");
         tokio::task::spawn_blocking(move || mend(rabbit)).await.unwrap().unwrap();
     }
 }
@@ -49,7 +50,7 @@ impl Trouble {
 impl Drop for Trouble {
     fn drop(&mut self) {
         if let Some(mend) = self.mend.take() {
-            drop(mend(self.rabbit));
+            let _ = mend(self.rabbit);
         }
     }
 }
@@ -256,7 +257,8 @@ impl Admin {
     }
 
     pub(crate) async fn bind(&self, queue: &str, exchange: &str, key: &str) {
-        let (options, table) = (QueueBindOptions::default(), FieldTable::default());
+        let options = QueueBindOptions::default();
+        let table = FieldTable::default();
         self.channel.queue_bind(queue.into(), exchange.into(), key.into(), options, table).await.unwrap();
     }
 

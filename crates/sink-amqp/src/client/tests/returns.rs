@@ -14,7 +14,8 @@ use delaybridge_testing::sink::outbound;
 /// taken for delivered, and how many delivered ones were blamed.
 async fn wrong_verdicts(node: &Node, sink: &Arc<AmqpSink>, total: u64, nth: u64, width: usize) -> (usize, usize) {
     let admin = node.admin().await;
-    let (exchange, queue) = (node.name("exchange"), node.name("queue"));
+    let exchange = node.name("exchange");
+    let queue = node.name("queue");
     admin.exchange(&exchange).await;
     admin.queue(&queue, &[]).await;
     admin.bind(&queue, &exchange, "key").await;
@@ -32,7 +33,8 @@ async fn wrong_verdicts(node: &Node, sink: &Arc<AmqpSink>, total: u64, nth: u64,
         .await;
     let arrived: HashSet<u64> = admin.texts(&queue).await.iter().map(|text| text.parse().unwrap()).collect();
     assert_eq!(arrived.len() as u64, (0..total).filter(|n| !unroutable(*n)).count() as u64);
-    let (mut lost, mut blamed) = (0, 0);
+    let mut lost = 0;
+    let mut blamed = 0;
     for (n, outcome) in outcomes {
         match outcome {
             Ok(()) => lost += usize::from(!arrived.contains(&n)),

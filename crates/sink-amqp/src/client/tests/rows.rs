@@ -16,7 +16,8 @@ fn queue_of(name: &str) -> Destination {
 #[tokio::test]
 async fn a_message_arrives_with_its_properties_and_an_id_of_its_own() {
     let node = Node::shared().await;
-    let (admin, queue) = (node.admin().await, node.name("queue"));
+    let admin = node.admin().await;
+    let queue = node.name("queue");
     admin.queue(&queue, &[]).await;
     let sink = patient_sink(node.spec());
     for attempt in 1..=2 {
@@ -76,7 +77,9 @@ async fn a_full_queue_that_refuses_is_backpressure_and_takes_again_when_it_is_em
 #[tokio::test]
 async fn a_missing_exchange_holds_and_the_others_do_not_notice() {
     let node = Node::shared().await;
-    let (admin, queue, missing) = (node.admin().await, node.name("queue"), node.name("missing"));
+    let admin = node.admin().await;
+    let queue = node.name("queue");
+    let missing = node.name("missing");
     admin.queue(&queue, &[]).await;
     let sink = patient_sink(node.spec());
     let to = |n| if n % 2 == 0 { queue_of(&queue) } else { destination(&missing, "key") };
@@ -114,7 +117,9 @@ async fn the_first_message_is_given_its_time_from_when_it_was_published() {
 #[tokio::test]
 async fn an_exchange_that_is_deleted_during_deliveries_loses_nothing_and_holds() {
     let node = Node::shared().await;
-    let (admin, queue, exchange) = (node.admin().await, node.name("queue"), node.name("exchange"));
+    let admin = node.admin().await;
+    let queue = node.name("queue");
+    let exchange = node.name("exchange");
     admin.exchange(&exchange).await;
     admin.queue(&queue, &[]).await;
     admin.bind(&queue, &exchange, "key").await;
@@ -140,7 +145,8 @@ async fn an_exchange_that_is_deleted_during_deliveries_loses_nothing_and_holds()
 async fn a_refused_topic_concerns_one_key_and_an_internal_exchange_every_element() {
     let node = Node::shared().await;
     let admin = node.admin().await;
-    let (topic, internal) = (format!("allowed.{}", node.name("t")), format!("allowed.{}", node.name("i")));
+    let topic = format!("allowed.{}", node.name("t"));
+    let internal = format!("allowed.{}", node.name("i"));
     let queue = node.name("queue");
     admin.exchange_of(&topic, ExchangeKind::Topic, false).await;
     admin.exchange_of(&internal, ExchangeKind::Direct, true).await;
@@ -174,7 +180,9 @@ async fn a_refused_topic_concerns_one_key_and_an_internal_exchange_every_element
 #[tokio::test]
 async fn a_missing_right_holds_for_its_own_exchange_only() {
     let node = Node::shared().await;
-    let (admin, mine, other) = (node.admin().await, format!("allowed.{}", node.name("e")), node.name("exchange"));
+    let admin = node.admin().await;
+    let mine = format!("allowed.{}", node.name("e"));
+    let other = node.name("exchange");
     admin.exchange(&mine).await;
     admin.exchange(&other).await;
     let queue = node.name("queue");
@@ -231,7 +239,8 @@ async fn a_password_file_is_read_again_at_every_connect() {
 #[tokio::test]
 async fn a_node_that_is_not_there_is_transient_and_another_one_serves() {
     let node = Node::shared().await;
-    let (admin, queue) = (node.admin().await, node.name("queue"));
+    let admin = node.admin().await;
+    let queue = node.name("queue");
     admin.queue(&queue, &[]).await;
     // Port 1 refuses connections.
     let alone = patient_sink(spec_on(1));
@@ -254,7 +263,8 @@ async fn a_port_with_another_protocol_is_reported_in_time() {
 #[tokio::test]
 async fn a_message_that_is_too_large_is_found_and_its_neighbours_are_delivered() {
     let node = Node::shared().await;
-    let (admin, queue) = (node.admin().await, node.name("queue"));
+    let admin = node.admin().await;
+    let queue = node.name("queue");
     admin.queue(&queue, &[]).await;
     let sink = patient_sink(AmqpSpec { max_message_size: u64::MAX, ..node.spec() });
     let body = |n: u64| if n == 50 { vec![b'x'; (128 << 20) + 1] } else { n.to_string().into_bytes() };
@@ -273,7 +283,8 @@ async fn a_message_that_is_too_large_is_found_and_its_neighbours_are_delivered()
 #[tokio::test]
 async fn nothing_is_published_on_a_lease_that_is_over() {
     let node = Node::shared().await;
-    let (admin, queue) = (node.admin().await, node.name("queue"));
+    let admin = node.admin().await;
+    let queue = node.name("queue");
     admin.queue(&queue, &[]).await;
     let sink = patient_sink(node.spec());
     let stale = Outbound { send_before: Instant::now(), ..outbound(1, queue_of(&queue), "stale") };
@@ -285,7 +296,9 @@ async fn nothing_is_published_on_a_lease_that_is_over() {
 #[tokio::test]
 async fn topology_is_declared_where_it_is_asked_for_and_looked_for_else() {
     let node = Node::shared().await;
-    let (admin, exchange, queue) = (node.admin().await, node.name("exchange"), node.name("queue"));
+    let admin = node.admin().await;
+    let exchange = node.name("exchange");
+    let queue = node.name("queue");
     let expecting = patient_sink(node.spec());
     let both = [destination(&exchange, "key"), queue_of(&queue)];
     for missing in &both {
@@ -334,7 +347,8 @@ async fn topology_is_declared_where_it_is_asked_for_and_looked_for_else() {
 #[tokio::test]
 async fn more_exchanges_than_publishers_are_served_in_turn() {
     let node = Node::shared().await;
-    let (admin, queue) = (node.admin().await, node.name("queue"));
+    let admin = node.admin().await;
+    let queue = node.name("queue");
     admin.queue(&queue, &[]).await;
     let exchanges: Vec<String> = (0..100).map(|n| node.name(&format!("e{n}"))).collect();
     for exchange in &exchanges {
@@ -352,13 +366,15 @@ async fn more_exchanges_than_publishers_are_served_in_turn() {
 #[tokio::test]
 async fn closing_answers_what_was_handed_over() {
     let node = Node::shared().await;
-    let (admin, queue) = (node.admin().await, node.name("queue"));
+    let admin = node.admin().await;
+    let queue = node.name("queue");
     admin.queue(&queue, &[]).await;
     let sink = patient_sink(node.spec());
     sink.check(&[]).await.unwrap();
     let deliveries: Vec<_> = (0..500)
         .map(|n| {
-            let (sink, message) = (sink.clone(), outbound(n, queue_of(&queue), "x"));
+            let sink = sink.clone();
+            let message = outbound(n, queue_of(&queue), "x");
             tokio::spawn(async move { sink.deliver(message).await })
         })
         .collect();

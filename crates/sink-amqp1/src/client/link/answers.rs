@@ -25,7 +25,7 @@ impl Amqp1Link {
         if self.stage == LinkStage::Attached && (self.credit > 0 || self.to == LinkEnd::Session) {
             let note = self.note();
             for question in self.questions.drain(..) {
-                drop(question.send(Ok(note)));
+                let _ = question.send(Ok(note));
             }
         }
     }
@@ -83,7 +83,7 @@ impl Amqp1Link {
                 _ => Err(errors::silent(&self.look_up(), patience)),
             };
             for question in self.questions.drain(..) {
-                drop(question.send(answer.clone()));
+                let _ = question.send(answer.clone());
             }
         }
         let ending = self.stage == LinkStage::Ending && now.saturating_duration_since(self.used) >= END;
@@ -93,7 +93,8 @@ impl Amqp1Link {
     /// The failure of an element that has waited for too long. A broker that is slow, but gives credit to those before it, is not one
     /// that gives none.
     fn gives_up(&self, waiting: &WaitingElement, now: Instant) -> Option<Failure> {
-        let (patience, attempt) = (self.limits.patience, || attempt(&waiting.item));
+        let patience = self.limits.patience;
+        let attempt = || attempt(&waiting.item);
         let waited = now.saturating_duration_since(waiting.since);
         let is_known = matches!(self.stage, LinkStage::Attached | LinkStage::Ending);
         if !is_known {
@@ -120,7 +121,7 @@ impl Amqp1Link {
         }
         let look_up = self.look_up();
         for question in self.questions.drain(..) {
-            drop(question.send(Err(errors::unsent(&look_up, error))));
+            let _ = question.send(Err(errors::unsent(&look_up, error)));
         }
         self.parted = None;
     }
@@ -137,7 +138,7 @@ impl Amqp1Link {
         }
         let look_up = self.look_up();
         for question in self.questions.drain(..) {
-            drop(question.send(Err(errors::lost(&look_up, why, false))));
+            let _ = question.send(Err(errors::lost(&look_up, why, false)));
         }
     }
 

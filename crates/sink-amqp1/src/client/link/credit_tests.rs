@@ -36,7 +36,8 @@ impl Waiting {
         let destination = Amqp1Destination { address: "a".into(), content_type: None };
         let batch = (0..count).map(|n| outbound(n, destination.clone().into(), "x")).collect();
         let answers = Answers::new(count as usize);
-        let (queue, its) = (Arc::new(queue), answers.clone());
+        let queue = Arc::new(queue);
+        let its = answers.clone();
         tokio::spawn(async move { queue.deliver_all(batch, &its).await });
         for _ in 0..count {
             link.put(items.recv().await.unwrap(), Instant::now());

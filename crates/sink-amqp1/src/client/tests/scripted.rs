@@ -69,7 +69,8 @@ async fn peer(script: Script) -> (u16, mpsc::Receiver<(u8, u16)>) {
     let (seen, frames) = mpsc::channel(10_000);
     tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
-        let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
+        let mut input = BytesMut::new();
+        let mut out = BytesMut::new();
         let mut ended = HashSet::new();
         let mut counts: HashMap<u16, u32> = HashMap::new();
         loop {
@@ -85,7 +86,8 @@ async fn peer(script: Script) -> (u16, mpsc::Receiver<(u8, u16)>) {
                     }
                     continue;
                 }
-                let (kind, channel) = (part[5], u16::from_be_bytes([part[6], part[7]]));
+                let kind = part[5];
+                let channel = u16::from_be_bytes([part[6], part[7]]);
                 if kind == 1 {
                     frame(&mut out, 1, 0, |out| {
                         list(out, 0x44, |list| {

@@ -306,7 +306,8 @@ async fn a_message_that_is_too_large_fails_alone() {
 #[tokio::test]
 async fn a_look_finds_a_queue() {
     let server = Server::shared().await;
-    let (standard, fifo) = (server.queue("").await, server.queue(".fifo").await);
+    let standard = server.queue("").await;
+    let fifo = server.queue(".fifo").await;
     let sink = patient_sink(spec(&server));
     let look = async |url: &str| {
         let places = [destination(AwsService::Sqs, url, None)];

@@ -69,7 +69,8 @@ pub(super) async fn serve(
 ) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
-        let (mut head, mut length) = (String::new(), 0);
+        let mut head = String::new();
+        let mut length = 0;
         loop {
             let mut line = String::new();
             if stream.read_line(&mut line).await.ok()? == 0 {

@@ -33,7 +33,8 @@ async fn a_server_is_trusted_by_its_authority_and_no_other() {
     let counted = connections.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, counted) = (acceptor.clone(), counted.clone());
+            let acceptor = acceptor.clone();
+            let counted = counted.clone();
             tokio::spawn(async move {
                 let stream = acceptor.accept(stream).await.ok()?;
                 *counted.lock() += 1;

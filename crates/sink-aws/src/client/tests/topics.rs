@@ -191,7 +191,8 @@ async fn a_signature_that_another_program_checks_is_accepted_and_a_wrong_one_hol
         server.ask("iam", "CreateUser", &[("UserName", user)]).await;
     }
     let key = server.ask("iam", "CreateAccessKey", &[("UserName", "publisher")]).await;
-    let (id, secret) = (&key.find("AccessKeyId").unwrap().text, &key.find("SecretAccessKey").unwrap().text);
+    let id = &key.find("AccessKeyId").unwrap().text;
+    let secret = &key.find("SecretAccessKey").unwrap().text;
     let policy = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["sns:Publish","sns:PublishBatch"],"Resource":"*"}]}"#;
     let policy = [("UserName", "publisher"), ("PolicyName", "p"), ("PolicyDocument", policy)];
     server.ask("iam", "PutUserPolicy", &policy).await;

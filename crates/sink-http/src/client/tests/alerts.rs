@@ -91,7 +91,7 @@ async fn so_it_is_on_a_connection_of_http2() {
             for number in 0..=answers {
                 let (_, mut respond) = connection.accept().await.unwrap().unwrap();
                 if number < answers {
-                    drop(respond.send_response(hyper::Response::new(()), true).unwrap());
+                    let _ = respond.send_response(hyper::Response::new(()), true).unwrap();
                 }
             }
         });

@@ -38,7 +38,8 @@ async fn serve(mut stream: TlsStream<TcpStream>, is_first: bool) -> Option<()> {
     let settings = frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100]);
     stream.write_all(&settings).await.ok()?;
     stream.flush().await.ok()?;
-    let (mut requests, mut is_taken) = (Vec::new(), false);
+    let mut requests = Vec::new();
+    let mut is_taken = false;
     loop {
         let (kind, number) = next(&mut stream).await?;
         // The client's settings come once; after that, it takes ours.
@@ -69,7 +70,8 @@ async fn streams_above_the_last_one_of_a_goaway_were_not_sent() {
     delaybridge_dial::init();
     let dir = tempfile::tempdir().unwrap();
     let pki = Pki::new(dir.path());
-    let (acceptor, listener) = (pki.acceptor(&["h2"], false), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let acceptor = pki.acceptor(&["h2"], false);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let _running = AbortOnDropHandle::new(tokio::spawn(async move {
         for number in 0.. {

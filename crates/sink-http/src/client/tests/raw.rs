@@ -34,8 +34,10 @@ impl Raw {
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (requests, connections) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (counted, made) = (requests.clone(), connections.clone());
+        let requests = Arc::new(AtomicUsize::new(0));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = requests.clone();
+        let made = connections.clone();
         let running = tokio::spawn(async move {
             let mut talks = JoinSet::new();
             loop {
@@ -101,7 +103,7 @@ impl Talk {
 
     /// Writes; that the client has gone is not the script's concern.
     pub(super) async fn say(&mut self, text: &str) {
-        drop(self.stream.write_all(text.as_bytes()).await);
+        let _ = self.stream.write_all(text.as_bytes()).await;
     }
 
     /// Writes; whether the client is still there.
@@ -111,7 +113,7 @@ impl Talk {
 
     /// Writes nothing more, and goes on reading.
     pub(super) async fn finish(&mut self) {
-        drop(self.stream.shutdown().await);
+        let _ = self.stream.shutdown().await;
         self.drain().await;
     }
 

@@ -99,7 +99,8 @@ fn a_signature_is_that_of_the_standard() {
 #[tokio::test]
 async fn token_and_secrets_are_read_again_when_they_change() {
     let dir = tempfile::tempdir().unwrap();
-    let (token, secrets) = (dir.path().join("token"), dir.path().join("secrets"));
+    let token = dir.path().join("token");
+    let secrets = dir.path().join("secrets");
     let write = |path: &Path, text: &str| std::fs::write(path, text).unwrap();
     write(&token, "first\n");
     write(&secrets, &secret(1));

@@ -115,7 +115,8 @@ impl Server {
         let listener = TcpListener::bind(("127.0.0.1", self.port)).await.unwrap();
         self.port = listener.local_addr().unwrap().port();
         let tls = self.options.alpn.as_ref().map(|alpn| self.pki.acceptor(alpn, self.options.client_certificates));
-        let (desk, streams) = (self.desk.clone(), self.options.max_streams);
+        let desk = self.desk.clone();
+        let streams = self.options.max_streams;
         let accepting = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
@@ -201,9 +202,9 @@ async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, desk: Arc<Desk>, str
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.max_concurrent_streams(streams.or(Some(200)));
-        drop(builder.serve_connection(TokioIo::new(stream), service).await);
+        let _ = builder.serve_connection(TokioIo::new(stream), service).await;
     } else {
-        drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
     }
 }
 
@@ -289,11 +290,12 @@ impl Pki {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(&self.ca).unwrap()).unwrap();
         let builder = rustls::ServerConfig::builder();
-        let builder = match client_certificates {
-            true => builder.with_client_cert_verifier(
+        let builder = if client_certificates {
+            builder.with_client_cert_verifier(
                 rustls::server::WebPkiClientVerifier::builder(Arc::new(roots)).build().unwrap(),
-            ),
-            false => builder.with_no_client_auth(),
+            )
+        } else {
+            builder.with_no_client_auth()
         };
         let chain = vec![CertificateDer::from_pem_file(&self.server.0).unwrap()];
         let key = PrivateKeyDer::from_pem_file(&self.server.1).unwrap();

@@ -150,7 +150,7 @@ async fn a_server_that_says_goodbye_is_left() {
             let mut connection = h2::server::handshake(stream).await.unwrap();
             // A handle to the stream would keep the connection open.
             let (_, mut respond) = connection.accept().await.unwrap().unwrap();
-            drop(respond.send_response(hyper::Response::new(()), true).unwrap());
+            let _ = respond.send_response(hyper::Response::new(()), true).unwrap();
             drop(respond);
             connection.graceful_shutdown();
             while let Some(Ok(_)) = connection.accept().await {}
@@ -186,7 +186,7 @@ async fn a_request_goes_through_a_proxy_that_sees_only_where_to() {
         asked.send(String::from_utf8(head).unwrap()).await.unwrap();
         let mut beyond = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-        drop(tokio::io::copy_bidirectional(&mut client, &mut beyond).await);
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut beyond).await;
     });
     let proxied = ProxyChoice::Through(Arc::new(Proxy::parse(&url).unwrap()));
     let sink = sink(HttpSpec { proxy: proxied, ..server.spec() });

@@ -28,7 +28,8 @@ async fn ask_silent(sink: &Arc<HttpSink>, urls: usize) -> tokio::task::JoinSet<O
     let (began, mut begun) = mpsc::channel(1_000);
     let mut silent = tokio::task::JoinSet::new();
     for n in 0..600 {
-        let (sink, began) = (sink.clone(), began.clone());
+        let sink = sink.clone();
+        let began = began.clone();
         silent.spawn(async move {
             let path = format!("/silent/{}", n % urls);
             let mut delivery = std::pin::pin!(deliver(&sink, &path));

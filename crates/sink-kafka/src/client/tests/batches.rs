@@ -43,7 +43,8 @@ fn to(name: &str, ids: std::ops::Range<u64>) -> Vec<Outbound> {
 
 /// The failures of a batch, by place; the others are confirmed.
 async fn failures(sink: &KafkaSink, batch: Vec<Outbound>) -> HashMap<usize, Failure> {
-    let (count, answers) = (batch.len(), Answers::new(batch.len()));
+    let count = batch.len();
+    let answers = Answers::new(batch.len());
     sink.deliver_all(batch, &answers).await;
     let answered = answers.take();
     assert_eq!(answered.confirmed.len() + answered.failed.len(), count, "{answered:?}");
@@ -126,14 +127,16 @@ async fn batches_that_find_the_local_queue_full_keep_their_order() {
     let properties = vec![("queue.buffering.max.messages".to_owned(), "40".to_owned())];
     let sink = KafkaSink::new(Arc::new(KafkaSpec { properties, ..spec(&kafka.bootstrap()) }), PATIENT);
     sink.deliver(outbound(1000, topic(&name), "first")).await.expect("the broker takes it");
-    let (first, second) = (Answers::new(100), Answers::new(100));
+    let first = Answers::new(100);
+    let second = Answers::new(100);
     let mut one = sink.deliver_all(to(&name, 0..100), &first);
     assert!((&mut one).now_or_never().is_none());
     // What is sent meanwhile makes room, and the second batch must not take it.
     tokio::time::sleep(Duration::from_millis(15)).await;
     let two = sink.deliver_all(to(&name, 100..200), &second);
     tokio::join!(one, two);
-    let (mut confirmed, second) = (first.take(), second.take());
+    let mut confirmed = first.take();
+    let second = second.take();
     confirmed.confirmed.extend(second.confirmed.iter().map(|place| place + 100));
     confirmed.failed.extend(second.failed);
     assert_eq!(confirmed.confirmed.len() + confirmed.failed.len(), 200);

@@ -31,14 +31,16 @@ async fn found(sink: &dyn Sink, suspects: &[Outbound]) -> Vec<Option<bool>> {
 #[tokio::test]
 async fn a_record_is_found_if_it_is_of_the_element_and_of_a_suspect_attempt() {
     let kafka = Shared::get();
-    let (name, other) = (unique("look"), new_topic(&kafka));
+    let name = unique("look");
+    let other = new_topic(&kafka);
     kafka.create_topic(&name, 3, &[]).expect("the topic is created");
     let sink = sink(plain(&kafka));
     for n in 0..40 {
         let key = (n % 2 == 0).then(|| format!("key-{n}"));
         sink.deliver(marked(n, &name, key.as_deref(), Suspicion::Nothing)).await.expect("the topic takes it");
     }
-    let (any, first) = (Suspicion::Anyone, Suspicion::Attempt(FIRST));
+    let any = Suspicion::Anyone;
+    let first = Suspicion::Attempt(FIRST);
     let rows = [
         (marked(0, &name, Some("key-0"), any), true),
         (marked(38, &name, Some("key-38"), first), true),

@@ -90,7 +90,9 @@ impl Provider {
 
     fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
         let mut reader = BufReader::new(stream.try_clone()?);
-        let (mut line, mut length, mut proof) = (String::new(), 0, String::new());
+        let mut line = String::new();
+        let mut length = 0;
+        let mut proof = String::new();
         reader.read_line(&mut line)?;
         let keys = line.starts_with("GET /keys ");
         loop {

@@ -139,7 +139,8 @@ async fn a_record_too_large_is_refused_alone() {
 #[tokio::test]
 async fn a_missing_topic_holds_until_it_is_there_without_another_sink() {
     let kafka = Shared::get();
-    let (name, other) = (unique("late"), new_topic(&kafka));
+    let name = unique("late");
+    let other = new_topic(&kafka);
     let sink = sink(plain(&kafka));
     for _ in 0..3 {
         let failure = refused(&sink, outbound(1, topic(&name), "x")).await;
@@ -173,7 +174,8 @@ async fn rights_revoked_and_granted_again_hold_and_resume() {
     let kafka = Shared::get();
     let name = new_topic(&kafka);
     let spec = login(&kafka, SaslMechanism::ScramSha256, "alice", Kafka::password("alice"));
-    let (sink, resource) = (sink(Arc::new(spec)), Resource::Topic(&name));
+    let sink = sink(Arc::new(spec));
+    let resource = Resource::Topic(&name);
     let message = || outbound(1, topic(&name), "x");
     // Without any right not even the producer's id is given out.
     let failure = refused(&sink, message()).await;
@@ -223,7 +225,8 @@ async fn every_mechanism_logs_in_and_a_wrong_password_is_reported_at_once() {
 #[tokio::test]
 async fn a_password_that_is_corrected_in_its_file_is_taken_up() {
     let kafka = Shared::get();
-    let (name, dir) = (new_topic(&kafka), tempfile::tempdir().unwrap());
+    let name = new_topic(&kafka);
+    let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("password");
     std::fs::write(&file, "wrong\n").unwrap();
     let password = Secret::File(file.clone());
@@ -303,9 +306,11 @@ async fn a_listener_of_another_kind_is_an_outage_with_a_hint() {
 #[tokio::test]
 async fn a_topic_that_may_be_seen_but_not_written_holds_and_resumes() {
     let kafka = Shared::get();
-    let (name, other) = (new_topic(&kafka), new_topic(&kafka));
+    let name = new_topic(&kafka);
+    let other = new_topic(&kafka);
     let spec = login(&kafka, SaslMechanism::Plain, "alice", Kafka::password("alice"));
-    let (sink, resource) = (sink(Arc::new(spec)), Resource::Topic(&name));
+    let sink = sink(Arc::new(spec));
+    let resource = Resource::Topic(&name);
     kafka.add_acl("alice", resource, &[Operation::Write, Operation::Describe]).unwrap();
     kafka.add_acl("alice", Resource::Topic(&other), &[Operation::Write]).unwrap();
     until_delivered(&sink, outbound(1, topic(&name), "x"), &[Class::TargetPermanent]).await;
@@ -325,7 +330,8 @@ async fn a_topic_that_may_be_seen_but_not_written_holds_and_resumes() {
 #[tokio::test]
 async fn the_check_names_what_is_missing_and_creates_nothing() {
     let kafka = Shared::get();
-    let (there, missing) = (new_topic(&kafka), unique("missing"));
+    let there = new_topic(&kafka);
+    let missing = unique("missing");
     let sink = sink(plain(&kafka));
     sink.check(&[]).await.expect("the broker is there");
     sink.check(&[topic(&there)]).await.expect("the topic is there");
@@ -368,7 +374,8 @@ async fn a_broker_killed_and_started_again_loses_nothing_that_was_confirmed() {
     let name = new_topic(&kafka);
     let sink = Arc::new(sink(plain(&kafka)));
     sink.deliver(outbound(0, topic(&name), "0")).await.expect("the topic takes it");
-    let (under_way, destination) = (sink.clone(), topic(&name));
+    let under_way = sink.clone();
+    let destination = topic(&name);
     let sending = tokio::spawn(async move {
         join_all((1..2000).map(|n| under_way.deliver(outbound(n, destination.clone(), n.to_string())))).await
     });

@@ -131,7 +131,8 @@ pub(crate) fn records_of(kafka: &Kafka, topic: &str, partition: i32) -> Vec<Reco
     assignment.add_partition_offset(topic, partition, Offset::Beginning).expect("a partition");
     consumer.assign(&assignment).expect("the partition is assigned");
     let begun = Instant::now();
-    let (mut found, mut next) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut next = 0;
     while next < end {
         assert!(begun.elapsed() < PATIENCE, "{next} of {end} records of {topic} after {PATIENCE:?}");
         // An error is the end of the partition, or one of the connection, which heals.

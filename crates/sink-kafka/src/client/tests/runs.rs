@@ -16,7 +16,8 @@ use delaybridge_testing::sink::outbound;
 
 /// The runs of a sink, when it knows the partitions.
 async fn runs<'a>(sink: &'a KafkaSink, destination: &Destination) -> &'a dyn RunSink {
-    let (runs, begun) = (sink.runs().expect("a sink of runs"), Instant::now());
+    let runs = sink.runs().expect("a sink of runs");
+    let begun = Instant::now();
     while runs.line(destination).is_none() {
         assert!(begun.elapsed() < PATIENCE, "the partitions are not known");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -102,7 +103,8 @@ async fn a_record_that_the_client_refuses_ends_its_run_also_as_the_first_of_it()
         run[at].body = Bytes::from(vec![b'x'; 20_000]);
         let failed = send(runs, run.clone()).await;
         assert_eq!(failed.iter().map(|(place, _)| *place).collect::<Vec<_>>(), (at..8).collect::<Vec<_>>(), "{at}");
-        let (class, code) = (failed[0].1.class, failed[0].1.code);
+        let class = failed[0].1.class;
+        let code = failed[0].1.code;
         assert_eq!((class, code), (Class::MessagePermanent, "MESSAGE_TOO_LARGE"), "{at}: {}", failed[0].1);
         for (_, failure) in &failed[1..] {
             assert_eq!(failure.code, Failure::BEHIND.as_str(), "{at}: {failure}");
@@ -119,7 +121,8 @@ async fn a_record_that_the_client_refuses_ends_its_run_also_as_the_first_of_it()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_of_several_partitions_share_a_run_each_in_its_order() {
-    let (kafka, name) = (Shared::get(), unique("t"));
+    let kafka = Shared::get();
+    let name = unique("t");
     kafka.create_topic(&name, 3, &[]).expect("the topic is created");
     let sink = KafkaSink::new(Arc::new(spec(&kafka.bootstrap())), Duration::from_secs(30));
     let to = |n: u64| -> Destination {
@@ -128,13 +131,15 @@ async fn keys_of_several_partitions_share_a_run_each_in_its_order() {
     sink.deliver(outbound(0, to(0), "first")).await.expect("the first record");
     let runs = runs(&sink, &to(0)).await;
     assert_eq!(runs.line(&topic(&name)), None, "without a key it may go to any partition");
-    let (few, many) = (runs.line(&to(3)), (0..20).map(|n| runs.line(&to(n))).collect::<BTreeSet<_>>());
+    let few = runs.line(&to(3));
+    let many = (0..20).map(|n| runs.line(&to(n))).collect::<BTreeSet<_>>();
     assert!(few.is_some() && many.len() == 3, "{many:?}");
     let failed = send(runs, (0..2_000).map(|n| outbound(n, to(n), n.to_string())).collect()).await;
     assert!(failed.is_empty(), "{failed:?}");
     let mut last = BTreeMap::new();
     for record in (0..3).flat_map(|partition| records_of(&kafka, &name, partition)) {
-        let (key, value) = (record.key.expect("a key"), String::from_utf8(record.value.expect("a value")).unwrap());
+        let key = record.key.expect("a key");
+        let value = String::from_utf8(record.value.expect("a value")).unwrap();
         let Ok(number) = value.parse::<u64>() else { continue };
         assert!(last.insert(key.clone(), number).is_none_or(|before| before < number), "{key:?}: {number}");
     }
@@ -145,7 +150,9 @@ async fn keys_of_several_partitions_share_a_run_each_in_its_order() {
 /// Runs share a producer, which ends with the refusal of a record: the other runs are only sent again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_record_costs_another_run_no_attempt() {
-    let (kafka, good, bad) = (Shared::get(), unique("t"), unique("t"));
+    let kafka = Shared::get();
+    let good = unique("t");
+    let bad = unique("t");
     kafka.create_topic(&good, 1, &[]).expect("the topic is created");
     kafka.create_topic(&bad, 1, &[("max.message.bytes", "10000")]).expect("the topic is created");
     let properties = vec![("batch.num.messages".to_owned(), "10".to_owned())];

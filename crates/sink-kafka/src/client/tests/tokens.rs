@@ -67,12 +67,15 @@ async fn until_delivered(sink: &KafkaSink, topic_name: &str) -> Duration {
 
 #[tokio::test]
 async fn records_are_delivered_with_a_token_and_it_is_renewed_before_it_ends() {
-    let (kafka, provider) = (Shared::get(), Provider::get());
+    let kafka = Shared::get();
+    let provider = Provider::get();
     let name = new_topic(&kafka);
     // A token for each test's own user: `admin` may do everything.
     provider.grant("admin", Grant::Token(AUDIENCE, Duration::from_secs(8)));
     let sink = sink(&kafka, client("admin"));
-    let (begun, mut sent, mut slowest) = (Instant::now(), 0_u64, Duration::ZERO);
+    let begun = Instant::now();
+    let mut sent = 0_u64;
+    let mut slowest = Duration::ZERO;
     // Twice its time and more: a broker ends the connection of a token that is over.
     while begun.elapsed() < Duration::from_secs(20) {
         let asked = Instant::now();
@@ -91,7 +94,8 @@ async fn records_are_delivered_with_a_token_and_it_is_renewed_before_it_ends() {
 
 #[tokio::test]
 async fn records_are_delivered_though_a_broker_refuses_logins_that_come_too_early() {
-    let (kafka, provider) = (Shared::get(), Provider::get());
+    let kafka = Shared::get();
+    let provider = Provider::get();
     let name = new_topic(&kafka);
     kafka.add_acl("User:hasty", brokers::kafka::Resource::Topic(&name), &[brokers::kafka::Operation::Write]).unwrap();
     provider.grant("hasty", Grant::Token(AUDIENCE, Duration::from_secs(4)));
@@ -100,7 +104,8 @@ async fn records_are_delivered_though_a_broker_refuses_logins_that_come_too_earl
     // The client logs in again at nine tenths of what is left of a token: now more than once a second, as when a provider
     // is late. The broker ends the connection.
     provider.grant("hasty", Grant::Token(AUDIENCE, Duration::from_secs(1)));
-    let (begun, mut sent) = (Instant::now(), 0_u64);
+    let begun = Instant::now();
+    let mut sent = 0_u64;
     while begun.elapsed() < Duration::from_secs(10) {
         if let Err(failure) = sink.deliver(outbound(sent, topic(&name), "x")).await {
             // A slow machine may show a token that is over.
@@ -117,7 +122,8 @@ async fn records_are_delivered_though_a_broker_refuses_logins_that_come_too_earl
 
 #[tokio::test]
 async fn refused_credentials_hold_and_say_why() {
-    let (kafka, provider) = (Shared::get(), Provider::get());
+    let kafka = Shared::get();
+    let provider = Provider::get();
     let name = new_topic(&kafka);
     provider.grant("refused", Grant::Status(401, r#"{"error":"invalid_client","error_description":"geheim"}"#));
     let by_provider = sink(&kafka, client("refused"));
@@ -140,7 +146,8 @@ async fn refused_credentials_hold_and_say_why() {
 
 #[tokio::test]
 async fn a_provider_that_is_away_is_an_outage_and_costs_a_second_when_it_is_back() {
-    let (kafka, provider) = (Shared::get(), Provider::get());
+    let kafka = Shared::get();
+    let provider = Provider::get();
     let name = new_topic(&kafka);
     provider.grant("away", Grant::Away);
     let first = sink(&kafka, client("away"));
@@ -174,8 +181,10 @@ async fn a_provider_that_is_away_is_an_outage_and_costs_a_second_when_it_is_back
 
 #[tokio::test]
 async fn a_token_in_a_file_is_taken_up_when_it_is_replaced() {
-    let (kafka, provider) = (Shared::get(), Provider::get());
-    let (name, dir) = (new_topic(&kafka), tempfile::tempdir().unwrap());
+    let kafka = Shared::get();
+    let provider = Provider::get();
+    let name = new_topic(&kafka);
+    let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
     std::fs::write(&path, provider.token("admin", "another", HOUR)).unwrap();
     let sink = sink(&kafka, file(path.clone()));

@@ -89,7 +89,8 @@ impl Server {
     /// Everything in a stream, in its order.
     pub(super) async fn stored(&self, stream: &str) -> Vec<Stored> {
         let info = self.ask(format!("STREAM.INFO.{stream}"), json!({})).await.unwrap();
-        let (first, last) = (&info["state"]["first_seq"], &info["state"]["last_seq"]);
+        let first = &info["state"]["first_seq"];
+        let last = &info["state"]["last_seq"];
         let range = first.as_u64().unwrap().max(1)..=last.as_u64().unwrap();
         let subject = format!("$JS.API.STREAM.MSG.GET.{stream}");
         self.does(move |nats| {

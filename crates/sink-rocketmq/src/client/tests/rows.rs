@@ -147,7 +147,8 @@ async fn a_name_server_that_does_not_answer_is_named() {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 if answers {
-                    let (header, all) = (ANSWER.len() as u32, ANSWER.len() as u32 + 4);
+                    let header = ANSWER.len() as u32;
+                    let all = ANSWER.len() as u32 + 4;
                     let frame = [&all.to_be_bytes()[..], &header.to_be_bytes(), ANSWER.as_bytes()].concat();
                     tokio::io::AsyncReadExt::read_u8(&mut stream).await.unwrap();
                     tokio::io::AsyncWriteExt::write_all(&mut stream, &frame).await.unwrap();

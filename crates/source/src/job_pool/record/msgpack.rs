@@ -28,7 +28,8 @@ fn read(record: &Bytes) -> Option<Vec<(Bytes, Field)>> {
     }
     let mut fields = Vec::with_capacity(count);
     for _ in 0..count {
-        let (name, value) = (reader.value()?, reader.value()?);
+        let name = reader.value()?;
+        let value = reader.value()?;
         if !matches!(name, Field::Other(_)) {
             fields.push((name.into_bytes(), value));
         }

@@ -14,7 +14,8 @@ pub(super) fn fields(record: &Bytes) -> Result<Vec<(Bytes, Field)>, Junk> {
 }
 
 fn read(record: &Bytes) -> Option<Vec<(Bytes, Field)>> {
-    let (mut at, mut fields) = (0, Vec::new());
+    let mut at = 0;
+    let mut fields = Vec::new();
     while at < record.len() {
         let key = varint(record, &mut at)?;
         let number = key >> 3;

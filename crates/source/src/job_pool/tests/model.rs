@@ -57,7 +57,8 @@ impl World {
     /// The first command of a program's two: the job.
     async fn write(&mut self) -> String {
         self.versions += 1;
-        let (member, body) = (self.member(), Bytes::from(format!("version {}", self.versions)));
+        let member = self.member();
+        let body = Bytes::from(format!("version {}", self.versions));
         self.rig.put(&member, &body).await;
         self.last.insert(member.clone(), body.clone());
         let bucket = self.random.usize(..self.rig.source.buckets.len());
@@ -205,7 +206,8 @@ impl World {
         let moved = ledger.redrive(&conn, letter, member, None).await.expect("the server answers");
         if moved {
             // It lives again, as its user sees it.
-            let (member, body) = (letter.bytes("element").expect("bytes"), letter.bytes("body").expect("bytes"));
+            let member = letter.bytes("element").expect("bytes");
+            let body = letter.bytes("body").expect("bytes");
             self.last.insert(member.clone(), body.clone());
         }
         format!("redrive {:?}: {moved}", letter.bytes("element"))
@@ -215,7 +217,8 @@ impl World {
         let places = self.rig.places().await;
         for n in 0..IDS {
             let member = Bytes::from(format!("job-{n}"));
-            let (at, body) = (places.of(&member), self.rig.body(&member).await);
+            let at = places.of(&member);
+            let body = self.rig.body(&member).await;
             let referred = at.iter().any(|place| *place != "dead");
             let coming = self.pending.iter().any(|(pending, _)| *pending == member);
             let context = || format!("{member:?} is {at:?} with {body:?}\n{}", history.join("\n"));

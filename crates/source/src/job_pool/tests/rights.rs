@@ -46,14 +46,15 @@ async fn without_each_right_in_turn(preset: Preset) {
     let usage = Use { trims_dead: true, ..Use::default() };
     let grants = Ledger::new(rig.source.clone(), [A; 8]).rights(Activity::Deliver, &usage);
     let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
-    let (mut number, mut refused) = (0, 0);
+    let mut number = 0;
+    let mut refused = 0;
     for (place, grant) in grants.iter().enumerate() {
         for command in grant.commands() {
             number += 1;
-            let lacking = grants.iter().enumerate().map(|(at, grant)| match at == place {
-                true => grant.without(*command),
-                false => grant.clone(),
-            });
+            let lacking = grants
+                .iter()
+                .enumerate()
+                .map(|(at, grant)| if at == place { grant.without(*command) } else { grant.clone() });
             let lacking: Vec<_> = lacking.chain([to_connect(0), to_load_scripts(), clock.clone()]).collect();
             let endpoint = rig.servers.all()[0].endpoint_within(&format!("lacks-{number}"), &lacking);
             let scripts = SCRIPTS_ON_TEST_CLOCK.all().into_iter().cloned().chain([NOTE.clone()]).collect();

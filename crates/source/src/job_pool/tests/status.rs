@@ -59,7 +59,8 @@ async fn what_goes_back_waits_again() {
         let mine = take_one(&rig, A, 1).await;
         assert_eq!(settle_one(&rig, &mine, mine.release()).await, Answer::Done);
         let places = rig.places().await;
-        let (conn, ledger) = (rig.conn(), Ledger::new(rig.source.clone(), [0; 8]));
+        let conn = rig.conn();
+        let ledger = Ledger::new(rig.source.clone(), [0; 8]);
         rig.forget_leases().await;
         let item = ledger.waiting(&places.waiting[0].1).expect("an entry");
         ledger.restore(&conn, &[item]).await.expect("the server restores");

@@ -34,8 +34,9 @@ async fn a_claim_meets_a_key_of_another_type_and_changes_nothing() {
         let job = rig.element(MessageId(*b"job-0001"), b"one");
         rig.offer(&job, due).await;
         let [leases, retry] = ledger_keys(&rig);
-        let (first, second, ready) =
-            (rig.source.buckets[0].clone(), rig.source.buckets[1].clone(), rig.source.ready[0].clone());
+        let first = rig.source.buckets[0].clone();
+        let second = rig.source.buckets[1].clone();
+        let ready = rig.source.ready[0].clone();
         let key = [first, second, ready, leases, retry][place].clone();
         rig.redis.run(redis::pipe().del(&key[..]).set(&key[..], "of another type")).await;
         let before = dump(&mut rig).await;
@@ -73,8 +74,9 @@ async fn a_verdict_meets_a_key_of_another_type_and_changes_nothing() {
             panic!("it did not run")
         };
         let element = &claimed.elements[0];
-        let (bucket, retry, dead) =
-            (rig.source.buckets[0].clone(), rig.redis.keys.retry.clone(), rig.redis.keys.dead.clone());
+        let bucket = rig.source.buckets[0].clone();
+        let retry = rig.redis.keys.retry.clone();
+        let dead = rig.redis.keys.dead.clone();
         let key = [bucket, retry, dead][place].clone();
         rig.redis.run(redis::pipe().del(&key[..]).hset(&key[..], "of another", "type")).await;
         let before = dump(&mut rig).await;

@@ -55,8 +55,11 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(seed: u64, unit: Unit) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
-        let (offered, gone) = (HashMap::new(), HashSet::new());
-        let (claims, takeovers, claimed) = (Vec::new(), Vec::new(), Vec::new());
+        let offered = HashMap::new();
+        let gone = HashSet::new();
+        let claims = Vec::new();
+        let takeovers = Vec::new();
+        let claimed = Vec::new();
         World { seed, unit, rng, offered, gone, claims, takeovers, claimed, last: None, log: Vec::new() }
     }
 
@@ -107,7 +110,8 @@ impl World {
 
     /// The loop of a consumer: read, then remove; whoever removes has it. Between the two, others work.
     async fn zrem(&mut self, rig: &mut ZsetRig) -> String {
-        let (key, until) = (rig.source.keys.zset.clone(), rig.source.unit().until(rig.now_ms()));
+        let key = rig.source.keys.zset.clone();
+        let until = rig.source.unit().until(rig.now_ms());
         let mut look = redis::cmd("ZRANGEBYSCORE");
         look.arg(&key[..]).arg("-inf").arg(until).arg("LIMIT").arg(0).arg(1);
         let found: Vec<Vec<u8>> = look.query_async(&mut rig.redis.admin).await.expect("the server answers");
@@ -126,7 +130,8 @@ impl World {
     }
 
     async fn pop(&mut self, rig: &mut ZsetRig) -> String {
-        let (key, until) = (rig.source.keys.zset.clone(), rig.source.unit().until(rig.now_ms()));
+        let key = rig.source.keys.zset.clone();
+        let until = rig.source.unit().until(rig.now_ms());
         let popped: Vec<u8> = redis::cmd("EVAL")
             .arg(POP)
             .arg(1)
@@ -214,7 +219,9 @@ impl World {
         let answer = settle_one(rig, &mine, step.clone()).await;
         if answer == Answer::Done {
             match &step {
-                SettleOp::Confirm => drop(self.gone.insert(mine.element.bytes())),
+                SettleOp::Confirm => {
+                    self.gone.insert(mine.element.bytes());
+                }
                 SettleOp::Progress { header } => {
                     let noted = Element::entry(mine.element.under(header), mine.element.score_ms).expect("an entry");
                     self.claimed.push(Mine { element: noted, ..mine.clone() });

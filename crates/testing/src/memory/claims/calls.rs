@@ -25,7 +25,8 @@ impl Queue {
     /// Names of claims with leases that are over, and how many names before the last of them cannot be read. Those hide no
     /// others.
     pub(super) fn expired(&self, now_ms: i64, most: usize) -> (Vec<ClaimName>, u64) {
-        let (mut names, mut unknown) = (Vec::new(), 0);
+        let mut names = Vec::new();
+        let mut unknown = 0;
         for (_, text) in self.leases.until(now_ms) {
             if names.len() == most {
                 break;

@@ -51,7 +51,8 @@ fn is_known(member: &Bytes) -> bool {
 
 /// The number to take from each place: a third, and what one leaves goes to the others, in the order of the rotation.
 fn quotas(due: [usize; PLACES], most: usize, order: [usize; PLACES]) -> [usize; PLACES] {
-    let (mut quotas, mut left) = ([0; PLACES], most);
+    let mut quotas = [0; PLACES];
+    let mut left = most;
     for share in [most.div_ceil(PLACES), most] {
         for place in order {
             let more = left.min(due[place] - quotas[place]).min(share);
@@ -114,8 +115,11 @@ impl Queue {
             });
         }
 
-        let (mut keys, mut room, mut unknown) = (ClaimSets::default(), Room::new(request.bytes), 0);
-        let (mut retried, mut ready) = (Zset::default(), Contents::default());
+        let mut keys = ClaimSets::default();
+        let mut room = Room::new(request.bytes);
+        let mut unknown = 0;
+        let mut retried = Zset::default();
+        let mut ready = Contents::default();
         for place in order {
             match place {
                 0 => unknown += self.take_waiting(quotas[0], &mut room, &mut retried, now_ms),

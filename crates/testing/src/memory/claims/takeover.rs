@@ -8,7 +8,8 @@ use delaybridge_ledger::{BATCH_ENTRIES, millis};
 
 impl Queue {
     pub(super) fn take_over(&mut self, request: &TakeOverRequest, now_ms: i64) -> TakeOverReply {
-        let (old, new) = (text(request.old), text(request.new));
+        let old = text(request.old);
+        let new = text(request.new);
         if now_ms > request.not_after_ms {
             return TakeOverReply::Late { now_ms };
         }

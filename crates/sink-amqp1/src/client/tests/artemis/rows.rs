@@ -81,7 +81,8 @@ async fn an_address_without_credit_is_backpressure_and_takes_messages_again() {
     let server = ArtemisServer::start(&["orders", "full.block"], "amqpCredits=10;amqpLowCredits=3").await;
     let sink = patient_sink(server.spec());
     let body = "x".repeat(1000);
-    let (mut taken, mut failure) = (0, None);
+    let mut taken = 0;
+    let mut failure = None;
     for n in 0..200 {
         match sink.deliver(outbound(n, address("full.block"), &body)).await {
             Ok(()) => taken += 1,
