@@ -14,7 +14,6 @@ use delaybridge_jobs_http::openapi::operation::Operation;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
-use delaybridge_ops::dead::{ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
 use delaybridge_ops::operation as ops;
 use delaybridge_ops::operations;
 use delaybridge_ops::reload::ReloadReport;
@@ -54,13 +53,14 @@ impl Endpoint for AdminRoute {
 impl AdminRoute {
     /// The routes of an operation.
     fn of<O: ops::Operation>() -> Vec<AdminRoute> {
+        let takes = |operation: Operation| if O::HAS_LINES { operation.takes_lines() } else { operation };
         let of = |route: &ops::Route| AdminRoute {
             method: route.method.clone(),
             path: route.path,
             name: route.name,
             label: route.label,
             need: route.need,
-            operation: Some(
+            operation: Some(takes(
                 Operation::new(route.summary)
                     .about(route.about)
                     .request::<O>()
@@ -69,7 +69,7 @@ impl AdminRoute {
                         Need::ToOperate | Need::ToAdminister => &[ProblemKind::NotFound, ProblemKind::Conflict],
                         _ => &[ProblemKind::NotFound],
                     }),
-            ),
+            )),
             handler: |admin, call| Box::pin(v1::operation::operation::<O>(admin, call)),
         };
         O::ROUTES.iter().map(of).collect()
@@ -137,34 +137,6 @@ fn rest() -> impl Iterator<Item = AdminRoute> {
         about_one("Look at the last hour and day of a queue, as this daemon saw them")
             .about("By minutes and by quarters of an hour. Kept in memory: it begins with the start of the daemon.")
             .returns::<HistoryShape>(200, "The history");
-    GET "/v1/queues/{queue}/dead" dead ToLook => v1::dead::list,
-        about_one("List dead letters, the latest first")
-            .about("`next` is there if there are more: ask for those after it. A filter on `field` needs a token.")
-            .query(&["limit", "after", "reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"])
-            .returns::<LetterList>(200, "The letters");
-    POST "/v1/queues/{queue}/dead/redrive" redrive ToOperate => v1::dead::redrive,
-        about_one("Deliver dead letters again")
-            .about("What was redriven is not redriven twice, so that it may be sent again after an unknown outcome.")
-            .takes::<LettersBody>()
-            .returns::<Redriven>(200, "The number of letters");
-    POST "/v1/queues/{queue}/dead/purge" purge ToAdminister => v1::dead::purge,
-        about_one("Remove dead letters for good")
-            .takes::<LettersBody>()
-            .returns::<Purged>(200, "The number of letters");
-    GET "/v1/queues/{queue}/dead/export" export ToSee => v1::dead::export,
-        about_one("Read dead letters with everything that they keep, the oldest first")
-            .about("`next` is there unless these are the last: ask for those after it. A page ends at 4 MiB.")
-            .query(&["after", "reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"])
-            .returns::<ExportPage>(200, "The letters");
-    POST "/v1/queues/{queue}/dead/import" import ToOperate => v1::dead::import,
-        about_one("Make dead letters of exported ones, one object a line")
-            .about("At most 100 lines, and 1 MiB. Lines that are sent twice under the same `run` are stored once. `first` is the \
-                number of the first line; `stops` ends the request at a line that is no letter.")
-            .query(&["run", "first", "dry_run", "stops"])
-            .takes_lines()
-            .returns::<LineReport>(200, "The outcome of each line");
-    GET "/v1/queues/{queue}/dead/{id}" letter ToSee => v1::dead::one,
-        about_one("Look at everything that a dead letter keeps").returns::<ShownLetters>(200, "The letter");
     GET "/v1/events" events ToLook => v1::events::stream,
         about_one("Follow the attempts of single elements, by server-sent events")
             .about("Events have the name `element`, and an `Event` as JSON in `data`. They are recorded while a client follows \

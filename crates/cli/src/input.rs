@@ -1,6 +1,6 @@
 //! Payloads and bodies, from a file or standard input.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -19,6 +19,38 @@ pub(crate) fn standard_input(what: &str) -> Result<io::Stdin, Failed> {
         return Err(Failed::usage(text));
     }
     Ok(io::stdin())
+}
+
+/// The longest line of standard input that can be an id.
+const LONGEST_ID: usize = 1_024;
+/// Ids that are taken from standard input at once: so many are in memory.
+const IDS_AT_ONCE: usize = 1_000;
+
+/// The next ids on standard input, at most 1,000; empty at its end.
+pub(crate) fn ids_of_stdin(read: &mut u64) -> Result<Vec<String>, Failed> {
+    let (mut ids, mut input) = (Vec::new(), standard_input("ids")?.lock());
+    let mut line = Vec::new();
+    while ids.len() < IDS_AT_ONCE {
+        line.clear();
+        let number = *read + 1;
+        let failed = |why: &str| Failed::usage(format!("read ids from standard input, line {number}: {why}"));
+        let length = (&mut input)
+            .take(LONGEST_ID as u64 + 1)
+            .read_until(b'\n', &mut line)
+            .map_err(|error| failed(&error.to_string()))?;
+        if length == 0 {
+            break;
+        }
+        if length > LONGEST_ID {
+            return Err(failed("the line is longer than an id"));
+        }
+        *read += 1;
+        let id = std::str::from_utf8(&line).map_err(|_| failed("not UTF-8"))?.trim();
+        if !id.is_empty() {
+            ids.push(id.to_owned());
+        }
+    }
+    Ok(ids)
 }
 
 /// Reads a file, or standard input where there is none; `what` names what is in it.

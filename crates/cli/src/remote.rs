@@ -1,6 +1,6 @@
 //! The options of commands that may ask a running daemon in place of Redis.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,13 +9,14 @@ use super::answer::answer_of;
 use super::errors::explain;
 use super::failed::Failed;
 use super::global::Global;
+use super::input::ids_of_stdin;
 use super::load::load_queues;
 use super::person::{actor, person};
 use super::progress::ProgressLine;
+use delaybridge_ops::NamedDaemon;
 use delaybridge_ops::operation::{Operation, Place, Scene};
-use delaybridge_ops::progress::Unwatched;
+use delaybridge_ops::progress::{ProgressWatch, Unwatched};
 use delaybridge_ops::remote::Daemon;
-use delaybridge_ops::{NamedDaemon, Operator, OverRedis};
 
 // No doc comment: it would take the place of that of the command.
 #[derive(Debug, Args)]
@@ -77,7 +78,39 @@ pub(super) async fn carry_out<O: Operation>(
 ) -> Result<u8, Failed> {
     let OperationArgs { mut request, daemon } = asked;
     request.name_person(person(None));
-    carry_out_at(global, &daemon.place(global)?, &request, out).await
+    request.confirm(std::io::stdin().is_terminal())?;
+    let place = daemon.place(global)?;
+    if request.names().is_some_and(|names| *names == ["-"]) {
+        let found = call_for_names(&place, &mut request).await?;
+        return told(global, &place, &request, &found, out);
+    }
+    carry_out_at(global, &place, &request, out).await
+}
+
+/// Carries out an operation for the names on standard input, so many at a time as may be in memory.
+async fn call_for_names<O: Operation>(place: &Place, request: &mut O) -> Result<O::Answer, Failed> {
+    let (mut watch, mut lines, mut all) = (ProgressLine::start(O::NAME), 0, None);
+    loop {
+        let some = ids_of_stdin(&mut lines)?;
+        match all {
+            Some(mut all) if some.is_empty() || watch.is_stopped() => {
+                O::end(&mut all, !some.is_empty());
+                return Ok(all);
+            }
+            _ => {}
+        }
+        if let Some(names) = request.names() {
+            *names = some;
+        }
+        let answer = place.call_whole(request, &mut watch).await?;
+        all = Some(match all {
+            None => answer,
+            Some(mut all) => {
+                O::add_rest(&mut all, answer);
+                all
+            }
+        });
+    }
 }
 
 /// Carries out an operation at a place, and prints its answer.
@@ -92,8 +125,19 @@ pub(super) async fn carry_out_at<O: Operation>(
     } else {
         place.call_whole(request, &mut Unwatched).await?
     };
-    answer_of(global, out, place.without_daemon(), &found, |found| request.text(found, explain))?;
-    O::missed(&found).map_or(Ok(0), |problem| Err(Failed::runtime(problem)))
+    told(global, place, request, &found, out)
+}
+
+/// Prints an answer.
+fn told<O: Operation>(
+    global: &Global,
+    place: &Place,
+    request: &O,
+    found: &O::Answer,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
+    answer_of(global, out, place.without_daemon(), found, |found| request.text(found, explain))?;
+    O::missed(found).map_or(Ok(0), |problem| Err(Failed::runtime(problem)))
 }
 
 impl DaemonArgs {
@@ -105,18 +149,6 @@ impl DaemonArgs {
                 let config = load_queues(global)?;
                 let daemon = NamedDaemon::of(&config, self.token_file.as_deref())?;
                 Place::Here(Scene::of_command(config, actor(), daemon))
-            }
-        })
-    }
-
-    /// The daemon, if one was named, else the Redis of the configuration; what only reads asks the daemon that it names as well.
-    pub(super) fn operator(&self, global: &Global) -> Result<Box<dyn Operator>, Failed> {
-        Ok(match &self.url {
-            Some(url) => Box::new(Daemon::at(url, self.token_file.as_deref())?),
-            None => {
-                let config = load_queues(global)?;
-                let daemon = NamedDaemon::of(&config, self.token_file.as_deref())?;
-                Box::new(OverRedis::new(config, actor(), daemon))
             }
         })
     }

@@ -1,12 +1,13 @@
-//! The import of a file: its lines go to an operator in batches, in their order; what is no letter is put aside.
+//! The import of a file: its lines become letters some at a time, in their order; what is no letter is put aside.
 
 use std::io::{BufRead, Read};
 
 use bytes::Bytes;
 
-use super::dead::{Broken, BrokenFile, Imported, LINES, LineBatch, LineOutcome, PAST_IT, Pace};
+use super::dead::{Broken, BrokenFile, Imported, PAST_IT, Pace};
 use super::error::Error;
-use super::operator::Operator;
+use super::operation::{LINES, Operation, Place};
+use super::operations::{ImportDead, LineOutcome};
 use super::progress::{Pacer, Progress, ProgressWatch};
 
 /// The longest line: an element of 512 MiB in base64, and its fields.
@@ -19,9 +20,9 @@ const BATCH_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 ///
-/// For such a line, and when the operator cannot be asked; the message says how to go on.
+/// For such a line, and when Redis or the daemon cannot be asked; the message says how to go on.
 pub async fn import(
-    operator: &dyn Operator,
+    place: &Place,
     queue: &str,
     lines: &mut (dyn BufRead + Send),
     skip: u64,
@@ -48,33 +49,38 @@ pub async fn import(
             for _ in read.iter().filter(|_| !pace.dry_run) {
                 rate.turn().await;
             }
-            let batch = LineBatch { run, first, lines: read, dry_run: pace.dry_run, stops };
-            let report = operator.import_lines(queue, &batch).await.map_err(|error| Error {
-                message: format!("{}: {}{}", at(first), error.message, go_on(done.lines)),
-                ..error
-            })?;
-            for (outcome, line) in report.lines.into_iter().zip(&batch.lines) {
-                match outcome {
-                    LineOutcome::Empty => {}
-                    LineOutcome::Known => done.known += 1,
-                    LineOutcome::Imported => done.imported += 1,
-                    LineOutcome::ImportedAgain => {
-                        done.imported += 1;
-                        done.left += 1;
+            let (queue, dry_run) = (queue.to_owned(), pace.dry_run);
+            let mut rest = Some(ImportDead { queue, run, first, dry_run, stops, lines: read });
+            while let Some(request) = rest {
+                let part = request.portion();
+                let report = place.call(&part).await.map_err(|error| Error {
+                    message: format!("{}: {}{}", at(part.first), error.message, go_on(done.lines)),
+                    ..error
+                })?;
+                rest = request.rest(&report);
+                for (outcome, line) in report.lines.into_iter().zip(&part.lines) {
+                    match outcome {
+                        LineOutcome::Empty => {}
+                        LineOutcome::Known => done.known += 1,
+                        LineOutcome::Imported => done.imported += 1,
+                        LineOutcome::ImportedAgain => {
+                            done.imported += 1;
+                            done.left += 1;
+                        }
+                        LineOutcome::Broken(problem) if stops => {
+                            let at = at(done.lines + 1);
+                            return Err(Error::invalid(format!("{at}: {problem}{}; {PAST_IT}", go_on(done.lines))));
+                        }
+                        LineOutcome::Broken(problem) => {
+                            let broken = Broken { place: format!("line {}", done.lines + 1), problem };
+                            done.put_aside(aside.as_mut(), broken, line)?;
+                        }
                     }
-                    LineOutcome::Broken(problem) if stops => {
-                        let at = at(done.lines + 1);
-                        return Err(Error::invalid(format!("{at}: {problem}{}; {PAST_IT}", go_on(done.lines))));
-                    }
-                    LineOutcome::Broken(problem) => {
-                        let broken = Broken { place: format!("line {}", done.lines + 1), problem };
-                        done.put_aside(aside.as_mut(), broken, line)?;
-                    }
+                    done.lines += 1;
                 }
-                done.lines += 1;
-            }
-            if let Some(problem) = report.problem {
-                return Err(Error::failed(format!("{}: {problem}{}", at(done.lines + 1), go_on(done.lines))));
+                if let Some(problem) = report.problem {
+                    return Err(Error::failed(format!("{}: {problem}{}", at(done.lines + 1), go_on(done.lines))));
+                }
             }
         }
         match failure {

@@ -266,8 +266,8 @@ async fn dead(
     let before = hits.examined;
     while goes_on(hits, ask, watch) {
         let most = usize::try_from(ask.limit - hits.examined).unwrap_or(usize::MAX);
-        let Some(page) = selection.next(most, &mut super::progress::Unwatched).await? else { return Ok(()) };
-        hits.examined = before + selection.step.done;
+        let Some(page) = selection.next(most).await? else { return Ok(()) };
+        hits.examined = before + selection.examined;
         after = page.last.or(after);
         for letter in page.letters {
             let payload = || queue.ledger.dead_payload(&letter).unwrap_or_default();

@@ -16,7 +16,6 @@ use super::show::{number, payload, said, when};
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
-use crate::v1::dead::{PAGE, after, asked};
 use crate::v1::elements::SHOWN;
 use crate::v1::errors::problem;
 use delaybridge_core::message::Class;
@@ -25,12 +24,14 @@ use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::Queue;
-use delaybridge_ops::dead::{self, FILTER_NAMES, Letter, Letters, Summary};
+use delaybridge_ops::dead::{FILTER_NAMES, Filter, Letter, Summary};
 use delaybridge_ops::element::KILLED;
-use delaybridge_ops::operation::{Operation, whole};
-use delaybridge_ops::operations::{CountDead, Counted, Total};
+use delaybridge_ops::operation::{Operation, RequestFields, whole};
+use delaybridge_ops::operations::{CountDead, Counted, ListDead, ShowDead, Total};
 use delaybridge_telemetry::labels::DeadReason;
 
+/// Letters of a page.
+const PAGE: u64 = 50;
 /// Time to count letters by what they died of.
 const TIME: Duration = Duration::from_millis(500);
 /// Causes that are shown.
@@ -44,8 +45,9 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let may_count = call.caller.may(AccessRole::Viewer, Some(queue.id()));
     let causes = if may_count { Some(causes(&admin, &Asker::of(&call), queue.id()).await?) } else { None };
     let causes = causes.as_deref().filter(|counted| counted.matched > 0);
-    let found = dead::page(&queue, &filter, PAGE, after(&call.query)?).await.map_err(|error| problem(&error))?;
-    let id = queue.id();
+    let (id, after) = (queue.id(), call.query.text("after").filter(|after| !after.is_empty()).map(str::to_owned));
+    let wanted = ListDead { queue: id.to_owned(), limit: PAGE, after, filter };
+    let found = admin.operate(wanted, Asker::of(&call)).await?;
     let view = View::of(&format!("/queues/{}/dead", encoded(id)), &call.caller, admin.access.has_tokens());
     let same = query_of(&call.query);
     let all = number(found.total);
@@ -101,6 +103,30 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         }
     };
     Ok(page(StatusCode::OK, &view, &format!("{id}: dead letters"), &body))
+}
+
+/// The filter of a query, if the caller has the right that it needs.
+///
+/// # Errors
+/// What cannot be read, and the right that is missing.
+pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem> {
+    let filter = filter_of(&call.query)?;
+    if let Some(need) = filter.need() {
+        admin.access.check(need, &call.caller, &call.headers, Some(call.part("queue")))?;
+    }
+    Ok(filter)
+}
+
+/// The filter of a query or a form. Several values of one part are separated by commas.
+///
+/// # Errors
+/// What cannot be read.
+pub fn filter_of(query: &Query) -> Result<Filter, Problem> {
+    let mut fields = RequestFields::default();
+    for name in FILTER_NAMES {
+        fields.add_text(name, query.text(name).unwrap_or_default().trim());
+    }
+    fields.read().map_err(|error| problem(&error))
 }
 
 /// The filter of a query, to be put behind another path.
@@ -232,10 +258,8 @@ fn line(letter: &Summary, now_ms: i64, reads: bool, operates: bool) -> Markup {
 /// One letter with everything that it keeps.
 pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["whole"])?;
-    let queue = admin.queue(&call).await?;
-    let which = Letters { ids: vec![call.part("id").to_owned()], ..Letters::default() };
-    let found = dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?;
-    let id = queue.id();
+    let id = call.part("queue");
+    let found = admin.operate(ShowDead::one(id, call.part("id")), Asker::of(&call)).await?;
     let Some(letter) = found.dead_letters.first() else {
         return Err(Problem::new(
             delaybridge_jobs_http::problem::ProblemKind::NotFound,

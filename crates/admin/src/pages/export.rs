@@ -9,10 +9,10 @@ use futures_util::stream;
 use hyper::header::HeaderValue;
 use hyper::{StatusCode, header};
 
+use super::dead::asked;
 use crate::Admin;
 use crate::access::AdminCaller;
-use crate::v1::dead::asked;
-use crate::v1::errors::problem;
+use crate::changes::Asker;
 use delaybridge_core::clock::{calendar_seconds, utc};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::feed::{BrokenOff, Feed};
@@ -20,8 +20,9 @@ use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::room::who;
 use delaybridge_jobs_http::turns::Turn;
-use delaybridge_ops::Queue;
-use delaybridge_ops::dead::{ExportPage, FILTER_NAMES, Letters, export_page};
+use delaybridge_ops::dead::FILTER_NAMES;
+use delaybridge_ops::operation::{Operation, Scene};
+use delaybridge_ops::operations::{ExportDead, ExportPage};
 use delaybridge_telemetry::peer::Peer;
 
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
@@ -30,14 +31,14 @@ const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 pub async fn download(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&FILTER_NAMES)?;
     let filter = asked(&admin, &call)?;
-    let queue = admin.queue(&call).await?;
+    let (queue, scene) = (call.part("queue").to_owned(), admin.scene(&Asker::of(&call)));
     let turn = admin.exports.take(&who(call.peer, &call.caller), 1, "export dead letters").await?;
-    let which = Letters { filter, ..Letters::default() };
+    let request = ExportDead { queue, after: None, filter };
     // What cannot be read from the start is a page that says so, and no file.
-    let first = export_page(&queue, &which).await.map_err(|error| problem(&error))?;
-    let name = file_name(queue.id(), &utc((calendar_seconds() * 1_000.0) as i64));
+    let first = admin.operate(request.clone(), Asker::of(&call)).await?;
+    let name = file_name(&request.queue, &utc((calendar_seconds() * 1_000.0) as i64));
     let Call { peer, caller, .. } = call;
-    let export = Export { admin, peer, caller, queue, which, first: Some(first), at_end: false, _turn: turn };
+    let export = Export { admin, peer, caller, scene, request, first: Some(first), at_end: false, _turn: turn };
     let parts = stream::unfold(export, |mut export| async { Some((export.next().await?, export)) });
     Ok(Reply::empty(StatusCode::OK)
         .header(header::CONTENT_TYPE, LINES)
@@ -57,8 +58,8 @@ struct Export {
     admin: Arc<Admin>,
     peer: Peer,
     caller: AdminCaller,
-    queue: Queue,
-    which: Letters,
+    scene: Scene,
+    request: ExportDead,
     /// The first page, until it is sent.
     first: Option<ExportPage>,
     at_end: bool,
@@ -82,7 +83,7 @@ impl Export {
             };
             self.at_end = page.next.is_none();
             let lines = page.lines();
-            self.which.after = page.next;
+            self.request.after = page.next;
             // No letter of a page need fit.
             if !lines.is_empty() {
                 return Some(Ok(lines.into()));
@@ -98,7 +99,7 @@ impl Export {
         tokio::select! {
             biased;
             () = self.admin.stopping.cancelled() => None,
-            page = export_page(&self.queue, &self.which) => page.ok(),
+            page = self.request.run(&self.scene) => page.ok(),
         }
     }
 }

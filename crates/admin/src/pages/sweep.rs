@@ -6,22 +6,19 @@ use hyper::StatusCode;
 use maud::html;
 
 use super::chosen::{ID, hidden, ids};
-use super::dead::{filter_fields, query_of};
+use super::dead::{filter_fields, filter_of, query_of};
 use super::layout::{View, encoded, page, see_other};
 use super::show::number;
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
-use crate::v1::dead::filter_of;
-use crate::v1::errors::problem;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::dead::{FILTER_NAMES, Letters, Pace, Redriven, redrive as redrive_letters};
-use delaybridge_ops::operations::{CountDead, Counted};
+use delaybridge_ops::dead::{FILTER_NAMES, Letters};
+use delaybridge_ops::operations::{CountDead, Counted, Purge, Redrive, Redriven};
 use delaybridge_ops::plural;
-use delaybridge_ops::progress::Unwatched;
 
 /// Redrive or purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,23 +51,22 @@ const CHOSEN: &str = "chosen";
 ///
 /// # Errors
 /// What cannot be read; or rows are meant, and none is ticked.
-fn which_of(query: &Query) -> Result<Letters, Problem> {
-    let filter = filter_of(query)?;
+fn which_of(queue: &str, query: &Query) -> Result<Letters, Problem> {
+    let (queue, filter) = (queue.to_owned(), filter_of(query)?);
     match query.text(CHOSEN) {
-        Some(_) => Ok(Letters { ids: ids(query)?, ..Letters::default() }),
-        None => Ok(Letters { all: filter.is_empty(), filter, ..Letters::default() }),
+        Some(_) => Ok(Letters { queue, ids: Some(ids(query)?), ..Letters::default() }),
+        None => Ok(Letters { queue, all: filter.is_empty(), filter, ..Letters::default() }),
     }
 }
 
 /// Counts the letters that are meant and still there.
-async fn counted(admin: &Arc<Admin>, call: &Call<AdminCaller>, which: &Letters) -> Result<Counted, Problem> {
-    if which.ids.is_empty() {
-        let queue = call.part("queue").to_owned();
-        let wanted = CountDead { queue, filter: which.filter.clone(), ..CountDead::default() };
-        return admin.operate(wanted, Asker::of(call)).await;
+async fn counted(admin: &Arc<Admin>, asker: Asker, which: &Letters) -> Result<Counted, Problem> {
+    let Letters { queue, filter, .. } = which.clone();
+    if which.ids.is_none() {
+        return admin.operate(CountDead { queue, filter, ..CountDead::default() }, asker).await;
     }
-    let (queue, dry) = (admin.queue(call).await?, Pace { dry_run: true, rate: None });
-    let found = redrive_letters(&queue, which, dry, &mut Unwatched).await.map_err(|error| problem(&error))?;
+    let letters = Letters { dry_run: true, ..which.clone() };
+    let found = admin.operate(Redrive { letters }, asker).await?;
     Ok(Counted { matched: found.matched as u64, ..Counted::default() })
 }
 
@@ -78,9 +74,9 @@ async fn counted(admin: &Arc<Admin>, call: &Call<AdminCaller>, which: &Letters) 
 pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&[&FILTER_NAMES[..], &[CHOSEN, ID]].concat())?;
     let deed = SweepKind::of(&call)?;
-    let which = which_of(&call.query)?;
     let id = call.part("queue");
-    let counted = counted(&admin, &call, &which).await?;
+    let which = which_of(id, &call.query)?;
+    let counted = counted(&admin, Asker::of(&call), &which).await?;
     let path = format!("/queues/{}/dead/{}/ask", encoded(id), deed.word());
     let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let matched = number(counted.matched);
@@ -90,11 +86,10 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
             a href={ "../../dead?" (query_of(&call.query)) } { "dead letters" } " / " span aria-current="page" { (deed.word()) }
         }
         h1 { @match deed { SweepKind::Redrive => "Deliver again?", SweepKind::Purge => "Remove for good?" } }
-        @if which.ids.is_empty() { p { strong { (matched) } " of them now: " (which.filter.words()) " of " (id) "." } }
-        @else {
-            p { strong { (plural::count(counted.matched, "dead letter")) } " of " (id) ", of " (which.ids.len()) " that you chose:" }
-            ul.links { @for id in &which.ids { li.mono { (id) } } }
-        }
+        @if let Some(ids) = &which.ids {
+            p { strong { (plural::count(counted.matched, "dead letter")) } " of " (id) ", of " (ids.len()) " that you chose:" }
+            ul.links { @for id in ids { li.mono { (id) } } }
+        } @else { p { strong { (matched) } " of them now: " (which.filter.words()) " of " (id) "." } }
         @if !counted.totals.is_empty() {
             div.scroll {
                 table.cards {
@@ -114,7 +109,7 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
         }
         form.act method="post" action={ "../" (deed.word()) } {
             (filter_fields(&call.query))
-            @if !which.ids.is_empty() { input type="hidden" name=(CHOSEN) value="1"; (hidden(&which.ids)) }
+            @if let Some(ids) = &which.ids { input type="hidden" name=(CHOSEN) value="1"; (hidden(ids)) }
             @match deed {
                 SweepKind::Redrive => {
                     p { "They are due now, and delivered as any other element. What was redriven is not redriven twice." }
@@ -145,19 +140,18 @@ pub async fn purge(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, 
 async fn sweep(admin: Arc<Admin>, mut call: Call<AdminCaller>, deed: SweepKind) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
     fields.only(&[&FILTER_NAMES[..], &["rate", "sure", CHOSEN, ID]].concat())?;
-    let which = which_of(&fields)?;
     let rate = match fields.text("rate").filter(|rate| !rate.trim().is_empty()) {
         None => None,
         Some(_) => fields.number("rate")?.filter(|rate| *rate > 0).map(|rate| rate as f64),
     };
-    let queue = admin.queue(&call).await?;
-    let (asker, pace) = (Asker::of(&call), Pace { dry_run: false, rate });
+    let letters = Letters { rate, ..which_of(call.part("queue"), &fields)? };
+    let asker = Asker::of(&call);
     let done = match deed {
-        SweepKind::Redrive => redriven(&admin.redrive(queue, which, pace, asker).await?),
+        SweepKind::Redrive => redriven(&admin.operate(Redrive { letters }, asker).await?),
         SweepKind::Purge if fields.text("sure").is_none() => {
             return Err(Problem::bad("read the form: they are removed for good; confirm that"));
         }
-        SweepKind::Purge => format!("{} purged", admin.purge(queue, which, pace, asker).await?.purged),
+        SweepKind::Purge => format!("{} purged", admin.operate(Purge { letters, yes: true }, asker).await?.purged),
     };
     // What fits a filter is gone from the list; the rest of a choice is where it was.
     let filter = fields.text(CHOSEN).map(|_| format!("&{}", query_of(&fields))).unwrap_or_default();

@@ -1,6 +1,5 @@
 //! The handlers of the API: one file for each kind of thing.
 
-pub mod dead;
 pub mod elements;
 pub mod errors;
 pub mod events;
@@ -25,16 +24,5 @@ impl Admin {
         let session = self.session();
         let spec = find(&session.config, call.part("queue")).map_err(|error| errors::problem(&error))?;
         session.queue(spec).await.map_err(|error| errors::problem(&error))
-    }
-}
-
-/// A whole number in the query, from 1 on, at most `most`; `most` if it is left out.
-fn limit(call: &Call<AdminCaller>, usual: usize, most: usize) -> Result<usize, Problem> {
-    match call.query.number("limit")? {
-        None => Ok(usual),
-        Some(limit) => usize::try_from(limit)
-            .ok()
-            .filter(|limit| (1..=most).contains(limit))
-            .ok_or_else(|| Problem::bad(format!("read `limit` in the query: it is 1 to {most}"))),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::{Method, StatusCode};
 
 use super::errors::problem;
@@ -12,18 +13,24 @@ use crate::pages::list_place::LIST;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::operation::{Operation, RequestFields};
+use delaybridge_ops::operation::{LINES, Operation, RequestFields};
 
 /// Carries out an operation.
 pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let mut fields = fields(&call, &[]);
+    let mut lines = Vec::new();
     // What is searched for does not belong into a URL, and what is only read has no body.
-    if O::ROUTES.iter().any(|route| route.method != Method::GET) {
+    if O::HAS_LINES {
+        lines = call.read(lines_of).await?;
+    } else if O::ROUTES.iter().any(|route| route.method != Method::GET) {
         call.query.only(&[])?;
         let read = move |body| fields.add_body(body).map(|()| fields).map_err(|error| problem(&error));
         fields = call.read(read).await?;
     }
-    let request: O = fields.read().map_err(|error| problem(&error))?;
+    let mut request: O = fields.read().map_err(|error| problem(&error))?;
+    if let Some(own) = request.lines() {
+        *own = lines;
+    }
     if let Some(need) = request.need() {
         admin.access.check(need, &call.caller, &call.headers, request.queue())?;
     }
@@ -32,6 +39,16 @@ pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCall
 
 /// The parameters of a page that say how it is shown, or what was done before.
 const SHOWN_BY: [&str; 4] = ["still", "reload", "done", LIST];
+/// The lines of a body.
+fn lines_of(body: Bytes) -> Result<Vec<Bytes>, Problem> {
+    let lines: Vec<_> = body.split(|byte| *byte == b'\n').take(LINES + 2).map(|line| body.slice_ref(line)).collect();
+    // A line break at the end begins no further line.
+    let lines = lines.strip_suffix(&[Bytes::new()]).unwrap_or(&lines);
+    match lines.len() {
+        1..=LINES => Ok(lines.to_vec()),
+        _ => Err(Problem::bad(format!("read the body: it has 1 to {LINES} lines, each an object"))),
+    }
+}
 
 /// Reads an operation from the path and the query of a page.
 ///

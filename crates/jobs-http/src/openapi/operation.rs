@@ -26,15 +26,16 @@ impl BodySchema {
         }
     }
 
-    /// The schema of a type, as an object of its own.
+    /// The schemas of the fields of a request, and the names of those that it must have.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn whole(self) -> serde_json::Value {
-        let mut schemas = super::schemas::generator();
+    pub(super) fn fields(self) -> (serde_json::Value, serde_json::Value) {
+        let mut schemas = super::schemas::reader();
         let schema = (self.add)(&mut schemas);
         let name = schema.get("$ref").and_then(|path| path.as_str()?.rsplit('/').next()).unwrap_or_default().to_owned();
         let mut schema = schemas.take_definitions(false).remove(&name).unwrap_or_default();
         super::schemas::simplify(&mut schema);
-        schema
+        let part = |name: &str| schema.get(name).cloned().unwrap_or_default();
+        (part("properties"), part("required"))
     }
 
     /// The schema of bytes.

@@ -10,6 +10,12 @@ pub fn generator() -> SchemaGenerator {
     settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
 }
 
+/// The same for what is only read.
+pub fn reader() -> SchemaGenerator {
+    let settings = SchemaSettings::draft2020_12().for_deserialize();
+    settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
+}
+
 /// The schemas that were asked for, by name, and that of a problem.
 pub fn components(mut generator: SchemaGenerator) -> Value {
     let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);

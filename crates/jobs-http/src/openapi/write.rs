@@ -83,9 +83,13 @@ impl Parameter {
 }
 
 /// A field of a request as a parameter of the query.
-fn query_parameter(name: &str, mut schema: Value) -> Value {
+fn query_parameter(name: &str, required: bool, mut schema: Value) -> Value {
     let description = schema.as_object_mut().and_then(|parts| parts.remove("description")).unwrap_or_default();
-    json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema })
+    if schema["type"] == "array" {
+        // With commas between its items.
+        schema = json!({ "type": "string" });
+    }
+    json!({ "name": name, "in": "query", "required": required, "description": description, "schema": schema })
 }
 
 /// An endpoint of a document.
@@ -113,12 +117,15 @@ impl DescribedEndpoint<'_> {
         let known = |(name, place): (&str, &str)| {
             Some(parameters.iter().find(|parameter| parameter.name == name)?.described(place))
         };
-        let in_body = ![Method::GET, Method::DELETE].contains(self.method);
-        let fields = operation.request.map(|request| request.whole()["properties"].clone());
+        let in_body = ![Method::GET, Method::DELETE].contains(self.method) && operation.body.is_none();
+        let (fields, needed) = operation.request.map(|request| request.fields()).unzip();
         let has_fields = fields.as_ref().is_some_and(|fields| fields.as_object().is_some_and(|all| !all.is_empty()));
         let mut parameters: Vec<_> = asked.filter_map(known).collect();
         if let (false, Some(Value::Object(fields))) = (in_body, fields) {
-            parameters.extend(fields.into_iter().map(|(name, schema)| query_parameter(&name, schema)));
+            let needed = needed.as_ref().and_then(Value::as_array);
+            let is_needed = |name: &str| needed.is_some_and(|names| names.iter().any(|needed| needed == name));
+            let of = |(name, schema): (String, Value)| query_parameter(&name, is_needed(&name), schema);
+            parameters.extend(fields.into_iter().map(of));
         }
         let mut described = json!({
             "operationId": self.name,

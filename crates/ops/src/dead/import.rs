@@ -3,13 +3,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::export::BASE64;
 use crate::error::{Attempted, Error, may_have_run};
-use crate::plural;
 use crate::session::Queue;
 use delaybridge_core::json::{Json, NoParts, NotJson};
 use delaybridge_ledger::{DeadLetter, Import};
@@ -20,115 +16,8 @@ const FIELDS: usize = 100;
 /// The advice for a line or a record that is no letter.
 pub(crate) const PAST_IT: &str = "with --broken FILE it is written to a file, and the import goes on";
 
-/// Most lines of a batch.
-pub const LINES: usize = 100;
-/// Some lines of an import.
-#[derive(Debug, Clone)]
-pub struct LineBatch {
-    /// A number that no other import has: lines that are sent twice under it are stored once.
-    pub run: u64,
-    /// The number of the first line, from 1 on.
-    pub first: u64,
-    /// The lines. Empty ones are passed over.
-    pub lines: Vec<Bytes>,
-    /// Only reads them.
-    pub dry_run: bool,
-    /// Whether a line that is no letter ends the batch.
-    pub stops: bool,
-}
-
-/// The outcome of a line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LineOutcome {
-    /// An empty line.
-    Empty,
-    /// A letter that was stored, or would be.
-    Imported,
-    /// The same for a letter that this queue had before, and that is there no more.
-    ImportedAgain,
-    /// A letter that this queue has already.
-    Known,
-    /// No letter, with the reason.
-    Broken(String),
-}
-
-/// The outcome of a batch.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ImportedLines", extend("additionalProperties" = true))]
-pub struct LineReport {
-    /// The queue.
-    pub queue: String,
-    /// The outcomes, in the order of the lines: fewer than lines if a line ended the batch, or Redis failed.
-    #[schemars(with = "Vec<Value>")]
-    pub lines: Vec<LineOutcome>,
-    /// The failure behind the last of them. The same batch may be sent again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
-}
-
-impl LineBatch {
-    /// The lines in words, for a log.
-    pub fn words(&self) -> String {
-        let last = self.first.saturating_add(self.lines.len() as u64).saturating_sub(1);
-        format!("lines {} to {last} of run {:016x}", self.first, self.run)
-    }
-}
-
-impl LineReport {
-    /// The report in words, for a log.
-    pub fn words(&self) -> String {
-        let imported = |line: &&LineOutcome| matches!(line, LineOutcome::Imported | LineOutcome::ImportedAgain);
-        format!(
-            "{} of {} imported",
-            self.lines.iter().filter(imported).count(),
-            plural::count(self.lines.len(), "line")
-        )
-    }
-}
-
-/// Makes letters of lines.
-pub async fn import_lines(queue: &Queue, batch: &LineBatch) -> LineReport {
-    let mut report = LineReport { queue: queue.id().to_owned(), ..LineReport::default() };
-    for (number, line) in (batch.first..).zip(&batch.lines) {
-        match import_line(queue, batch, number, line).await {
-            Ok(outcome) => {
-                let stops = batch.stops && matches!(outcome, LineOutcome::Broken(_));
-                report.lines.push(outcome);
-                if stops {
-                    break;
-                }
-            }
-            Err(error) => {
-                report.problem = Some(error.message);
-                break;
-            }
-        }
-    }
-    report
-}
-
-async fn import_line(queue: &Queue, batch: &LineBatch, line: u64, text: &Bytes) -> Result<LineOutcome, Error> {
-    if text.trim_ascii().is_empty() {
-        return Ok(LineOutcome::Empty);
-    }
-    let LetterLine { fields, was } = match letter(&queue.spec.id, text) {
-        Ok(letter) => letter,
-        Err(problem) => return Ok(LineOutcome::Broken(problem)),
-    };
-    if let Some(id) = &was
-        && is_there(queue, id).await?
-    {
-        return Ok(LineOutcome::Known);
-    }
-    if !batch.dry_run {
-        put(queue, Import { run: batch.run, line }, &fields).await?;
-    }
-    Ok(if was.is_some() { LineOutcome::ImportedAgain } else { LineOutcome::Imported })
-}
-
 /// Sends a line until it is known that it has arrived: sent again, it is not stored again.
-pub(super) async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)]) -> Result<(), Error> {
+pub(crate) async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)]) -> Result<(), Error> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -140,21 +29,22 @@ pub(super) async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)
 }
 
 /// Whether the queue has this letter.
-async fn is_there(queue: &Queue, id: &str) -> Result<bool, Error> {
+pub(crate) async fn is_there(queue: &Queue, id: &str) -> Result<bool, Error> {
     let found = queue.ledger.dead_letter(&queue.conn, id).await;
     Ok(found.attempt(&format!("look for letter {id} of `{}`", queue.id()))?.is_some())
 }
 
 /// A line of an export.
 #[derive(Debug)]
-struct LetterLine {
-    fields: Vec<(String, Bytes)>,
+pub(crate) struct LetterLine {
+    /// The fields, with the queue that it is in from now on.
+    pub fields: Vec<(String, Bytes)>,
     /// The place in the stream, if it was a letter of this queue.
-    was: Option<String>,
+    pub was: Option<String>,
 }
 
 /// The letter, which must be one that can be redriven. The words of an error quote none of it.
-fn letter(queue: &str, line: &Bytes) -> Result<LetterLine, String> {
+pub(crate) fn letter(queue: &str, line: &Bytes) -> Result<LetterLine, String> {
     let value = Json::read(line.clone()).map_err(|problem| match problem {
         NotJson::Invalid { column, .. } => {
             format!("not JSON at column {column}; each line is an object, as `dead export` writes it")

@@ -1,5 +1,7 @@
 //! A dead letter as its fields say: a line of a list, or everything.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use redisson_codecs::{Classes, Coding};
 use serde::{Deserialize, Serialize};
@@ -39,7 +41,8 @@ pub struct Summary {
 }
 
 /// Everything that a dead letter keeps.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "Value")]
 pub struct Letter {
     /// The letter's place in the stream.
     pub stream_id: String,
@@ -61,8 +64,25 @@ fn payload(ledger: &Ledger, letter: &DeadLetter) -> Bytes {
     payload.unwrap_or_else(|| letter.bytes("element").cloned().unwrap_or_default())
 }
 
+/// The parts of a letter's answer that are none of its fields.
+const APART: [&str; 5] = ["stream_id", "payload", "payload_base64", "payload_cut", "value"];
+
+impl TryFrom<Value> for Letter {
+    type Error = &'static str;
+
+    /// Reads a letter of a daemon's answer, with its fields in their order.
+    fn try_from(answer: Value) -> Result<Letter, &'static str> {
+        let content = Content::answered(&answer).ok_or("a letter without a payload")?;
+        let Value::Object(mut fields) = answer else { return Err("a letter that is no object") };
+        let stream_id = fields.get("stream_id").and_then(Value::as_str).ok_or("a letter without a place")?.to_owned();
+        fields.retain(|name, _| !APART.contains(&name.as_str()));
+        let element = fields.get("element_base64").and_then(|text| STANDARD.decode(text.as_str()?).ok());
+        Ok(Letter { stream_id, fields, content, element: element.unwrap_or_default().into() })
+    }
+}
+
 impl Summary {
-    pub(super) fn of(ledger: &Ledger, letter: &DeadLetter) -> Self {
+    pub(crate) fn of(ledger: &Ledger, letter: &DeadLetter) -> Self {
         let text = |field| letter.text(field).to_owned();
         Summary {
             stream_id: letter.stream_id.clone(),
@@ -82,7 +102,7 @@ impl Summary {
 }
 
 impl Letter {
-    pub(super) fn of(ledger: &Ledger, letter: DeadLetter, codec: Coding, classes: &Classes) -> Self {
+    pub(crate) fn of(ledger: &Ledger, letter: DeadLetter, codec: Coding, classes: &Classes) -> Self {
         let fields = letter.fields.iter().map(|(name, bytes)| match name.as_str() {
             "element" => ("element_base64".to_owned(), base64(bytes).into()),
             name => (name.to_owned(), typed(&letter, name, bytes)),
@@ -116,6 +136,16 @@ mod tests {
 
     use super::super::sample::sample;
     use super::*;
+
+    #[test]
+    fn a_letter_of_an_answer_is_the_letter() {
+        let own = sample(Codec::String);
+        let read = Letter::try_from(serde_json::to_value(&own).unwrap()).unwrap();
+        assert_eq!((&read.stream_id, &read.fields, &read.element), (&own.stream_id, &own.fields, &own.element));
+        // As text: the order is the same.
+        assert_eq!(serde_json::to_string(&read).unwrap(), serde_json::to_string(&own).unwrap());
+        assert!(Letter::try_from(json!({ "stream_id": "1-0" })).is_err());
+    }
 
     #[test]
     fn a_program_gets_values_of_their_own_types() {

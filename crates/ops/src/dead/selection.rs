@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use super::LOOKED_AT;
 use super::which::{Letters, SweepPlace, check_after, is_place};
 use crate::error::{Attempted, Error};
-use crate::progress::{Progress, ProgressWatch};
 use crate::session::Queue;
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::{DeadLetter, DeadLetters, Order, redis_now_ms};
@@ -24,12 +23,14 @@ pub struct Selection<'a> {
     met: HashSet<&'a str>,
     /// Letters that are meant.
     matched: u64,
-    /// The last letter that was looked at; none behind the end.
-    last: Option<String>,
     /// The end of the range.
     newest: Option<String>,
-    /// The progress.
-    pub step: Progress,
+    /// The last letter that was looked at; none behind the end.
+    pub last: Option<String>,
+    /// Letters that were looked at.
+    pub examined: u64,
+    /// Letters to look at, as it was at the beginning.
+    pub total: u64,
 }
 
 /// Some letters.
@@ -52,13 +53,13 @@ impl<'a> Selection<'a> {
         let what = format!("read the dead letters of `{}`", queue.id());
         let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
         let (mut places, mut elements) = (Vec::new(), HashMap::new());
-        for name in &which.ids {
+        for name in which.ids.iter().flatten() {
             match is_place(name) {
                 true => places.push(name.as_str()),
                 false => drop(elements.insert(MessageId::of_text(name), name.as_str())),
             }
         }
-        let searches = which.all || !elements.is_empty() || which.ids.is_empty();
+        let searches = which.all || !elements.is_empty() || which.ids.is_none();
         let (mut oldest, mut newest) = which.filter.range(now_ms);
         match (order, which.after.as_deref().filter(|after| !after.is_empty())) {
             (Order::Oldest, Some(after)) => {
@@ -70,9 +71,9 @@ impl<'a> Selection<'a> {
             (Order::Newest, Some(after)) => newest = Some(format!("({after}")),
             (_, None) => {}
         }
-        let (mut letters, mut of) = (None, places.len() as u64);
+        let (mut letters, mut total) = (None, places.len() as u64);
         if searches {
-            of += queue.ledger.dead_count(&queue.conn).await.attempt(&what)? as u64;
+            total += queue.ledger.dead_count(&queue.conn).await.attempt(&what)? as u64;
             if newest.is_none() {
                 let last = queue.ledger.dead_range(&queue.conn, Order::Newest, "+", "-", 1).await.attempt(&what)?;
                 newest = last.into_iter().next().map(|letter| letter.stream_id);
@@ -83,24 +84,20 @@ impl<'a> Selection<'a> {
             }
         }
         places.reverse();
-        let step = Progress { done: 0, of: Some(of), acted: 0 };
-        let (met, matched, last) = (HashSet::new(), 0, None);
-        Ok(Selection { queue, which, what, places, elements, letters, met, matched, last, newest, step })
+        let (met, matched, last, examined) = (HashSet::new(), 0, None, 0);
+        Ok(Selection { queue, which, what, places, elements, letters, met, matched, newest, last, examined, total })
     }
 
-    /// The next page, of at most `most` letters that are looked at; `None` at the end, and when it is stopped.
+    /// The next page, of at most `most` letters that are looked at; `None` at the end, also of the part
+    /// that was asked for.
     ///
     /// # Errors
     ///
     /// When Redis cannot be asked.
-    pub async fn next(&mut self, most: usize, watch: &mut dyn ProgressWatch) -> Result<Option<LetterPage>, Error> {
-        watch.at(self.step);
-        if watch.is_stopped() {
-            return Ok(None);
-        }
+    pub async fn next(&mut self, most: usize) -> Result<Option<LetterPage>, Error> {
         let conn = &self.queue.conn;
         if let Some(place) = self.places.pop() {
-            self.step.done += 1;
+            self.examined += 1;
             let found = self.queue.ledger.dead_letter(conn, place).await.attempt(&self.what)?;
             let letters: Vec<_> = found.into_iter().collect();
             if !letters.is_empty() {
@@ -110,7 +107,7 @@ impl<'a> Selection<'a> {
             return Ok(Some(LetterPage { letters, last: None }));
         }
         let rest = self.which.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.matched));
-        let full = self.which.limit.is_some() && self.step.done >= LOOKED_AT;
+        let full = self.which.limit.is_some() && self.examined >= LOOKED_AT;
         let Some(reader) = self.letters.as_mut().filter(|_| rest > 0 && !full) else { return Ok(None) };
         let rest = usize::try_from(rest).unwrap_or(usize::MAX);
         // Without a filter every letter is meant, so that no more are read than those.
@@ -120,7 +117,7 @@ impl<'a> Selection<'a> {
         if page.is_empty() {
             return Ok(None);
         }
-        self.step.done += page.len() as u64;
+        self.examined += page.len() as u64;
         let mut letters = self.fitting(page, false);
         if letters.len() > rest {
             letters.truncate(rest);
@@ -134,7 +131,7 @@ impl<'a> Selection<'a> {
     pub fn place(&self) -> Option<SweepPlace> {
         self.which.limit?;
         let next = self.last.as_ref().zip(self.newest.as_ref()).map(|(last, newest)| format!("{last}..{newest}"));
-        Some(SweepPlace { next, examined: self.step.done, total: self.step.of.unwrap_or(0) })
+        Some(SweepPlace { next, examined: self.examined, total: self.total })
     }
 
     fn fitting(&mut self, mut page: Vec<DeadLetter>, named: bool) -> Vec<DeadLetter> {
@@ -151,6 +148,6 @@ impl<'a> Selection<'a> {
 
     /// The names that fit no letter, as far as was searched.
     pub fn not_found(&self) -> Vec<String> {
-        self.which.ids.iter().filter(|name| !self.met.contains(name.as_str())).cloned().collect()
+        self.which.ids.iter().flatten().filter(|name| !self.met.contains(name.as_str())).cloned().collect()
     }
 }

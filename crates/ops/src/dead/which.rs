@@ -1,25 +1,62 @@
 //! The letters that an operator means, and how fast they are worked through.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::ops::Not;
 
+use clap::Args;
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::LOOKED_AT;
 use super::filter::Filter;
 use crate::error::Error;
 use crate::plural;
+use delaybridge_model::Config;
 
-/// The letters that are meant.
-#[derive(Debug, Clone, Default)]
+/// Letters that one part of a sweep changes, at most, and names of letters in a request.
+const PART: u64 = 1_000;
+/// Ids that a log line has; more are counted.
+const NAMED: usize = 10;
+
+// No doc comment: --help takes what a command does from the operation.
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize, JsonSchema)]
+#[group(skip)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "WhichLetters", extend("required" = []))]
+#[expect(missing_docs, reason = "what a command does is said by its operation")]
 pub struct Letters {
-    /// Stream ids, or ids of elements; none for all that fit.
-    pub ids: Vec<String>,
-    /// All of them, also if there are ids.
+    /// The queue's id in the configuration
+    #[arg(value_name = "QUEUE")]
+    #[schemars(skip)]
+    pub queue: String,
+    /// Stream ids (1795251632252-0) or element ids (as `peek` shows it); `-` for those on standard input, one a line
+    #[arg(value_name = "ID", conflicts_with = "all")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_ids")]
+    pub ids: Option<Vec<String>>,
+    /// All current dead letters
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Not::not")]
     pub all: bool,
-    /// The filter that all of them fit.
+    /// The filter of the letters
+    #[command(flatten)]
+    #[serde(skip_serializing_if = "Filter::is_empty")]
     pub filter: Filter,
-    /// Only those behind this place, in the order of the reading; with `..` and a place, up to that one.
-    pub after: Option<String>,
-    /// At most so many that are meant, of at most 10,000 that are looked at: the next part goes on behind them.
+    /// Only count them; nothing is changed
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Not::not")]
+    pub dry_run: bool,
+    /// At most so many a second: 50, or 50/s
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// At most so many, of at most 10,000 that are looked at: `part` of the answer says where to go on
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
+    /// Only those behind this place, in the order of the reading; with `..` and a place, up to that one
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 /// The place that an operation on many letters has come to, where it was asked for a part.
@@ -33,75 +70,85 @@ pub struct SweepPlace {
     pub total: u64,
 }
 
-/// The body of a request to redrive or remove letters: `ids`, a `filter`, or `all`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "WhichLetters", extend("required" = []))]
-pub struct LettersBody {
-    /// Places in the stream, or ids of elements; 1,000 at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Vec<String>>,
-    /// All current dead letters.
-    pub all: bool,
-    /// The letters that fit.
-    #[serde(skip_serializing_if = "Filter::is_empty")]
-    pub filter: Filter,
-    /// Only count them.
-    pub dry_run: bool,
-    /// At most so many a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<u64>,
-}
-
-impl LettersBody {
-    /// The letters, and the pace.
-    ///
-    /// # Errors
-    ///
-    /// When it does not say which letters, or says it in two ways.
-    pub fn read(self) -> Result<(Letters, Pace), Error> {
-        let LettersBody { ids, all, filter, dry_run, rate } = self;
-        filter.check()?;
-        if ids.as_ref().is_some_and(Vec::is_empty) {
-            return Err(Error::invalid("read `ids`: expected 1 to 1000 items, found 0"));
-        }
-        let ids = ids.unwrap_or_default();
-        match [!ids.is_empty(), all, !filter.is_empty()].iter().filter(|one| **one).count() {
-            0 => {
-                return Err(Error::invalid(
-                    "read the body: say which letters: by `ids`, by a `filter`, or by `all: true`",
-                ));
-            }
-            1 => {}
-            _ => return Err(Error::invalid("read the body: it has more than one of `ids`, `filter` and `all`")),
-        }
-        if rate == Some(0) {
-            return Err(Error::invalid("read `rate`: it is letters a second, from 1 on"));
-        }
-        let pace = Pace { dry_run, rate: rate.map(|rate| rate as f64) };
-        Ok((Letters { all, ids, filter, ..Letters::default() }, pace))
+fn some_ids<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    match Vec::deserialize(from)? {
+        ids if ids.is_empty() => Err(D::Error::custom(format!("expected 1 to {PART} items, found 0"))),
+        ids => Ok(Some(ids)),
     }
 }
 
-/// Ids that a log line has; more are counted.
-const NAMED: usize = 10;
+/// Reads a rate: `50`, or `50/s`.
+///
+/// # Errors
+///
+/// The way to write it.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.strip_suffix("/s").unwrap_or(text).trim().parse().ok().filter(is_rate);
+    rate.ok_or_else(|| "write 50 or 50/s: at least 0.001, at most 1000000".to_owned())
+}
+
+fn is_rate(rate: &f64) -> bool {
+    (0.001..=1_000_000.0).contains(rate)
+}
 
 impl Letters {
     /// The letters in words, for a log; without values of payloads.
     pub fn words(&self) -> String {
-        match self.ids.len() {
+        let ids = self.ids.as_deref().unwrap_or_default();
+        match ids.len() {
             0 => self.filter.words(),
-            1..=NAMED => self.ids.join(", "),
+            1..=NAMED => ids.join(", "),
             n => plural::count(n, "dead letter"),
         }
     }
 
-    /// Rejects an empty selection.
-    pub(super) fn check(&self, what: &str) -> Result<(), Error> {
-        match self.ids.is_empty() && !self.all && self.filter.is_empty() {
-            true => Err(Error::invalid(format!("{what}: name letters by id or by a filter, or ask for all"))),
-            false => Ok(()),
+    /// Refuses letters that are named in no way or in two, and what can be no name of one.
+    ///
+    /// # Errors
+    ///
+    /// The mistake.
+    pub(crate) fn check(&self, config: &Config, verb: &str) -> Result<(), Error> {
+        let what = format!("{verb} dead letters of `{}`", self.queue);
+        let invalid = |problem: &str| Err(Error::invalid(format!("{what}: {problem}")));
+        self.filter.check()?;
+        check_after(self.after.as_deref())?;
+        if self.rate.is_some_and(|rate| !is_rate(&rate)) {
+            return invalid("read `rate`: it is letters a second, more than 0");
         }
+        match &self.ids {
+            Some(_) if self.all => return invalid("there are both `ids` and `all`"),
+            Some(ids) if ids.len() > 1 && ids.iter().any(|id| id == "-") => {
+                return invalid("write ids, or `-` for those on standard input");
+            }
+            None if !self.all && self.filter.is_empty() => {
+                return invalid(
+                    "say which letters: name them by id, by a filter (--reason, --code, --field, ...), or write --all",
+                );
+            }
+            _ => {}
+        }
+        crate::session::find(config, &self.queue)?;
+        let mut names = self.ids.iter().flatten();
+        names.try_for_each(|name| check_name(config, &self.queue, name))
+    }
+
+    /// The part that one request works through: few at a time where there is a rate.
+    pub(crate) fn portion(&self) -> Letters {
+        let most = self.rate.filter(|_| !self.dry_run).map_or(PART, |rate| (rate / 10.0) as u64).clamp(1, PART);
+        let most = if self.dry_run && self.ids.is_none() { LOOKED_AT } else { most };
+        let ids = self.ids.as_ref().map(|ids| ids.iter().take(most as usize).cloned().collect());
+        Letters { limit: self.ids.is_none().then_some(most), ids, rate: None, ..self.clone() }
+    }
+
+    /// The letters behind that part.
+    pub(crate) fn rest(&self, place: Option<&SweepPlace>) -> Option<Letters> {
+        let Some(ids) = &self.ids else {
+            let after = Some(place?.next.clone()?);
+            return Some(Letters { after, ..self.clone() });
+        };
+        let done = self.portion().ids.map_or(0, |ids| ids.len());
+        let ids = ids.get(done..).filter(|ids| !ids.is_empty())?.to_vec();
+        Some(Letters { ids: Some(ids), ..self.clone() })
     }
 }
 
@@ -114,12 +161,24 @@ pub struct Pace {
     pub rate: Option<f64>,
 }
 
+/// Refuses what can be no name of a letter of the queue.
+pub(crate) fn check_name(config: &Config, queue: &str, name: &str) -> Result<(), Error> {
+    if is_place(name) {
+        return Ok(());
+    }
+    crate::session::check_id(config, queue, name).map_err(|error| {
+        Error::invalid(format!("{}; a letter's own name is its stream id (1795251632252-0)", error.message))
+    })
+}
+
 /// Refuses what is neither a place nor a place, `..` and another one.
 pub(crate) fn check_after(after: Option<&str>) -> Result<(), Error> {
-    let (from, until) =
-        after.map_or(("", None), |after| after.split_once("..").map_or((after, None), |(a, b)| (a, Some(b))));
     let is_end = |text: &str| is_place(text) || text.bytes().all(|byte| byte.is_ascii_digit());
-    match (from.is_empty() || is_place(from)) && until.is_none_or(is_end) {
+    let is_good = |after: &str| match after.split_once("..") {
+        Some((place, end)) => is_place(place) && is_end(end),
+        None => after.is_empty() || is_place(after),
+    };
+    match after.is_none_or(is_good) {
         true => Ok(()),
         false => Err(Error::invalid("read `after`: it is the `next` of the page before")),
     }
@@ -130,4 +189,60 @@ pub(crate) fn check_after(after: Option<&str>) -> Result<(), Error> {
 pub fn is_place(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once('-').is_some_and(|(ms, number)| digits(ms) && digits(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_id_is_no_element_id() {
+        for (text, good) in [
+            ("1795251632252-0", true),
+            ("52414e444f4d3842", false),
+            ("0f6b9a1e-58a3-4a52-9a9e-6c4bfb7d3a11", false),
+            ("1795251632252", false),
+            ("a-b", false),
+            ("-", false),
+        ] {
+            assert_eq!(is_place(text), good, "{text}");
+        }
+        for (after, good) in
+            [("", true), ("5-0", true), ("5-0..9-1", true), ("5-0..9", true), ("..9-0", false), ("x", false)]
+        {
+            assert_eq!(check_after(Some(after)).is_ok(), good, "{after}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_so_many_a_second() {
+        assert_eq!((rate("50"), rate("50/s"), rate("0.5/s")), (Ok(50.0), Ok(50.0), Ok(0.5)));
+        for bad in ["0", "-1", "fast", "1/m", "inf", ""] {
+            assert!(rate(bad).unwrap_err().contains("50/s"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn parts_are_small_where_there_is_a_rate_and_names_come_in_their_order() {
+        let all = Letters { all: true, ..Letters::default() };
+        let limit = |rate, dry_run| Letters { rate, dry_run, ..all.clone() }.portion().limit;
+        assert_eq!(
+            (limit(None, false), limit(Some(200.0), false), limit(Some(0.1), false)),
+            (Some(PART), Some(20), Some(1))
+        );
+        assert_eq!(limit(Some(1.0), true), Some(LOOKED_AT), "nothing is changed");
+        let next = |next: &str| SweepPlace { next: Some(next.to_owned()), ..SweepPlace::default() };
+        assert_eq!(all.rest(Some(&next("5-0..9-0"))).and_then(|rest| rest.after).as_deref(), Some("5-0..9-0"));
+        assert!(all.rest(Some(&SweepPlace::default())).is_none());
+        let ids: Vec<_> = (0..25).map(|n| format!("{n}-0")).collect();
+        let (mut named, mut met) =
+            (Some(Letters { ids: Some(ids.clone()), rate: Some(100.0), ..Letters::default() }), vec![]);
+        while let Some(some) = named {
+            let part = some.portion();
+            assert!(part.limit.is_none() && part.rate.is_none());
+            met.extend(part.ids.unwrap());
+            named = some.rest(None);
+        }
+        assert_eq!(met, ids);
+    }
 }

@@ -20,6 +20,8 @@ use delaybridge_settings::keys::nearest;
 
 /// Most fields of a body.
 const FIELDS: usize = 64;
+/// The largest body that a daemon takes.
+const MAX_BODY: usize = 1 << 20;
 /// Most items of a list.
 const ITEMS: usize = 1_000;
 
@@ -98,14 +100,22 @@ impl RequestFields {
         };
         fields.retain(|_, value| !value.is_null());
         let has = |fields: &Map<String, Value>, route: &Route| route.names().all(|name| fields.contains_key(name));
-        let route =
-            O::ROUTES.iter().find(|route| has(&fields, route)).ok_or_else(|| failed(&"no route has its fields"))?;
+        let route = O::ROUTES.iter().find(|route| has(&fields, route)).ok_or_else(|| {
+            let names: Vec<_> =
+                O::ROUTES.iter().flat_map(Route::names).filter(|name| !fields.contains_key(*name)).collect();
+            let names = names.join(" or ");
+            Error::invalid(format!(
+                "ask a daemon for `{}`: name its {names}, or run the command without --daemon",
+                O::NAME
+            ))
+        })?;
         let mut path = route.path.to_owned();
         for name in route.names() {
             let value = fields.shift_remove(name).unwrap_or_default();
             path = path.replace(&format!("{{{name}}}"), &encoded(&value));
         }
-        if route.method != Method::GET {
+        let lines = request.clone().lines().map(std::mem::take);
+        if route.method != Method::GET && lines.is_none() {
             let body = serde_json::to_vec(&fields).map_err(|error| failed(&error))?;
             return Ok((route.method.clone(), path, body.into()));
         }
@@ -113,7 +123,21 @@ impl RequestFields {
         if let Some(query) = query.strip_prefix('&') {
             path = format!("{path}?{query}");
         }
-        Ok((route.method.clone(), path, Bytes::new()))
+        let body = lines.as_deref().map(body_of).transpose()?.unwrap_or_default();
+        Ok((route.method.clone(), path, body))
+    }
+}
+
+/// Lines as the body of a request.
+fn body_of(lines: &[Bytes]) -> Result<Bytes, Error> {
+    let line = |line: &Bytes| [line.strip_suffix(b"\n").unwrap_or(line), b"\n"].concat();
+    let body = lines.iter().map(line).collect::<Vec<_>>().concat();
+    match body.len() > MAX_BODY {
+        true => Err(Error::failed(format!(
+            "the line has {} bytes, and a daemon takes {MAX_BODY}; import it over Redis, without --daemon",
+            body.len()
+        ))),
+        false => Ok(body.into()),
     }
 }
 

@@ -12,6 +12,7 @@ mod scene;
 
 use std::fmt::Debug;
 
+use bytes::Bytes;
 use clap::Args;
 use hyper::Method;
 use schemars::JsonSchema;
@@ -69,6 +70,9 @@ macro_rules! route {
 }
 pub(crate) use route;
 
+/// Most lines of a body.
+pub const LINES: usize = 100;
+
 /// Whether an operation that runs on Redis asks the daemon that the configuration names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskDaemon {
@@ -99,6 +103,9 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
 
     /// Whether it may take so long that the person who waits sees how far it is, and may end it.
     const LONG: bool = Self::SEARCHES;
+
+    /// Whether the body of a request is lines, and its other fields are the query. Sent twice, it does no harm.
+    const HAS_LINES: bool = false;
 
     /// The queue that it is about.
     fn queue(&self) -> Option<&str> {
@@ -163,6 +170,35 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
 
     /// Adds the answer to the rest.
     fn add_rest(_all: &mut Self::Answer, _rest: Self::Answer) {}
+
+    /// The changes a second that the portions together may make, at most.
+    fn rate(&self) -> Option<f64> {
+        None
+    }
+
+    /// The lines of the body.
+    fn lines(&mut self) -> Option<&mut Vec<Bytes>> {
+        None
+    }
+
+    /// The names that standard input has, if `-` is among the arguments.
+    fn names(&mut self) -> Option<&mut Vec<String>> {
+        None
+    }
+
+    /// The answer to a request that asks for nothing.
+    fn nothing(&self) -> Option<Self::Answer> {
+        None
+    }
+
+    /// Refuses what a person has not confirmed; `terminal` says whether one is at a terminal.
+    ///
+    /// # Errors
+    ///
+    /// The way to confirm it.
+    fn confirm(&self, _terminal: bool) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Makes the answer to the whole of the answers to its portions; `stopped` says whether a person ended it before.
     fn end(_all: &mut Self::Answer, _stopped: bool) {}

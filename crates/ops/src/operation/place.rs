@@ -4,7 +4,7 @@ use super::fields::RequestFields;
 use super::{AskDaemon, Operation, Scene};
 use crate::error::{Error, ErrorKind};
 use crate::jobs::topic_named;
-use crate::progress::ProgressWatch;
+use crate::progress::{Pacer, ProgressWatch};
 use crate::queue_state::place;
 use crate::remote::Daemon;
 use delaybridge_model::Config;
@@ -45,7 +45,10 @@ impl Place {
                 let run = whole(request, watch, |part: O| async move { part.run(scene).await });
                 here(scene, request, run).await
             }
-            Place::Daemon(daemon) => whole(request, watch, |part: O| async move { ask(daemon, &part).await }).await,
+            Place::Daemon(daemon) => match request.nothing() {
+                Some(answer) => Ok(answer),
+                None => whole(request, watch, |part: O| async move { ask(daemon, &part).await }).await,
+            },
         }
     }
 
@@ -88,14 +91,30 @@ pub async fn whole<O: Operation, F: Future<Output = Result<O::Answer, Error>>>(
     watch: &mut dyn ProgressWatch,
     mut step: impl FnMut(O) -> F,
 ) -> Result<O::Answer, Error> {
+    let (mut rate, mut paced) = (Pacer::new(request.rate()), 0);
     let mut all = step(request.portion()).await?;
     let mut rest = request.rest(&all);
     while let Some(next) = &rest {
-        watch.at(request.progress(&all));
+        let progress = request.progress(&all);
+        watch.at(progress);
+        while paced < progress.acted && !watch.is_stopped() {
+            rate.turn().await;
+            paced += 1;
+        }
         if watch.is_stopped() {
             break;
         }
-        let answer = step(next.portion()).await?;
+        let answer =
+            step(next.portion()).await.map_err(|error| match request.change().filter(|_| progress.acted > 0) {
+                Some(_) => Error {
+                    message: format!(
+                        "{} (after {} in the parts before; run it again to go on)",
+                        error.message, progress.acted
+                    ),
+                    ..error
+                },
+                None => error,
+            })?;
         rest = next.rest(&answer);
         O::add_rest(&mut all, answer);
     }
@@ -105,7 +124,7 @@ pub async fn whole<O: Operation, F: Future<Output = Result<O::Answer, Error>>>(
 
 async fn ask<O: Operation>(daemon: &Daemon, request: &O) -> Result<O::Answer, Error> {
     let (method, path, body) = RequestFields::request(request)?;
-    daemon.ask(method, &path, body).await
+    if O::HAS_LINES { daemon.ask_again(method, &path, body).await } else { daemon.ask(method, &path, body).await }
 }
 
 /// The answer of the daemon that the configuration names, if it knows more than Redis and serves this very queue.

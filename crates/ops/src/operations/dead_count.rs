@@ -13,7 +13,7 @@ use crate::dead::selection::Selection;
 use crate::dead::{Filter, LOOKED_AT, Letters, SweepPlace, check_after};
 use crate::error::{Attempted, Error};
 use crate::operation::{Explain, Need, Operation, Route, Scene, route};
-use crate::progress::{Progress, Unwatched};
+use crate::progress::Progress;
 use crate::session::find;
 use crate::table::TextTable;
 use crate::{plural, show};
@@ -123,11 +123,11 @@ impl Operation for CountDead {
         let which = Letters { filter, after, limit, ..Letters::default() };
         let mut selection = Selection::open(&queue, &which, Order::Oldest).await?;
         let mut counted = Counted { queue: self.queue.clone(), now_ms, ..Counted::default() };
-        while let Some(page) = selection.next(usize::MAX, &mut Unwatched).await? {
+        while let Some(page) = selection.next(usize::MAX).await? {
             counted.matched += page.letters.len() as u64;
             counted.add(page.letters.iter().map(Total::of));
         }
-        (counted.examined, counted.part) = (selection.step.done, selection.place());
+        (counted.examined, counted.part) = (selection.examined, selection.place());
         Ok(counted)
     }
 

@@ -3,6 +3,11 @@
 mod ahead;
 mod audit;
 mod dead_count;
+mod dead_export;
+mod dead_import;
+mod dead_list;
+mod dead_show;
+mod dead_sweep;
 mod element;
 mod elements;
 mod find;
@@ -19,6 +24,11 @@ mod why;
 pub use self::ahead::{CountAhead, DueSchedule, DueStep, QueueDue};
 pub use self::audit::Audit;
 pub use self::dead_count::{CountDead, Counted, Total};
+pub use self::dead_export::{ExportDead, ExportPage};
+pub use self::dead_import::{ImportDead, LineOutcome, LineReport};
+pub use self::dead_list::{LetterList, ListDead};
+pub use self::dead_show::{ShowDead, ShownLetters};
+pub use self::dead_sweep::{LetterError, Purge, Purged, Redrive, Redriven};
 pub use self::element::{Cancel, Kill, Reschedule, RunNow};
 pub use self::elements::ListElements;
 pub use self::find::Find;
@@ -39,9 +49,11 @@ macro_rules! operations {
     ($with:ident) => {
         $with! {
             commands: [Find, Why, RunNow, Reschedule, Cancel, Kill, Audit, ListFleet, Pause, Resume]
-            dead: [CountDead]
+            dead: [ListDead, CountDead, ShowDead, Redrive, Purge]
             jobs: [ListTopics, PeekJobs, PauseTopic, ResumeTopic]
-            parts: [ShowTopic, ListQueues, ShowQueue, ListSinks, CountAhead, ListElements, ShowElement, MakeForecast]
+            parts: [
+                ShowTopic, ListQueues, ShowQueue, ListSinks, CountAhead, ListElements, ShowElement, MakeForecast, ExportDead, ImportDead
+            ]
         }
     };
 }

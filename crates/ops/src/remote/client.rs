@@ -9,7 +9,6 @@ use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -93,18 +92,17 @@ impl Daemon {
         self.ask(Method::GET, path, Bytes::new()).await
     }
 
-    /// Sends a JSON body and reads the answer.
-    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
-        let body = serde_json::to_vec(body).map_err(|error| Error::failed(format!("write the request: {error}")))?;
-        self.ask(Method::POST, path, body.into()).await
-    }
-
-    /// Sends lines and reads the answer. What had no answer is sent again, which must do no harm.
-    pub(super) async fn post_lines<T: DeserializeOwned>(&self, path: &str, lines: Bytes) -> Result<T, Error> {
+    /// As [`ask`](Daemon::ask). What had no answer is sent again, which must do no harm.
+    pub(crate) async fn ask_again<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, Error> {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.ask(Method::POST, path, lines.clone()).await {
+            match self.ask(method.clone(), path, body.clone()).await {
                 Err(error) if error.message.contains(UNKNOWN) && tries < 3 => {}
                 other => return other,
             }

@@ -1,12 +1,11 @@
-//! `dead export`, `dead import`: letters as lines of JSON.
+//! `dead import`: letters of lines of JSON, or of the records of a topic.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::args::PaceArgs;
 use crate::answer::answer;
 use crate::failed::Failed;
 use crate::global::Global;
@@ -17,39 +16,9 @@ use crate::progress::ProgressLine;
 use crate::remote::DaemonArgs;
 use delaybridge_ops::Session;
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::dead::{self, Broken, BrokenFile, Filter, Imported, Letters};
+use delaybridge_ops::dead::{self, Broken, BrokenFile, Imported, Pace};
+use delaybridge_ops::operation::Place;
 use delaybridge_ops::plural;
-
-/// Write dead letters as lines of JSON.
-///
-/// One object a line, with everything that a letter keeps; what is not text is in base64, in a field that ends in `_base64`.
-/// The letters stay where they are. Dead letters may hold payloads of customers: so does the file.
-///
-/// dead -> dead, and a line
-#[derive(Debug, Args)]
-#[command(after_help = EXPORT)]
-pub struct ExportArgs {
-    /// The queue's id in the configuration
-    #[arg(value_name = "QUEUE")]
-    pub queue: String,
-    /// The file to write, which must not exist; without it, standard output
-    #[arg(long, value_name = "FILE")]
-    pub file: Option<PathBuf>,
-    /// Only those behind this stream id: goes on with an export that was ended
-    #[arg(long, value_name = "STREAM-ID")]
-    pub after: Option<String>,
-    /// The filter of the letters.
-    #[command(flatten)]
-    pub filter: Filter,
-    /// The daemon to ask.
-    #[command(flatten)]
-    pub daemon: DaemonArgs,
-}
-
-const EXPORT: &str = "\
-Examples:
-  delaybridge dead export order_timeout > letters.jsonl
-  delaybridge dead export order_timeout --reason undecodable --file letters.jsonl";
 
 /// Make dead letters of lines of JSON, as `dead export` writes them, or of the records of a dead-letter topic.
 ///
@@ -87,9 +56,12 @@ pub struct ImportArgs {
     /// Add what is no letter to this file, and go on
     #[arg(long, value_name = "FILE")]
     pub broken: Option<PathBuf>,
-    /// The pace.
-    #[command(flatten)]
-    pub pace: PaceArgs,
+    /// Only count them; nothing is changed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// At most so many a second: 50, or 50/s
+    #[arg(long, value_name = "RATE", value_parser = dead::rate)]
+    pub rate: Option<f64>,
     /// The daemon to ask, for lines.
     #[command(flatten)]
     pub daemon: DaemonArgs,
@@ -102,42 +74,7 @@ Examples:
   delaybridge dead import order_timeout --from-kafka order.dead --dry-run
   delaybridge dead import order_timeout --from-kafka order.dead --broken broken.jsonl";
 
-pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
-    if args.after.as_ref().is_some_and(|after| !dead::is_place(after)) {
-        return Err(Failed::usage("export dead letters: --after takes a stream id (1795251632252-0)"));
-    }
-    let operator = args.daemon.operator(global)?;
-    operator.check_letters(&args.queue, &[]).await?;
-    let which = Letters { filter: args.filter.clone(), after: args.after.clone(), ..Letters::default() };
-    let mut file = match &args.file {
-        // Never a file that holds something already.
-        Some(path) => Some(BufWriter::new(File::create_new(path).map_err(|error| {
-            Failed::usage(format!("write {}: {error}; the export makes a new file", path.display()))
-        })?)),
-        None => None,
-    };
-    let to_file = file.is_some();
-    let to: &mut (dyn Write + Send) = match &mut file {
-        Some(file) => file,
-        None => &mut *out,
-    };
-    let done = operator.export(&args.queue, &which, &mut ProgressLine::start("dead export"), to).await?;
-    if done.stopped {
-        let after = done.last.map(|last| format!(" with --after {last}")).unwrap_or_default();
-        let written = plural::count(done.exported, "line");
-        return Err(Failed::runtime(format!(
-            "export dead letters: ended after {written}; to go on, run it again{after}"
-        )));
-    }
-    if to_file {
-        answer(global, out, &done, |done| {
-            format!("{} of {} written\n", plural::count(done.exported, "dead letter"), done.queue)
-        })?;
-    }
-    Ok(())
-}
-
-pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
+pub(super) async fn run(global: &Global, args: &ImportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
     if let Some(topic) = &args.from_kafka {
         if args.daemon.url.is_some() {
             return Err(Failed::usage(
@@ -156,13 +93,13 @@ pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Wr
             Box::new(BufReader::new(file))
         }
     };
-    let operator = args.daemon.operator(global)?;
-    operator.check_letters(&args.queue, &[]).await?;
-    let aside = aside(args)?;
+    let place = args.daemon.place(global)?;
+    if let Place::Here(scene) = &place {
+        scene.queue(&args.queue).await?;
+    }
+    let (aside, pace) = (aside(args)?, args.pace());
     let mut watch = ProgressLine::start("dead import");
-    let pace = args.pace.pace();
-    let done =
-        delaybridge_ops::import(&*operator, &args.queue, &mut *lines, args.skip, pace, aside, &mut watch).await?;
+    let done = delaybridge_ops::import(&place, &args.queue, &mut *lines, args.skip, pace, aside, &mut watch).await?;
     drop(watch);
     imported(global, args, &done, out)?;
     match done.stopped {
@@ -174,9 +111,15 @@ pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Wr
     }
 }
 
+impl ImportArgs {
+    fn pace(&self) -> Pace {
+        Pace { dry_run: self.dry_run, rate: self.rate }
+    }
+}
+
 /// The file for what is no letter. A dry run makes none.
 fn aside(args: &ImportArgs) -> Result<Option<BrokenFile>, Failed> {
-    let Some(path) = args.broken.as_ref().filter(|_| !args.pace.dry_run) else { return Ok(None) };
+    let Some(path) = args.broken.as_ref().filter(|_| !args.dry_run) else { return Ok(None) };
     let aside = BrokenFile::open(path)?;
     let place = |path: &PathBuf| path.canonicalize().ok();
     match args.file.as_ref().and_then(place) {
@@ -246,8 +189,8 @@ async fn from_kafka(
     let backlog = dead::open(&session.0.config, &args.queue, args.sink.as_deref(), place).await?;
     let aside = aside(args)?;
     let mut watch = ProgressLine::start("dead import");
-    let done = dead::import_from(&session.1, backlog, args.pace.pace(), aside, &mut watch).await;
-    let done = match args.pace.dry_run {
+    let done = dead::import_from(&session.1, backlog, args.pace(), aside, &mut watch).await;
+    let done = match args.dry_run {
         true => done?,
         false => session.1.tell("import", topic, done, |done| plural::count(done.imported, "dead letter")).await?,
     };
