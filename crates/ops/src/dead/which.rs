@@ -13,8 +13,10 @@ use crate::error::Error;
 use crate::plural;
 use delaybridge_model::Config;
 
-/// Letters that one part of a sweep changes, at most, and names of letters in a request.
-const PART: u64 = 1_000;
+/// Letters that one part of a sweep changes, at most: a daemon answers in time, however far its Redis is.
+const PART: u64 = 500;
+/// Most names of letters in a request.
+const NAMES: usize = 1_000;
 /// Ids that a log line has; more are counted.
 const NAMED: usize = 10;
 
@@ -72,7 +74,7 @@ pub struct SweepPlace {
 
 fn some_ids<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
     match Vec::deserialize(from)? {
-        ids if ids.is_empty() => Err(D::Error::custom(format!("expected 1 to {PART} items, found 0"))),
+        ids if ids.is_empty() => Err(D::Error::custom(format!("expected 1 to {NAMES} items, found 0"))),
         ids => Ok(Some(ids)),
     }
 }

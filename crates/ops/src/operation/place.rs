@@ -178,3 +178,62 @@ async fn of_topic(config: &Config, queue: Option<&str>, error: Error) -> Error {
         error.message
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dead::{Letters, SweepPlace};
+    use crate::operations::{Redrive, Redriven};
+    use crate::progress::Progress;
+
+    /// Ends an operation after so many looks at its progress.
+    struct StopAfter(usize, Vec<Progress>);
+
+    impl ProgressWatch for StopAfter {
+        fn at(&mut self, step: Progress) {
+            self.1.push(step);
+        }
+
+        fn is_stopped(&self) -> bool {
+            self.1.len() >= self.0
+        }
+    }
+
+    /// Redrives 100 letters, ten in a part; returns the outcome, the places at which parts began, and the time.
+    async fn swept(looks: usize, fails_at: usize) -> (Result<Redriven, Error>, Vec<Option<String>>, StopAfter, u128) {
+        let letters = Letters { queue: "q".to_owned(), all: true, rate: Some(100.0), ..Letters::default() };
+        let (mut begun, mut watch, start) = (Vec::new(), StopAfter(looks, Vec::new()), tokio::time::Instant::now());
+        let step = |part: Redrive| {
+            assert_eq!((part.letters.limit, part.letters.rate), (Some(10), None));
+            begun.push(part.letters.after);
+            let next = (begun.len() < 10).then(|| format!("{}-0..99-0", begun.len()));
+            let place = Some(SweepPlace { next, examined: 20, total: 200 });
+            let failed = begun.len() == fails_at;
+            let done = Redriven { matched: 10, redriven: 10, part: place, ..Redriven::default() };
+            async move { if failed { Err(Error::failed("no answer")) } else { Ok(done) } }
+        };
+        let outcome = whole(&Redrive { letters }, &mut watch, step).await;
+        (outcome, begun, watch, start.elapsed().as_millis())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sweep_goes_on_part_by_part_at_its_rate() {
+        let (done, begun, watch, took) = swept(usize::MAX, usize::MAX).await;
+        let done = done.unwrap();
+        assert_eq!((done.redriven, done.stopped, done.part), (100, false, None));
+        assert_eq!((begun.len(), begun[1].as_deref()), (10, Some("1-0..99-0")));
+        assert_eq!(watch.1[2], Progress { done: 60, of: Some(200), acted: 30 });
+        // The first is due at once, and nobody waits for the last ten.
+        assert_eq!(took, 890);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_person_ends_a_sweep_between_two_parts_and_a_failure_says_what_was_done() {
+        let (done, begun, ..) = swept(3, usize::MAX).await;
+        let done = done.unwrap();
+        assert_eq!((done.redriven, done.stopped, begun.len()), (30, true, 3));
+        let error = swept(usize::MAX, 4).await.0.unwrap_err().message;
+        assert_eq!(error, "no answer (after 30 in the parts before; run it again to go on)");
+        assert_eq!(swept(usize::MAX, 1).await.0.unwrap_err().message, "no answer");
+    }
+}
