@@ -28,12 +28,13 @@ pub(super) fn share(limit: u64, config: &Config, events: &Events) -> Vec<ApiSpec
     config.api.iter().map(|spec| ApiSpec { max_connections: part(spec), ..spec.clone() }).collect()
 }
 
-/// The descriptors for clients: what all else leaves, but at least half of all, because the rest is rarely needed at once.
+/// Returns the descriptors for clients: what all else leaves, but at least half of all, because the rest is rarely
+/// needed at once.
 fn room(limit: u64, needed: &Descriptors) -> u64 {
     limit.saturating_sub(needed.without_clients()).max(limit / 2)
 }
 
-/// The part of a listener that wants so many of all.
+/// Returns the part of a listener that wants so many of all.
 fn part(own: u64, all: u64, room: u64) -> usize {
     usize::try_from((own.saturating_mul(room) / all.max(1)).max(1)).unwrap_or(usize::MAX)
 }

@@ -68,8 +68,8 @@ impl Group {
     }
 }
 
-/// The options for connections to a Redis: the scripts of its queues. Scripts of queues that are added later are loaded
-/// on first use.
+/// Returns the options for connections to a Redis: the scripts of its queues. Scripts of queues that are added later
+/// are loaded on first use.
 pub(super) fn options(config: &Config, name: &str) -> LinkOptions {
     let queues = config.queues_on(name);
     let mut scripts: Vec<_> =

@@ -48,13 +48,13 @@ pub(super) fn start(
     }
 }
 
-/// The durability of the jobs of an input, which is that of its queue.
+/// Returns the durability of the jobs of an input, which is that of its queue.
 fn durability(config: &Config, input: &InputSpec) -> Option<Durability> {
     config.queues.iter().find(|queue| queue.id == input.name)?.durability.as_deref().copied()
 }
 
-/// Whether the queue of an input has a destination for a message, and one from which it does not come back. Jobs of an input
-/// without a queue are for consumers.
+/// Returns whether the queue of an input has a destination for a message, and one from which it does not come back.
+/// Jobs of an input without a queue are for consumers.
 fn address(config: &Config, input: &InputSpec, arrival: &Arrival) -> Result<(), InputRefusal> {
     let Some(queue) = config.queues.iter().find(|queue| queue.id == input.name) else { return Ok(()) };
     goes_on(config, input, queue, arrival)

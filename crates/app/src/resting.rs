@@ -42,17 +42,17 @@ struct Seen {
 }
 
 impl Resting {
-    /// Whether the topic was seen before.
+    /// Returns whether the topic was seen before.
     pub(super) fn knows(&self, topic: &Topic) -> bool {
         self.seen.contains_key(topic)
     }
 
-    /// Whether it is time to look at the topic.
+    /// Returns whether it is time to look at the topic.
     pub(super) fn is_due(&self, topic: &Topic, now: Instant) -> bool {
         self.seen.get(topic).is_none_or(|seen| seen.next <= now)
     }
 
-    /// Whether the topic was paused when it was seen last.
+    /// Returns whether the topic was paused when it was seen last.
     pub(super) fn is_paused(&self, topic: &Topic) -> bool {
         self.seen.get(topic).is_some_and(|seen| seen.paused)
     }

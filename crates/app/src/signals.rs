@@ -73,7 +73,7 @@ enum Effect {
     Ignored,
 }
 
-/// The effect of a signal; `stopping` is the time since the first SIGTERM or SIGINT.
+/// Returns the effect of a signal; `stopping` is the time since the first SIGTERM or SIGINT.
 fn effect(number: c_int, stopping: Option<Duration>) -> Effect {
     match (number, stopping) {
         (SIGHUP, _) => Effect::Request(Signal::Reload),
@@ -107,7 +107,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Whether a stop was asked for before the daemon runs, which takes the request.
+    /// Returns whether a stop was asked for before the daemon runs, which takes the request.
     pub fn is_stopped(&mut self) -> bool {
         std::iter::from_fn(|| self.requests.try_recv().ok()).any(|signal| matches!(signal, Signal::Stop(_)))
     }

@@ -51,7 +51,7 @@ impl Sinks {
         handle
     }
 
-    /// The active sinks.
+    /// Returns the active sinks.
     pub(super) fn at_work(&self) -> ByName {
         self.open.lock().at_work.clone()
     }

@@ -102,7 +102,7 @@ impl Notifier {
         }
     }
 
-    /// A handle that reports reloads.
+    /// Returns a handle that reports reloads.
     pub(super) fn words(&self) -> Words {
         Words(self.0.as_ref().map(|telling| telling.orders.clone()))
     }
@@ -163,7 +163,7 @@ fn notify(
     }
 }
 
-/// The interval between looks: half of the watchdog's time, as sd_watchdog_enabled(3) recommends, or less.
+/// Returns the interval between looks: half of the watchdog's time, as sd_watchdog_enabled(3) recommends, or less.
 fn pause(ready: bool, watchdog: Option<Duration>) -> Duration {
     let longest = if ready { EVERY } else { STARTING };
     watchdog.map_or(longest, |time| longest.min(time / 2))

@@ -78,7 +78,7 @@ impl Channels {
         Channels(channels)
     }
 
-    /// The distinct names of the channels.
+    /// Returns the distinct names of the channels.
     pub(super) fn names(&self) -> Vec<Arc<str>> {
         let mut names: Vec<_> = self.0.iter().map(|(name, _)| name.clone()).collect();
         // Several topics of the job queue share one channel.

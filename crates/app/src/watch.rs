@@ -31,7 +31,7 @@ impl Watched {
         Ledger::new(self.registry.spec(place).source.build(), self.registry.process().owner)
     }
 
-    /// The connection to the server that holds a queue.
+    /// Returns the connection to the server that holds a queue.
     fn place(&self, ledger: &Ledger) -> Place {
         self.redis.at(&ledger.keys.leases)
     }

@@ -52,7 +52,7 @@ impl Workers {
         }
     }
 
-    /// The workers that are silent, and for how long.
+    /// Returns the workers that are silent, and for how long.
     fn silent(&self) -> Vec<(usize, Duration)> {
         let silent = self.0.iter().enumerate().filter(|(_, worker)| worker.same >= SILENT);
         silent.map(|(number, worker)| (number, LOOK * u32::try_from(worker.same).unwrap_or(u32::MAX))).collect()

@@ -52,7 +52,7 @@ impl AwsCredentials {
         })
     }
 
-    /// The credentials in an answer of the metadata of a container or an instance.
+    /// Returns the credentials in an answer of the metadata of a container or an instance.
     ///
     /// # Errors
     ///
@@ -71,22 +71,22 @@ impl AwsCredentials {
         AwsCredentials::new(&key_id, &secret, member("Token").as_deref(), until)
     }
 
-    /// The id of the key, which is no secret.
+    /// Returns the id of the key, which is no secret.
     pub fn key_id(&self) -> &str {
         &self.key_id
     }
 
-    /// The secret.
+    /// Returns the secret.
     pub(crate) fn secret(&self) -> &str {
         self.secret.expose_secret()
     }
 
-    /// The token that goes with a key of limited time.
+    /// Returns the token that goes with a key of limited time.
     pub(crate) fn token(&self) -> Option<&str> {
         self.token.as_ref().map(|token| token.expose_secret())
     }
 
-    /// The time that is left; `None` without an end.
+    /// Returns the time that is left; `None` without an end.
     pub fn left(&self) -> Option<Duration> {
         self.until.map(|until| Duration::from_secs(until.saturating_sub(unix_now())))
     }

@@ -5,7 +5,7 @@ const DOMAINS: &[(&str, &str)] = &[("cn-", "amazonaws.com.cn"), ("eusc-", "amazo
 /// Further domains, for hosts with addresses of both kinds.
 const DUAL: &[&str] = &["api.aws", "api.amazonwebservices.com.cn", "api.amazonwebservices.eu"];
 
-/// The host of a service in a region: `sqs.eu-west-1.amazonaws.com`.
+/// Returns the host of a service in a region: `sqs.eu-west-1.amazonaws.com`.
 pub fn host_of(service: &str, region: &str) -> String {
     let domain = DOMAINS.iter().find(|(begin, _)| region.starts_with(begin)).map_or("", |(_, domain)| domain);
     format!("{service}.{region}.{domain}")
@@ -19,7 +19,7 @@ pub fn region_of_host(host: &str) -> Option<&str> {
     names.split('.').find(|name| is_region(name))
 }
 
-/// Whether it is the name of a region: `us-gov-west-1`.
+/// Returns whether it is the name of a region: `us-gov-west-1`.
 pub fn is_region(name: &str) -> bool {
     let mut parts = name.split('-');
     let word =

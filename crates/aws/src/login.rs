@@ -39,7 +39,7 @@ struct KeptCredentials {
 }
 
 impl AwsLogin {
-    /// A login with what is found by these variables. Nothing is asked yet.
+    /// Creates a login with what is found by these variables. Nothing is asked yet.
     pub fn new(spec: &AwsLoginSpec, variables: AwsVariables) -> AwsLogin {
         let chain = CredentialChain::new(spec, variables);
         AwsLogin { chain, kept: Mutex::default(), asking: tokio::sync::Mutex::default() }

@@ -23,7 +23,7 @@ pub struct AwsSigner<'a> {
 }
 
 impl AwsSigner<'_> {
-    /// The headers that prove a `POST` to `/` of a host, to be added to these. The names are in lower case.
+    /// Returns the headers that prove a `POST` to `/` of a host, to be added to these. The names are in lower case.
     pub fn headers(&self, host: &str, headers: &[(&'static str, &str)], body: &[u8]) -> Vec<(&'static str, String)> {
         let mut added = vec![("x-amz-date", self.time())];
         if let Some(token) = self.credentials.token() {
@@ -91,7 +91,7 @@ impl AwsSigner<'_> {
     }
 }
 
-/// A value in a query, with all but the letters that mean nothing there percent-encoded.
+/// Returns a value in a query, with all but the letters that mean nothing there percent-encoded.
 fn encoded(value: &str) -> String {
     value.bytes().fold(String::with_capacity(value.len() + 16), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

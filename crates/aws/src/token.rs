@@ -11,7 +11,7 @@ use crate::{AwsSigner, host_of};
 /// Time that a token is valid for, the longest that MSK takes.
 const VALID: Duration = Duration::from_secs(900);
 
-/// The token for the clusters of a region, and how long it is valid. The service of `signer` is not looked at.
+/// Returns the token for the clusters of a region, and how long it is valid. The service of `signer` is not looked at.
 pub fn msk_token(signer: AwsSigner<'_>) -> (SecretString, Duration) {
     let host = host_of("kafka", signer.region);
     let signer = AwsSigner { service: "kafka-cluster", ..signer };

@@ -31,24 +31,24 @@ const NAMES: &[&str] = &[
 pub struct AwsVariables(HashMap<&'static str, String>);
 
 impl AwsVariables {
-    /// The variables of this process.
+    /// Returns the variables of this process.
     pub fn of_process() -> AwsVariables {
         let set = NAMES.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
         AwsVariables(set.collect())
     }
 
-    /// The variables with these values, for tests.
+    /// Returns the variables with these values, for tests.
     pub fn of(values: &[(&'static str, &str)]) -> AwsVariables {
         AwsVariables(values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
     }
 
-    /// The value, if there is one that is not empty.
+    /// Returns the value, if there is one that is not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         debug_assert!(NAMES.contains(&name), "{name} is not read");
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The path in a variable, or that of a file below `~/.aws`.
+    /// Returns the path in a variable, or that of a file below `~/.aws`.
     pub(crate) fn file(&self, name: &str, below_aws: &str) -> PathBuf {
         let home = || PathBuf::from(self.get("HOME").unwrap_or("/")).join(".aws").join(below_aws);
         self.get(name).map_or_else(home, PathBuf::from)

@@ -57,17 +57,17 @@ impl XmlElement {
         is_one.then(|| document.children.into_iter().next()).flatten()
     }
 
-    /// The first element of this name in it.
+    /// Returns the first element of this name in it.
     pub fn child(&self, name: &str) -> Option<&XmlElement> {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// The element at the end of these names.
+    /// Returns the element at the end of these names.
     pub fn at(&self, path: &[&str]) -> Option<&XmlElement> {
         path.iter().try_fold(self, |element, name| element.child(name))
     }
 
-    /// The first element of this name at any depth.
+    /// Returns the first element of this name at any depth.
     pub fn find(&self, name: &str) -> Option<&XmlElement> {
         if self.name == name {
             return Some(self);
@@ -75,19 +75,19 @@ impl XmlElement {
         self.children.iter().find_map(|child| child.find(name))
     }
 
-    /// The text of the element of this name in it, without the space around it.
+    /// Returns the text of the element of this name in it, without the space around it.
     pub fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(|child| child.text.trim())
     }
 }
 
-/// The name in a tag, without prefix and attributes.
+/// Returns the name in a tag, without prefix and attributes.
 fn local(tag: &str) -> &str {
     let name = tag.split(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default();
     name.rsplit(':').next().unwrap_or_default()
 }
 
-/// A text with its entities replaced; `None` if there is one that is not known.
+/// Returns a text with its entities replaced; `None` if there is one that is not known.
 fn unescaped(text: &str) -> Option<String> {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -13,7 +13,7 @@ use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_settings::words::Words as _;
 use delaybridge_sink::SinkSpec;
 
-/// The settings in effect, in the shape and the units of the YAML.
+/// Returns the settings in effect, in the shape and the units of the YAML.
 pub fn describe_json(config: &Config) -> Value {
     let mut all = shared(config);
     all["sinks"] = config.sinks.iter().map(|spec| (spec.name.to_string(), sink(spec))).collect::<Map<_, _>>().into();
@@ -23,7 +23,7 @@ pub fn describe_json(config: &Config) -> Value {
     all
 }
 
-/// The settings that belong to no queue and no sink, with the places of those.
+/// Returns the settings that belong to no queue and no sink, with the places of those.
 fn shared(config: &Config) -> Value {
     let mut all = json!({
         "http": config.http_listen.map_or(json!("none"), |listen| http(listen, config.admin.as_ref())),
@@ -52,7 +52,7 @@ fn shared(config: &Config) -> Value {
     all
 }
 
-/// An input under its kind; its queue is among the queues.
+/// Returns an input under its kind; its queue is among the queues.
 fn input(spec: &InputSpec) -> Value {
     let mut fields = Map::from_iter([
         (spec.connector.kind().to_owned(), spec.connector.settings().into()),
@@ -62,7 +62,7 @@ fn input(spec: &InputSpec) -> Value {
     fields.into()
 }
 
-/// The only Redis, or all of them by their names.
+/// Returns the only Redis, or all of them by their names.
 fn servers(servers: &Servers) -> Map<String, Value> {
     match servers.only() {
         Some(target) => target.settings(),
@@ -78,7 +78,7 @@ fn http(listen: SocketAddr, admin: Option<&AdminSpec>) -> Value {
     shown
 }
 
-/// A hash of the settings in effect, without secrets. Configurations with equal settings have equal hashes.
+/// Returns a hash of the settings in effect, without secrets. Configurations with equal settings have equal hashes.
 pub fn summary(config: &Config) -> String {
     let mut hash = Xxh3Default::new();
     let mut add = |name: &str, settings: Value| hash.update(format!("{name} {settings}\n").as_bytes());
@@ -90,7 +90,7 @@ pub fn summary(config: &Config) -> String {
     format!("{:016x}", hash.digest())
 }
 
-/// The settings in effect as YAML-like text, for a person.
+/// Returns the settings in effect as YAML-like text, for a person.
 pub fn describe(config: &Config) -> String {
     let mut text = String::new();
     lines(&mut text, &describe_json(config), 0);
@@ -127,12 +127,12 @@ fn lines(text: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// An object without the fields that have no value.
+/// Returns an object without the fields that have no value.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect::<Map<_, _>>().into()
 }
 
-/// The settings of one queue in effect, in the shape and the units of the YAML.
+/// Returns the settings of one queue in effect, in the shape and the units of the YAML.
 pub fn describe_queue(config: &Config, spec: &QueueSpec) -> Value {
     queue(spec, config.redis.count() > 1)
 }
@@ -192,7 +192,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
     all.flatten().collect::<Map<_, _>>().into()
 }
 
-/// The source under its kind; with the name of its Redis where there are several.
+/// Returns the source under its kind; with the name of its Redis where there are several.
 fn source(spec: &QueueSpec, named: bool) -> Value {
     let mut fields = spec.source.settings(matches!(spec.mode, Mode::Rescue { .. }));
     if named {
@@ -243,13 +243,12 @@ fn route(route: &RouteSpec) -> Value {
     fields.into()
 }
 
-/// The sink and the place in it.
+/// Returns the sink and the place in it.
 fn target(route: &RouteSpec) -> Map<String, Value> {
     std::iter::once(("sink".to_owned(), json!(&*route.sink))).chain(route.target.keys()).collect()
 }
 
-/// A sink under its kind.
-/// The settings of one sink in effect, in the shape and the units of the YAML.
+/// Returns a sink under its kind. The settings of one sink in effect, in the shape and the units of the YAML.
 pub fn describe_sink(spec: &SinkSpec) -> Value {
     sink(spec)
 }

@@ -14,7 +14,7 @@ static AMQP: InputKind = absent("amqp");
 #[cfg(not(feature = "kafka"))]
 static KAFKA: InputKind = absent("kafka");
 
-/// An entry for a kind that is not in this binary.
+/// Returns an entry for a kind that is not in this binary.
 #[cfg(not(all(feature = "amqp", feature = "kafka")))]
 const fn absent(name: &'static str) -> InputKind {
     use delaybridge_core::codes::Codes;

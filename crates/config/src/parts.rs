@@ -20,7 +20,8 @@ use delaybridge_settings::problem::Position;
 use delaybridge_settings::reader::Files;
 use delaybridge_sink::{SinkRedis, SinkSpec};
 
-/// The parts of a configuration that was read from `tree` in the file `file` with this text, with the files that it names.
+/// Returns the parts of a configuration that was read from `tree` in the file `file` with this text, with the files
+/// that it names.
 pub(super) fn of(tree: &Node, (file, text): (&str, &str), files: &Files, config: &Config) -> Parts {
     let written = |section: &str| -> BTreeMap<&str, u64> {
         let Some(Value::Map(entries)) = child(tree, section).map(|node| &node.value) else {
@@ -69,7 +70,7 @@ fn hash_of(write: impl FnOnce(&mut DefaultHasher)) -> u64 {
     hash.finish()
 }
 
-/// The model of a part as a text with all of its fields, later ones included.
+/// Returns the model of a part as a text with all of its fields, later ones included.
 fn made(spec: &impl Debug) -> String {
     format!("{spec:?}")
 }

@@ -9,7 +9,7 @@ use delaybridge_settings::units::show_duration;
 
 const INTRODUCTION: &str = include_str!("reference_intro.md");
 
-/// The text of `docs/configuration.md`.
+/// Returns the text of `docs/configuration.md`.
 pub fn reference() -> String {
     let mut text = String::from(INTRODUCTION);
     text.push_str("\n## Keys\n");
@@ -154,7 +154,7 @@ fn link(table: &Table) -> String {
     format!("[keys](#{})", anchor(table))
 }
 
-/// The anchor of the table's heading, in the form that GitHub gives its headings.
+/// Returns the anchor of the table's heading, in the form that GitHub gives its headings.
 fn anchor(table: &Table) -> String {
     let anchor: String = table.path.chars().filter(|c| c.is_alphanumeric() || *c == '_').collect();
     anchor.to_lowercase()

@@ -52,7 +52,7 @@ fn property(key: &Key) -> Value {
     schema
 }
 
-/// The default in the type that it has in YAML.
+/// Returns the default in the type that it has in YAML.
 fn shown_default(kind: Kind, text: &str) -> Value {
     match kind {
         Kind::Words(words) => words.iter().map(|word| word.text).collect(),
@@ -63,7 +63,7 @@ fn shown_default(kind: Kind, text: &str) -> Value {
     }
 }
 
-/// The schema of a scalar that is no text, or a variable in its place.
+/// Returns the schema of a scalar that is no text, or a variable in its place.
 fn or_variable(schema: Value) -> Value {
     json!({ "anyOf": [schema, { "type": "string", "pattern": r"\$\{[A-Z_]" }] })
 }

@@ -96,7 +96,7 @@ mod absent {
         SinkKind { key, title, tables: &[], to, dead_letter: to, read: Err(feature), codes: || Codes::of("", "", &[]) }
     }
 
-    /// A key that is not read.
+    /// Returns a key that is not read.
     pub(super) const fn text(name: &'static str) -> Key {
         key(name, Kind::Text, "Not in this binary.")
     }

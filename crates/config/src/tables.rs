@@ -263,7 +263,7 @@ pub(super) struct DeadStream {
     pub(super) allow_loss: bool,
 }
 
-/// The source, and the name of the Redis that it is in.
+/// Returns the source, and the name of the Redis that it is in.
 fn source(queue: &Section<'_>, key: &Key) -> (SourceSettings, Option<Scalar>) {
     let section = queue.section(key);
     if queue.has(key) && section.empty {
@@ -300,7 +300,7 @@ const CODECS: Kind = Kind::Name {
     },
 };
 
-/// The codec that reads what this class of Redisson writes, whatever its package.
+/// Returns the codec that reads what this class of Redisson writes, whatever its package.
 fn of_redisson(class: &str) -> Option<&'static str> {
     const CLASSES: &[(&str, &str)] = &[
         ("ByteArrayCodec", "raw"),
@@ -327,7 +327,7 @@ fn of_redisson(class: &str) -> Option<&'static str> {
     CLASSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(class)).map(|(_, codec)| *codec)
 }
 
-/// Every table of the file, in the order of the reference.
+/// Returns every table of the file, in the order of the reference.
 pub(super) fn all() -> Vec<&'static Table> {
     let kinds = |under: &'static Table| {
         let tables = sink_kinds::KINDS.iter().flat_map(|kind| kind.tables).copied();

@@ -114,7 +114,7 @@ impl Bench {
         Ok(producer)
     }
 
-    /// A queue with an unused name: `shape` with the run's token instead of `%`.
+    /// Returns a queue with an unused name: `shape` with the run's token instead of `%`.
     pub fn queue(&mut self, shape: &str) -> Result<Queue, Stop> {
         let number = self.made.len() + 1;
         let queue = Queue::named(&shape.replace('%', &format!("{}-{number}", self.token)));
@@ -127,7 +127,7 @@ impl Bench {
         Ok(queue)
     }
 
-    /// The keys of this run that are neither of the two structures of a queue nor the mark of an ID.
+    /// Returns the keys of this run that are neither of the two structures of a queue nor the mark of an ID.
     pub fn strange_keys(&mut self) -> Result<Vec<String>, Stop> {
         let keys = self.server.keys_with(&self.token)?;
         let is_id =
@@ -220,12 +220,12 @@ impl Bench {
         element::read(self.said.as_ref().map_or(Layout::Current, |said| said.layout), element)
     }
 
-    /// The payload of an element; its bytes if it cannot be read, which another statement is about.
+    /// Returns the payload of an element; its bytes if it cannot be read, which another statement is about.
     pub fn payload(&self, element: &[u8]) -> Vec<u8> {
         self.read(element).map_or_else(|_| element.to_vec(), |read| read.payload.to_vec())
     }
 
-    /// The scheduled element with this payload, the first of them.
+    /// Returns the scheduled element with this payload, the first of them.
     pub fn find<'a>(&self, seen: &'a Seen, payload: &str) -> Option<&'a Scheduled> {
         seen.scheduled.iter().find(|one| self.payload(&one.element) == payload.as_bytes())
     }
@@ -277,7 +277,7 @@ impl Bench {
     }
 }
 
-/// The kit's own time, in ms.
+/// Returns the kit's own time, in ms.
 pub fn now_ms() -> i64 {
     #[expect(clippy::disallowed_methods, reason = "it is compared with what a producer made of its own clock")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -25,12 +25,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether the run looks at this statement.
+    /// Returns whether the run looks at this statement.
     pub(crate) fn asks_for(&self, number: Number) -> bool {
         self.only.is_empty() || self.only.iter().any(|asked| asked == number)
     }
 
-    /// Whether the run looks at any of these statements.
+    /// Returns whether the run looks at any of these statements.
     pub(crate) fn asks_for_any(&self, numbers: &[Number]) -> bool {
         numbers.iter().any(|number| self.asks_for(number))
     }

@@ -60,7 +60,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report for a person.
+    /// Returns the report for a person.
     pub fn text(&self) -> String {
         let mut text = format!("{} (layout: {}, seed {})\n", self.producer, self.layout, self.seed);
         let mut counts = [0_usize; 4];
@@ -101,7 +101,7 @@ pub struct Listing {
 pub const LISTING: Listing = Listing { statements: STATEMENTS };
 
 impl Listing {
-    /// The statements for a person.
+    /// Returns the statements for a person.
     pub fn text(&self) -> String {
         self.statements.iter().fold(String::new(), |mut text, statement| {
             let _ = writeln!(text, "{:<5}{}", statement.number, statement.says);

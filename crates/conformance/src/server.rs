@@ -23,7 +23,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// The keys that belong to a name.
+    /// Returns the keys that belong to a name.
     pub fn named(name: &str) -> Queue {
         let braces = if name.contains('{') { ["", name, ""] } else { ["{", name, "}"] }.concat();
         Queue {
@@ -46,7 +46,7 @@ pub struct Scheduled {
 }
 
 impl Scheduled {
-    /// The score, if it is a whole number.
+    /// Returns the score, if it is a whole number.
     pub fn due_ms(&self) -> Option<i64> {
         self.score.parse().ok()
     }
@@ -62,7 +62,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The score of the element that is in this place of the list.
+    /// Returns the score of the element that is in this place of the list.
     pub fn score_of_entry(&self, at: usize) -> Option<&str> {
         let element = self.listed.get(at)?;
         self.scheduled.iter().find(|one| one.element == *element).map(|one| &*one.score)
@@ -91,7 +91,7 @@ impl Server {
         Ok(Server { url: url.to_owned(), conn })
     }
 
-    /// Another connection to the same server.
+    /// Returns another connection to the same server.
     pub fn another(&self) -> Result<redis::Connection, RedisError> {
         let conn = redis::Client::open(&*self.url)?.get_connection_with_timeout(LIMIT)?;
         conn.set_read_timeout(Some(LIMIT))?;
@@ -135,7 +135,7 @@ impl Server {
         both.query(&mut self.conn)
     }
 
-    /// The keys whose names contain `part`, which must have no characters that are special in a pattern.
+    /// Returns the keys whose names contain `part`, which must have no characters that are special in a pattern.
     pub fn keys_with(&mut self, part: &str) -> Result<Vec<Vec<u8>>, RedisError> {
         let mut found = Vec::new();
         let mut cursor = b"0".to_vec();
@@ -215,8 +215,8 @@ impl Monitor {
         Ok(Monitor { conn })
     }
 
-    /// The commands until now that have `part` in an argument, and every `MULTI` and `EXEC`: the name, and who sent it, `lua`
-    /// for a script.
+    /// Returns the commands until now that have `part` in an argument, and every `MULTI` and `EXEC`: the name, and who
+    /// sent it, `lua` for a script.
     pub fn lines(&mut self, server: &mut Server, part: &str) -> Result<Vec<(String, String)>, RedisError> {
         let end = format!("{part}:monitor-end");
         let () = server.query(cmd("EXISTS").arg(&end))?;

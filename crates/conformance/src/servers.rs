@@ -55,17 +55,17 @@ impl Servers {
         Ok(servers)
     }
 
-    /// The address of the first master.
+    /// Returns the address of the first master.
     pub fn master_url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.master)
     }
 
-    /// The address of the last master.
+    /// Returns the address of the last master.
     pub fn replica_url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.replica)
     }
 
-    /// The field of `open`.
+    /// Returns the field of `open`.
     pub fn sentinel(&self) -> Value {
         json!({"master": NAME, "nodes": [format!("127.0.0.1:{}", self.sentinel)]})
     }

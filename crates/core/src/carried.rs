@@ -108,7 +108,7 @@ enum Kind {
 pub struct NotCarried;
 
 impl Carried {
-    /// The bytes of the job's body; `None` if there are more fields than can be kept, or one is too long.
+    /// Returns the bytes of the job's body; `None` if there are more fields than can be kept, or one is too long.
     pub fn pack(&self, body: &[u8]) -> Option<Bytes> {
         let record = match &self.record {
             Some(record) => Some(record.pack()?),
@@ -173,7 +173,8 @@ impl Carried {
         Ok((found, rest))
     }
 
-    /// The value at this path of a template: `exchange`, `routing_key`, `topic`, `key`, `header.NAME`, `property.NAME`.
+    /// Returns the value at this path of a template: `exchange`, `routing_key`, `topic`, `key`, `header.NAME`,
+    /// `property.NAME`.
     pub fn field(&self, path: &str) -> Option<Cow<'_, str>> {
         let of = |pairs: &'_ [(String, String)], name: &str| -> Option<String> {
             pairs.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
@@ -190,19 +191,20 @@ impl Carried {
         }
     }
 
-    /// The property of this name.
+    /// Returns the property of this name.
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The priority: the header `x-priority`, else the property `priority`. 0 for none, or one that is no number.
+    /// Returns the priority: the header `x-priority`, else the property `priority`. 0 for none, or one that is no
+    /// number.
     pub fn priority(&self) -> u64 {
         let header = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(PRIORITY));
         let given = header.map(|(_, value)| value.as_str()).or_else(|| self.property("priority"));
         given.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Whether templates may name this path.
+    /// Returns whether templates may name this path.
     pub fn has_field(path: &str) -> bool {
         let named = |prefix| path.strip_prefix(prefix).is_some_and(|name: &str| !name.is_empty());
         ["exchange", "routing_key", "topic", "partition", "offset", "key"].contains(&path)

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Instant(Duration);
 
 impl Instant {
-    /// The current time.
+    /// Returns the current time.
     pub fn now() -> Self {
         #[cfg(any(test, feature = "testing"))]
         if let Some(now) = paused::now() {
@@ -33,12 +33,12 @@ impl Instant {
         Instant::now().since(self)
     }
 
-    /// The point that is later by `by`.
+    /// Returns the point that is later by `by`.
     pub fn after(self, by: Duration) -> Instant {
         Instant(self.0.saturating_add(by))
     }
 
-    /// The point that is earlier by `by`.
+    /// Returns the point that is earlier by `by`.
     pub fn before(self, by: Duration) -> Instant {
         Instant(self.0.saturating_sub(by))
     }
@@ -76,7 +76,8 @@ impl RedisClock {
         self.offset.store(redis_ms.saturating_sub(Instant::now().millis()), Ordering::Relaxed);
     }
 
-    /// The estimated Redis time in milliseconds since the epoch. It lags by at most the travel time of an answer.
+    /// Returns the estimated Redis time in milliseconds since the epoch. It lags by at most the travel time of an
+    /// answer.
     pub fn now_ms(&self) -> i64 {
         Instant::now().millis().saturating_add(self.offset.load(Ordering::Relaxed))
     }
@@ -100,7 +101,7 @@ pub fn utc(unix_ms: i64) -> String {
     }
 }
 
-/// The CPU time used by this process.
+/// Returns the CPU time used by this process.
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
@@ -111,7 +112,7 @@ pub fn calendar_seconds() -> f64 {
     calendar().as_secs_f64()
 }
 
-/// The machine's calendar: time since the epoch. For a first estimate and for measuring its own error.
+/// Returns the machine's calendar: time since the epoch. For a first estimate and for measuring its own error.
 fn calendar() -> Duration {
     #[expect(clippy::disallowed_methods, reason = "the two uses that are allowed, see above")]
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
@@ -143,7 +144,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The current time.
+    /// Returns the current time.
     pub fn now() -> Self {
         Asked { at: Instant::now(), calendar: calendar() }
     }
@@ -152,8 +153,8 @@ impl Asked {
 /// Difference between two clocks, in seconds, from which on operators are told.
 const GREAT: f64 = 30.0;
 
-/// Whether operators must be told of a difference between clocks. `known` is true if it was reported already; then the
-/// bound is half, so that a difference near the bound is not reported again and again.
+/// Returns whether operators must be told of a difference between clocks. `known` is true if it was reported already;
+/// then the bound is half, so that a difference near the bound is not reported again and again.
 pub fn is_great_skew(seconds: f64, known: bool) -> bool {
     seconds.abs() >= if known { GREAT / 2.0 } else { GREAT }
 }

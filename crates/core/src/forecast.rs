@@ -110,7 +110,7 @@ impl Outcome {
     }
 }
 
-/// The largest error of the lateness in each span, in ms: the due times within a span are not known.
+/// Returns the largest error of the lateness in each span, in ms: the due times within a span are not known.
 fn errors(backlog: u64, spans: &[DueSpan], per_second: f64) -> Vec<u64> {
     let ends = simulate(backlog, spans, per_second).ends;
     let before = std::iter::once(backlog).chain(ends.iter().map(|end| end.waiting));
@@ -126,7 +126,7 @@ fn errors(backlog: u64, spans: &[DueSpan], per_second: f64) -> Vec<u64> {
     spans.iter().zip(before).map(error).collect()
 }
 
-/// The spans that have to be split, at most `most`: those that may be wrong by most. In their order.
+/// Returns the spans that have to be split, at most `most`: those that may be wrong by most. In their order.
 fn to_split(backlog: u64, spans: &[DueSpan], per_second: f64, most: usize) -> Vec<usize> {
     let errors = errors(backlog, spans, per_second);
     let mut found: Vec<usize> = (0..spans.len()).filter(|at| errors[*at] > FINEST_MS.unsigned_abs()).collect();
@@ -138,12 +138,12 @@ fn to_split(backlog: u64, spans: &[DueSpan], per_second: f64, most: usize) -> Ve
     found
 }
 
-/// The error that a lateness of the outcome may have, in ms: a second if all spans were split that have to be.
+/// Returns the error that a lateness of the outcome may have, in ms: a second if all spans were split that have to be.
 fn exact_to_ms(backlog: u64, spans: &[DueSpan], per_second: f64) -> u64 {
     errors(backlog, spans, per_second).into_iter().fold(2 * FINEST_MS.unsigned_abs(), u64::max)
 }
 
-/// The middle of a span, at which it is split.
+/// Returns the middle of a span, at which it is split.
 fn middle_ms(span: &DueSpan) -> i64 {
     span.from_ms + (span.until_ms - span.from_ms) / 2
 }
@@ -180,14 +180,14 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule with a backlog of overdue elements, and what falls due in these spans, which follow each other without a gap. The
-    /// rate is positive; at most `room` more counts are asked for.
+    /// Creates a schedule with a backlog of overdue elements, and what falls due in these spans, which follow each
+    /// other without a gap. The rate is positive; at most `room` more counts are asked for.
     pub fn new(backlog: u64, spans: Vec<DueSpan>, per_second: f64, room: usize) -> Schedule {
         Schedule { backlog, per_second, spans, room, at: Vec::new() }
     }
 
-    /// The spans of which the counts are needed, each after the first time and up to the second; none if it is fine enough. Each
-    /// call is followed by [`learn`](Schedule::learn).
+    /// Returns the spans of which the counts are needed, each after the first time and up to the second; none if it is
+    /// fine enough. Each call is followed by [`learn`](Schedule::learn).
     pub fn unknown(&mut self) -> Vec<(i64, i64)> {
         self.at = to_split(self.backlog, &self.spans, self.per_second, self.room);
         self.room -= self.at.len();
@@ -209,7 +209,7 @@ impl Schedule {
         &self.spans
     }
 
-    /// The error that a lateness of the outcome may have, in ms: a second if the counts were enough.
+    /// Returns the error that a lateness of the outcome may have, in ms: a second if the counts were enough.
     pub fn exact_to_ms(&self) -> u64 {
         exact_to_ms(self.backlog, &self.spans, self.per_second)
     }

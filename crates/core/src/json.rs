@@ -56,12 +56,12 @@ impl Json {
         Ok(Json(trimmed))
     }
 
-    /// The bytes of the value, without surrounding white space.
+    /// Returns the bytes of the value, without surrounding white space.
     pub fn bytes(&self) -> &Bytes {
         &self.0
     }
 
-    /// The kind of the value, worded for messages.
+    /// Returns the kind of the value, worded for messages.
     pub fn kind(&self) -> &'static str {
         match self.0.first() {
             Some(b'n') | None => "null",
@@ -74,12 +74,12 @@ impl Json {
         }
     }
 
-    /// Whether the value is `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(&self) -> bool {
         *self.0 == *b"null"
     }
 
-    /// The characters of a string. A string without escapes shares the bytes that were sent.
+    /// Returns the characters of a string. A string without escapes shares the bytes that were sent.
     pub fn text(&self) -> Option<Bytes> {
         let inner = self.0.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
         if !inner.contains(&b'\\') {
@@ -89,17 +89,17 @@ impl Json {
         serde_json::from_slice::<String>(&self.0).ok().map(Bytes::from)
     }
 
-    /// The value of a non-negative integer.
+    /// Returns the value of a non-negative integer.
     pub fn number(&self) -> Option<u64> {
         std::str::from_utf8(&self.0).ok()?.parse().ok()
     }
 
-    /// Whether the value is a number of any kind.
+    /// Returns whether the value is a number of any kind.
     pub fn is_number(&self) -> bool {
         matches!(self.0.first(), Some(b'-' | b'0'..=b'9'))
     }
 
-    /// The value of `true` or `false`.
+    /// Returns the value of `true` or `false`.
     pub fn flag(&self) -> Option<bool> {
         match &*self.0 {
             b"true" => Some(true),
@@ -108,7 +108,7 @@ impl Json {
         }
     }
 
-    /// The members of an object, at most `most`. If a name is repeated, the last value counts.
+    /// Returns the members of an object, at most `most`. If a name is repeated, the last value counts.
     ///
     /// # Errors
     /// Returns an error if the value is not an object, or has more members.
@@ -126,7 +126,7 @@ impl Json {
         Ok(members)
     }
 
-    /// The items of a list, at most `most`.
+    /// Returns the items of a list, at most `most`.
     ///
     /// # Errors
     /// Returns an error if the value is not a list, or has more items.
@@ -166,7 +166,7 @@ impl Json {
     }
 }
 
-/// The brackets, commas and colons outside of strings, each with its offset, the depth after it, and the byte.
+/// Returns the brackets, commas and colons outside of strings, each with its offset, the depth after it, and the byte.
 fn structure(text: &[u8]) -> impl Iterator<Item = (usize, usize, u8)> {
     let mut depth = 0_usize;
     let mut quoted = false;
@@ -197,7 +197,7 @@ fn is_deep(text: &[u8]) -> bool {
     structure(text).any(|(_, depth, _)| depth > DEEPEST)
 }
 
-/// The position after these bytes.
+/// Returns the position after these bytes.
 fn position(before: &[u8]) -> NotJson {
     let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
     let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();

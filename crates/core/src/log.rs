@@ -40,7 +40,7 @@ macro_rules! error {
     ($($line:tt)+) => { $crate::log::tracing::error!(target: $crate::target!(), $($line)+) };
 }
 
-/// The path with `::` instead of its first `_`, which is one byte longer.
+/// Returns the path with `::` instead of its first `_`, which is one byte longer.
 #[doc(hidden)]
 pub const fn target_bytes<const LENGTH: usize>(path: &str) -> [u8; LENGTH] {
     let path = path.as_bytes();
@@ -58,7 +58,7 @@ pub const fn target_bytes<const LENGTH: usize>(path: &str) -> [u8; LENGTH] {
     target
 }
 
-/// The bytes as text.
+/// Returns the bytes as text.
 #[doc(hidden)]
 pub const fn target_text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {

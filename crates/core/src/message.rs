@@ -20,7 +20,7 @@ impl MessageId {
         text.parse().unwrap_or_else(|_| MessageId(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).to_be_bytes()))
     }
 
-    /// The identity as 16 hexadecimal digits.
+    /// Returns the identity as 16 hexadecimal digits.
     pub fn hex(&self) -> [u8; 16] {
         let mut digits = [b'0'; 16];
         hex::encode_to_slice(self.0, &mut digits).expect("two digits a byte");
@@ -44,7 +44,7 @@ impl fmt::Debug for MessageId {
 /// or -inf, or the unit is wrong.
 pub const LATEST_MS: i64 = 10 * 365 * 86_400_000;
 
-/// The lateness of a due time; `None` if the due time is too old to be one ([`LATEST_MS`]).
+/// Returns the lateness of a due time; `None` if the due time is too old to be one ([`LATEST_MS`]).
 pub fn lateness(due_ms: i64, now_ms: i64) -> Option<Duration> {
     let late = now_ms.saturating_sub(due_ms);
     (late <= LATEST_MS).then(|| Duration::from_millis(u64::try_from(late).unwrap_or(0)))
@@ -66,7 +66,8 @@ impl Identity {
     /// Maximum length of such a text, in bytes.
     pub const TEXT_MAX: usize = 256;
 
-    /// The identity for this text; `None` if a header cannot carry it: it must be 1 to 256 visible ASCII characters.
+    /// Returns the identity for this text; `None` if a header cannot carry it: it must be 1 to 256 visible ASCII
+    /// characters.
     pub fn named(text: &str) -> Option<Identity> {
         let fits = (1..=Identity::TEXT_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then(|| Identity { id: MessageId::of_text(text), text: Some(text.into()) })
@@ -134,7 +135,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The text that metrics and dead letters use.
+    /// Returns the text that metrics and dead letters use.
     pub fn as_str(self) -> &'static str {
         match self {
             Origin::Delayed => "delayed",
@@ -171,7 +172,7 @@ impl Class {
         Class::Unknown,
     ];
 
-    /// The text that metrics, logs and dead letters use.
+    /// Returns the text that metrics, logs and dead letters use.
     pub fn as_str(self) -> &'static str {
         match self {
             Class::Backpressure => "backpressure",
@@ -202,7 +203,7 @@ pub enum About {
 }
 
 impl About {
-    /// Whether the failure is about a part of the destination, which a template may have chosen.
+    /// Returns whether the failure is about a part of the destination, which a template may have chosen.
     pub fn is_of_destination(self) -> bool {
         matches!(self, About::Target | About::Route)
     }
@@ -230,7 +231,7 @@ pub struct FailureCode {
 }
 
 impl FailureCode {
-    /// The text that metrics, logs and dead letters use.
+    /// Returns the text that metrics, logs and dead letters use.
     pub fn as_str(self) -> &'static str {
         self.text
     }
@@ -291,7 +292,7 @@ impl Failure {
         Failure { wait, ..self }
     }
 
-    /// The answer of a sink that found an element past its `send_before`: nothing was sent.
+    /// Returns the answer of a sink that found an element past its `send_before`: nothing was sent.
     pub fn stale() -> Self {
         Failure::new(Class::Transient, Self::STALE, "send: the element's lease was over before its turn came")
     }
@@ -299,7 +300,7 @@ impl Failure {
     /// The code of [`Failure::stale`].
     pub const STALE: FailureCode = FailureCode::of("stale_lease", Sent::Stale);
 
-    /// Whether this is [`Failure::stale`].
+    /// Returns whether this is [`Failure::stale`].
     pub fn is_stale(&self) -> bool {
         self.sent == Sent::Stale
     }
@@ -316,12 +317,12 @@ impl Failure {
     /// The code of an element that was sent behind another one without an answer.
     pub const BEHIND: FailureCode = FailureCode::of("behind_another", Sent::Behind);
 
-    /// Whether the element only waited behind another one: nothing is known about its destination.
+    /// Returns whether the element only waited behind another one: nothing is known about its destination.
     pub fn is_behind(&self) -> bool {
         self.sent == Sent::Behind
     }
 
-    /// Whether the element never left this process, so that no attempt counts.
+    /// Returns whether the element never left this process, so that no attempt counts.
     pub fn is_unsent(&self) -> bool {
         self.sent == Sent::No
     }

@@ -43,7 +43,7 @@ pub struct SourceTerms {
 }
 
 impl SourceTerms {
-    /// All metrics of the source, in the order of the documentation.
+    /// Returns all metrics of the source, in the order of the documentation.
     pub fn metrics(&self) -> [Definition; 4] {
         [self.leftovers, self.oldest_leftover, self.orphans, self.unreadable]
     }

@@ -6,10 +6,12 @@ use std::task::{Context, Poll, Waker};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-/// The output of the next future that ends; `None` if there is no future. Cancel safe.
+/// Returns the output of the next future that ends; `None` if there is no future. Cancel safe.
 ///
-/// Unlike `FuturesUnordered::next`, it does not wake the task that polls it. That one does when it has polled all of its futures, to
-/// let other tasks go first; with a single future, that is at each poll. The runtime then wakes another thread, which finds nothing
+/// Unlike `FuturesUnordered::next`, it does not wake the task that polls it. That one does when it has polled all of
+/// its futures, to
+/// let other tasks go first; with a single future, that is at each poll. The runtime then wakes another thread, which
+/// finds nothing
 /// to do.
 pub fn next<F: Future>(futures: &mut FuturesUnordered<F>) -> impl Future<Output = Option<F::Output>> {
     poll_fn(move |cx| match futures.poll_next_unpin(&mut Context::from_waker(Waker::noop())) {

@@ -18,12 +18,12 @@ pub enum Address {
 }
 
 impl Address {
-    /// The address of a TCP port.
+    /// Returns the address of a TCP port.
     pub fn tcp(host: impl Into<String>, port: u16) -> Address {
         Address::Tcp { host: host.into(), port }
     }
 
-    /// The name that the server's certificate is compared with.
+    /// Returns the name that the server's certificate is compared with.
     pub(crate) fn host(&self) -> &str {
         match self {
             Address::Tcp { host, .. } => host,

@@ -29,8 +29,8 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// An attempt that has not begun. `encrypted` is whether the connection is to have TLS, `plain` what to do for one without it, as
-    /// "write `redis://`".
+    /// Creates an attempt that has not begun. `encrypted` is whether the connection is to have TLS, `plain` what to do
+    /// for one without it, as "write `redis://`".
     pub fn new(encrypted: bool, plain: &'static str) -> Attempt {
         Attempt { phase: Mutex::new(Phase::Resolve), encrypted, plain }
     }
@@ -40,7 +40,7 @@ impl Attempt {
         *self.phase.lock() = phase;
     }
 
-    /// The current phase.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         *self.phase.lock()
     }
@@ -55,7 +55,7 @@ impl Attempt {
         done.map_err(|_elapsed| DialError::timed_out(self.phase(), limit, self.encrypted))
     }
 
-    /// The meaning of an error of reading or writing in the current phase.
+    /// Returns the meaning of an error of reading or writing in the current phase.
     pub fn io(&self, error: &std::io::Error) -> DialError {
         DialError::io(self.phase(), error, self.encrypted, self.plain)
     }

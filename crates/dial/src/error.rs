@@ -28,7 +28,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The phase as a step that is being done.
+    /// Returns the phase as a step that is being done.
     pub fn as_str(self) -> &'static str {
         match self {
             Phase::Resolve => "looking up the host name",
@@ -66,18 +66,18 @@ pub struct DialError {
 }
 
 impl DialError {
-    /// An error that a person has to repair: a setting, a certificate, a server.
+    /// Returns an error that a person has to repair: a setting, a certificate, a server.
     pub fn permanent(phase: Phase, text: impl Into<String>) -> DialError {
         DialError { phase, kind: None, needs_a_person: true, text: text.into() }
     }
 
-    /// An error that may go away by itself.
+    /// Returns an error that may go away by itself.
     pub fn passing(phase: Phase, text: impl Into<String>) -> DialError {
         DialError { phase, kind: None, needs_a_person: false, text: text.into() }
     }
 
-    /// An error of reading or writing in this phase. One of TLS is of the phase [`Phase::Tls`] whenever it shows: a server refuses a
-    /// client certificate after the handshake.
+    /// Returns an error of reading or writing in this phase. One of TLS is of the phase [`Phase::Tls`] whenever it
+    /// shows: a server refuses a client certificate after the handshake.
     pub(crate) fn io(phase: Phase, error: &io::Error, encrypted: bool, plain: &str) -> DialError {
         if let Some(error) = tls::rustls_error(error) {
             return DialError::permanent(Phase::Tls, tls::explain(error, plain));
@@ -102,8 +102,8 @@ impl DialError {
         DialError { kind: Some(error.kind()), ..DialError::passing(phase, text) }
     }
 
-    /// The error of a server that did not accept our certificate, or asks for one, if that is what this error is. In TLS 1.3 the server
-    /// says so when we already write; it has looked at nothing of that.
+    /// Returns the error of a server that did not accept our certificate, or asks for one, if that is what this error
+    /// is. In TLS 1.3 the server says so when we already write; it has looked at nothing of that.
     pub fn refused_client(error: &(dyn std::error::Error + 'static)) -> Option<DialError> {
         tls::client_refusal(error).map(|refusal| DialError::permanent(Phase::Tls, tls::explain(&refusal, "")))
     }
@@ -142,12 +142,12 @@ impl DialError {
         DialError { kind: Some(io::ErrorKind::TimedOut), ..DialError::passing(phase, text) }
     }
 
-    /// The same error, in a larger attempt.
+    /// Returns the same error, in a larger attempt.
     pub(crate) fn within(self, attempted: impl fmt::Display) -> DialError {
         DialError { text: format!("{attempted}: {self}"), ..self }
     }
 
-    /// The failure of a sink that has no connection. `attempted` is what it tried.
+    /// Returns the failure of a sink that has no connection. `attempted` is what it tried.
     pub fn failure(&self, attempted: impl fmt::Display) -> Failure {
         let class = if self.needs_a_person { Class::TargetPermanent } else { Class::Transient };
         let code = match self.phase {
@@ -158,22 +158,22 @@ impl DialError {
         Failure::new(class, code, format!("{attempted}: {self}"))
     }
 
-    /// The phase that it ended in.
+    /// Returns the phase that it ended in.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Whether waiting does not help.
+    /// Returns whether waiting does not help.
     pub fn needs_a_person(&self) -> bool {
         self.needs_a_person
     }
 
-    /// Whether a step took too long.
+    /// Returns whether a step took too long.
     pub fn is_timeout(&self) -> bool {
         self.kind == Some(io::ErrorKind::TimedOut)
     }
 
-    /// Whether the address cannot be reached: no name, no TCP, no socket.
+    /// Returns whether the address cannot be reached: no name, no TCP, no socket.
     pub fn is_unreachable(&self) -> bool {
         self.phase <= Phase::Connect && !self.is_timeout()
     }

@@ -33,12 +33,12 @@ impl ReadBudget {
     /// Bytes in a moment for a server that answers and confirms: ten times what the fastest of them was seen to send.
     pub const ANSWERS: u64 = 128 << 10;
 
-    /// A budget of so many bytes in 10 ms.
+    /// Creates a budget of so many bytes in 10 ms.
     pub fn new(most: u64) -> Arc<ReadBudget> {
         Arc::new(ReadBudget(Mutex::new(ReadMoment { most, left: signed(most), tick: Instant::now() })))
     }
 
-    /// The time at which more may be read; `None` for now.
+    /// Returns the time at which more may be read; `None` for now.
     fn next(&self) -> Option<Instant> {
         let mut moment = self.0.lock();
         while moment.left <= 0 {
@@ -63,12 +63,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace of a connection that shares this budget.
+    /// Returns the pace of a connection that shares this budget.
     pub fn of(budget: Arc<ReadBudget>) -> Pace {
         Pace { budget, rest: Box::pin(sleep(TICK)) }
     }
 
-    /// The pace of a connection with a budget of its own, of so many bytes in 10 ms.
+    /// Returns the pace of a connection with a budget of its own, of so many bytes in 10 ms.
     pub fn new(most: u64) -> Pace {
         Pace::of(ReadBudget::new(most))
     }

@@ -74,12 +74,12 @@ impl Proxy {
         Ok(Proxy { to: Address::tcp(host, port), login })
     }
 
-    /// Whether its URL has a login.
+    /// Returns whether its URL has a login.
     pub fn has_login(&self) -> bool {
         self.login.is_some()
     }
 
-    /// The address at which it listens.
+    /// Returns the address at which it listens.
     pub(crate) fn address(&self) -> &Address {
         &self.to
     }
@@ -125,7 +125,7 @@ impl Proxy {
     }
 }
 
-/// The status of an answer.
+/// Returns the status of an answer.
 fn status(head: &[u8]) -> Option<u16> {
     let line = head.split(|&byte| byte == b'\n').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
@@ -146,7 +146,7 @@ pub enum ProxyChoice {
 }
 
 impl ProxyChoice {
-    /// The proxy for a server.
+    /// Returns the proxy for a server.
     ///
     /// # Errors
     ///
@@ -191,8 +191,8 @@ impl Variables {
     }
 }
 
-/// Whether an entry of `NO_PROXY` means this host: `*`, a name with all names below it, an address, a network; all but the first
-/// may have a port.
+/// Returns whether an entry of `NO_PROXY` means this host: `*`, a name with all names below it, an address, a network;
+/// all but the first may have a port.
 fn is_excepted(except: &str, host: &str, port: u16) -> bool {
     if except == "*" {
         return true;
@@ -218,7 +218,7 @@ fn is_excepted(except: &str, host: &str, port: u16) -> bool {
     host.strip_suffix(name).is_some_and(|rest| !name.is_empty() && (rest.is_empty() || rest.ends_with('.')))
 }
 
-/// Whether an address is in a network.
+/// Returns whether an address is in a network.
 fn is_in(address: IpAddr, network: &str, bits: &str) -> Option<bool> {
     let network = network.parse::<IpAddr>().ok()?;
     let bits = bits.parse::<u32>().ok()?;

@@ -89,7 +89,7 @@ impl Socket {
     }
 }
 
-/// Whether the other side has closed.
+/// Returns whether the other side has closed.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -46,7 +46,7 @@ impl DialStream {
         }
     }
 
-    /// The protocol that the server has chosen in the handshake (ALPN).
+    /// Returns the protocol that the server has chosen in the handshake (ALPN).
     pub fn protocol(&self) -> Option<&[u8]> {
         match &self.0 {
             Layer::Plain(_) => None,

@@ -69,7 +69,8 @@ impl HttpConnection {
         Ok(HttpConnection { sender, driver, host, opened: now, used: now, has_answered: false, too_many })
     }
 
-    /// Whether it may carry another request: open, not older than `oldest`, and not idle for longer than `idle`.
+    /// Returns whether it may carry another request: open, not older than `oldest`, and not idle for longer than
+    /// `idle`.
     pub async fn is_fit(&mut self, oldest: Duration, idle: Duration) -> bool {
         if self.opened.elapsed() >= oldest || self.used.elapsed() >= idle {
             return false;

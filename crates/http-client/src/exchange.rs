@@ -53,19 +53,19 @@ pub enum ExchangeError {
 }
 
 impl HttpPeer {
-    /// The server of this origin; `files` are for `https`. The environment says whether it is behind a proxy.
+    /// Returns the server of this origin; `files` are for `https`. The environment says whether it is behind a proxy.
     pub fn new(origin: HttpOrigin, files: TlsFiles) -> HttpPeer {
         let tls = origin.tls.then(|| Tls::new(files).with_protocols(&[b"http/1.1"]));
         HttpPeer { origin, tls, proxy: ProxyChoice::Environment, reads: read_budget() }
     }
 
-    /// The same server, with this decision about a proxy.
+    /// Returns the same server, with this decision about a proxy.
     #[must_use]
     pub fn with_proxy(self, proxy: ProxyChoice) -> HttpPeer {
         HttpPeer { proxy, ..self }
     }
 
-    /// The server's address, for messages.
+    /// Returns the server's address, for messages.
     pub fn origin(&self) -> &HttpOrigin {
         &self.origin
     }

@@ -22,7 +22,7 @@ const READ: usize = 16 << 10;
 /// Interim answers (100 to 199) to one request.
 const INTERIM: u32 = 8;
 
-/// The budget of a client's connections.
+/// Returns the budget of a client's connections.
 pub fn read_budget() -> Arc<ReadBudget> {
     ReadBudget::new(BYTES)
 }
@@ -53,7 +53,7 @@ pub struct FairStream<S> {
 }
 
 impl<S> FairStream<S> {
-    /// A stream that shares this budget, and ends when this says so.
+    /// Creates a stream that shares this budget, and ends when this says so.
     pub fn new(stream: S, reads: Arc<ReadBudget>, too_many: TooMany) -> FairStream<S> {
         FairStream { stream, pace: Pace::of(reads), too_many }
     }

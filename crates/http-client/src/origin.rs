@@ -22,7 +22,7 @@ pub struct HttpOrigin {
 }
 
 impl HttpOrigin {
-    /// The address of the server.
+    /// Returns the address of the server.
     pub fn address(&self) -> Address {
         Address::tcp(&self.host, self.port)
     }
@@ -40,7 +40,7 @@ impl fmt::Display for HttpOrigin {
     }
 }
 
-/// The port of a scheme.
+/// Returns the port of a scheme.
 pub fn default_port(tls: bool) -> u16 {
     if tls { 443 } else { 80 }
 }

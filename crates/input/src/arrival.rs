@@ -47,7 +47,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The arrival of a message with all of its headers: takes out those that are for the input.
+    /// Returns the arrival of a message with all of its headers: takes out those that are for the input.
     pub fn of(mut carried: Carried, body: Bytes) -> Arrival {
         let header = |name: &str| {
             let found = carried.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -69,7 +69,7 @@ impl Arrival {
         Arrival { delay, due, delivered_by, carried, body, ..Arrival::default() }
     }
 
-    /// The hash of what the message is, whenever it arrives.
+    /// Returns the hash of what the message is, whenever it arrives.
     pub fn hash(&self) -> u128 {
         let mut hash = Xxh3::new();
         let mut add = |part: &[u8]| {
@@ -87,7 +87,7 @@ impl Arrival {
         hash.digest128()
     }
 
-    /// The bytes that it takes in memory, about.
+    /// Returns the bytes that it takes in memory, about.
     pub fn size(&self) -> usize {
         let texts = self.carried.headers.iter().chain(&self.carried.properties).chain(&self.carried.origin);
         let others = self.carried.others.iter().map(|(name, value)| name.len() + value.len());
@@ -127,7 +127,7 @@ pub enum InputRefusal {
 }
 
 impl InputRefusal {
-    /// A short stable code, safe as a header and in log lines.
+    /// Returns a short stable code, safe as a header and in log lines.
     pub fn code(self) -> &'static str {
         match self {
             InputRefusal::BadDelay(_) => "bad_delay",

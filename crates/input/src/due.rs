@@ -54,7 +54,7 @@ pub fn due(
     }
 }
 
-/// A whole number, or a decimal one that is rounded up: no message is early.
+/// Returns a whole number, or a decimal one that is rounded up: no message is early.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(whole) = text.parse() {
@@ -65,7 +65,7 @@ fn number(text: &str) -> Option<i64> {
     fits.then(|| decimal.ceil() as i64)
 }
 
-/// A time of RFC 3339, in milliseconds since 1970, rounded up.
+/// Returns a time of RFC 3339, in milliseconds since 1970, rounded up.
 fn instant(text: &str) -> Option<i64> {
     let (date, rest) = text.trim().split_at_checked(10)?;
     let time = rest.strip_prefix(['T', 't', ' '])?;
@@ -113,7 +113,7 @@ fn instant(text: &str) -> Option<i64> {
     Some(seconds * 1000 + millis)
 }
 
-/// The number that these digits write.
+/// Returns the number that these digits write.
 fn digits(text: &str, from: usize, count: usize) -> Option<i64> {
     let part = text.get(from..from + count)?;
     part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
@@ -123,7 +123,7 @@ fn days_in(year: i64, month: i64) -> i64 {
     days(if month == 12 { year + 1 } else { year }, month % 12 + 1, 1) - days(year, month, 1)
 }
 
-/// The days from 1970 to a date, in the Gregorian calendar.
+/// Returns the days from 1970 to a date, in the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     // A year begins in March here, so that the leap day is its last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };

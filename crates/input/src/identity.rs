@@ -3,8 +3,8 @@
 use delaybridge_jobs::LocalId;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The id of the job of a message with this id. `delivered_ms` is the due time at which a queue of ours delivered it before:
-/// a consumer that sends it again means another delay, and not the message that has been.
+/// Returns the id of the job of a message with this id. `delivered_ms` is the due time at which a queue of ours
+/// delivered it before: a consumer that sends it again means another delay, and not the message that has been.
 ///
 /// An id with letters that a job's id cannot have, or one that is too long, becomes its hash: `h~` and 32 digits.
 pub fn job_id(id: &str, delivered_ms: Option<&str>) -> Option<LocalId> {
@@ -15,7 +15,7 @@ pub fn job_id(id: &str, delivered_ms: Option<&str>) -> Option<LocalId> {
     text.parse().or_else(|_| format!("h~{:032x}", xxh3_128(text.as_bytes())).parse()).ok()
 }
 
-/// The id of a job whose body differs from that of another job with this id: the id and a hash of the body.
+/// Returns the id of a job whose body differs from that of another job with this id: the id and a hash of the body.
 pub fn contents_id(id: &LocalId, body: &[u8]) -> Option<LocalId> {
     job_id(&format!("{id}~{:032x}", xxh3_128(body)), None)
 }

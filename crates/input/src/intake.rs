@@ -67,19 +67,20 @@ impl JobIntake {
         }
     }
 
-    /// The same, and it lies: it says that Redis has jobs which Redis has not confirmed. For tests of the oracle.
+    /// Returns the same, and it lies: it says that Redis has jobs which Redis has not confirmed. For tests of the
+    /// oracle.
     #[cfg(debug_assertions)]
     #[must_use]
     pub fn hasty(self, hasty: bool) -> JobIntake {
         JobIntake { hasty, ..self }
     }
 
-    /// The size of the largest body that is not refused, in bytes.
+    /// Returns the size of the largest body that is not refused, in bytes.
     pub fn max_body(&self) -> u64 {
         self.jobs.settings().of(&self.rules.topic).max_body
     }
 
-    /// The events of the input.
+    /// Returns the events of the input.
     pub fn events(&self) -> &InputEvents {
         &self.events
     }
@@ -147,12 +148,12 @@ impl JobIntake {
         Some(verdicts)
     }
 
-    /// Whether a message will be refused, as far as that can be said without Redis.
+    /// Returns whether a message will be refused, as far as that can be said without Redis.
     pub fn refuses(&self, arrival: &Arrival) -> Option<InputRefusal> {
         self.job(arrival, self.jobs.now_ms()).err()
     }
 
-    /// The job of a message.
+    /// Returns the job of a message.
     fn job(&self, arrival: &Arrival, now_ms: i64) -> Result<NewJob, InputRefusal> {
         // Before all others: what is missing of it may be its address, or its delay.
         if arrival.is_partial {
@@ -192,7 +193,7 @@ impl JobIntake {
         Ok(NewJob { id: Some(id), due, priority, content_type, alias, is_repeated, ..NewJob::new(body) })
     }
 
-    /// The verdicts on the messages of these jobs. Adds those again that may be other messages with a known id.
+    /// Returns the verdicts on the messages of these jobs. Adds those again that may be other messages with a known id.
     async fn verdicts(&self, jobs: Vec<NewJob>, added: Vec<Added>, stop: &CancellationToken) -> Option<Vec<Verdict>> {
         let mut verdicts: Vec<_> = jobs.iter().zip(&added).map(|(job, added)| verdict(job, added)).collect();
         let open = verdicts.iter().map(Option::is_none);
@@ -250,7 +251,7 @@ fn call(jobs: &mut VecDeque<NewJob>) -> Vec<NewJob> {
     call
 }
 
-/// The same job, under an id made of its own id and its body.
+/// Returns the same job, under an id made of its own id and its body.
 fn by_contents(job: NewJob) -> NewJob {
     match job.alias {
         Some(JobAlias::Contents(id)) => NewJob { id: Some(id), alias: job.id.map(JobAlias::ContentsOf), ..job },
@@ -258,8 +259,8 @@ fn by_contents(job: NewJob) -> NewJob {
     }
 }
 
-/// The verdict on the message whose job this is. `None` if another job has its id, or had it: it may be another message, and is added
-/// under an id made of its own id and its body. All other ids are made of the contents already.
+/// Returns the verdict on the message whose job this is. `None` if another job has its id, or had it: it may be another
+/// message, and is added under an id made of its own id and its body. All other ids are made of the contents already.
 fn verdict(job: &NewJob, added: &Added) -> Option<Verdict> {
     let is_open = matches!(job.alias, Some(JobAlias::Contents(_))) && (added.differs || added.finished);
     if added.created { Some(Verdict::Scheduled) } else { (!is_open).then_some(Verdict::Duplicate) }

@@ -28,25 +28,25 @@ pub struct InputKind {
 
 /// The checked settings of an input of one kind.
 pub trait InputConnector: fmt::Debug + Send + Sync {
-    /// The kind as written in the configuration.
+    /// Returns the kind as written in the configuration.
     fn kind(&self) -> &'static str;
 
-    /// The input itself. Connects nowhere before it runs.
+    /// Returns the input itself. Connects nowhere before it runs.
     fn input(&self) -> Arc<dyn Input>;
 
-    /// The settings in effect, in the shape of the YAML and without secrets.
+    /// Returns the settings in effect, in the shape of the YAML and without secrets.
     fn settings(&self) -> Map<String, Value>;
 
-    /// The broker and what is consumed there, for a person.
+    /// Returns the broker and what is consumed there, for a person.
     fn address(&self) -> String;
 
-    /// The file descriptors that its connections may need at once, as far as the settings tell.
+    /// Returns the file descriptors that its connections may need at once, as far as the settings tell.
     fn descriptors(&self) -> u64 {
         // A connection or two, those that replace them, and what the client library opens beside them.
         8
     }
 
-    /// Whether messages that are delivered there come back by this input.
+    /// Returns whether messages that are delivered there come back by this input.
     fn takes_from(&self, place: &RedeliveryPlace<'_>) -> bool;
 }
 
@@ -61,7 +61,7 @@ pub struct RedeliveryPlace<'a> {
 }
 
 impl RedeliveryPlace<'_> {
-    /// The text of a destination key.
+    /// Returns the text of a destination key.
     pub fn text(&self, name: &str) -> Option<&str> {
         let (_, value) = self.fields.iter().find(|(known, _)| known == name)?;
         std::str::from_utf8(value).ok()

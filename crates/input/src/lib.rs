@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 /// - After a lost connection it connects again, with growing waits.
 /// - After `stop` nothing is taken. What the intake has decided is settled, everything else goes back to the broker.
 pub trait Input: Send + Sync + 'static {
-    /// The kind as written in the configuration (`amqp`).
+    /// Returns the kind as written in the configuration (`amqp`).
     fn kind(&self) -> &'static str;
 
     /// Takes messages until `stop`.

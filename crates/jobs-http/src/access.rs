@@ -101,19 +101,19 @@ pub struct Made {
 }
 
 impl Caller {
-    /// A caller on the same machine, where there are no tokens.
+    /// Returns a caller on the same machine, where there are no tokens.
     pub fn local() -> Caller {
         Caller { name: None, grants: None, made: None }
     }
 
-    /// The owner of a token that was made at run time, with all rights on topics of this pattern.
+    /// Returns the owner of a token that was made at run time, with all rights on topics of this pattern.
     pub fn of_made(name: &str, pattern: &str, made: Made) -> Caller {
         let grant =
             TopicGrant { patterns: vec![pattern.to_owned()], rights: vec![Right::Add, Right::Pop, Right::Admin] };
         Caller { name: Some(name.into()), grants: Some([grant].into()), made: Some(made) }
     }
 
-    /// The beginnings of topics that the caller may add jobs to; `None`: any.
+    /// Returns the beginnings of topics that the caller may add jobs to; `None`: any.
     pub fn prefixes(&self) -> Option<Vec<&str>> {
         let adds = |grant: &&TopicGrant| grant.rights.iter().any(|right| matches!(right, Right::Add | Right::Admin));
         let patterns = self.grants.as_ref()?.iter().filter(adds).flat_map(|grant| &grant.patterns);
@@ -124,7 +124,7 @@ impl Caller {
         Some(prefixes)
     }
 
-    /// Whether the caller may do this with the topic.
+    /// Returns whether the caller may do this with the topic.
     pub fn may(&self, right: Right, topic: &str) -> bool {
         let Some(grants) = &self.grants else { return true };
         grants.iter().any(|grant| {
@@ -141,7 +141,7 @@ impl MaybeNamed for Caller {
 }
 
 impl Tokens {
-    /// The owner of a token.
+    /// Returns the owner of a token.
     pub fn owner(&self, token: &str) -> Option<Caller> {
         let hash = digest::digest(&digest::SHA256, token.as_bytes());
         // All of them are compared, so that the time does not tell which one it is.
@@ -154,12 +154,12 @@ impl Tokens {
         owner.map(TopicToken::caller)
     }
 
-    /// The owner of the token of this name.
+    /// Returns the owner of the token of this name.
     pub fn named(&self, name: &str) -> Option<Caller> {
         self.0.iter().find(|token| *token.name == *name).map(TopicToken::caller)
     }
 
-    /// The number of tokens.
+    /// Returns the number of tokens.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -172,7 +172,7 @@ impl Tokens {
         Tokens::of(path, &files::read(path))
     }
 
-    /// The tokens in the content of the file.
+    /// Returns the tokens in the content of the file.
     ///
     /// # Errors
     /// Everything that is wrong with it, with file, line and path.
@@ -238,7 +238,7 @@ fn is_pattern(text: &str) -> bool {
     text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.-*:".contains(letter))
 }
 
-/// Whether `name` fits the pattern, in which `*` stands for any characters. One pass: no pattern is slow.
+/// Returns whether `name` fits the pattern, in which `*` stands for any characters. One pass: no pattern is slow.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -20,7 +20,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest answer that is packed where it is made: that takes a few milliseconds.
 const PACKED_HERE: usize = 256 << 10;
 
-/// The token behind `Authorization: Bearer`.
+/// Returns the token behind `Authorization: Bearer`.
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
@@ -118,7 +118,7 @@ impl Exchange {
     }
 }
 
-/// The client's own id of the request, if it is harmless, else a new one.
+/// Returns the client's own id of the request, if it is harmless, else a new one.
 fn request_id(headers: &HeaderMap) -> HeaderValue {
     let given = headers.get(REQUEST_ID).filter(|id| {
         let bytes = id.as_bytes();

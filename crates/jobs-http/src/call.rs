@@ -65,23 +65,24 @@ impl<C> Call<C> {
         Ok(Call { peer, caller, headers: head.headers, path, query, body: Some(body), memory, room })
     }
 
-    /// The part of the path with this name.
+    /// Returns the part of the path with this name.
     pub fn part(&self, name: &str) -> &str {
         self.path.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text)
     }
 
-    /// The media type of the body, without its parameters, in lower case.
+    /// Returns the media type of the body, without its parameters, in lower case.
     pub fn media_type(&self) -> String {
         let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// Whether the body is JSON by its media type, or may be: no media type says nothing, and `curl -d` says that it is a form.
+    /// Returns whether the body is JSON by its media type, or may be: no media type says nothing, and `curl -d` says
+    /// that it is a form.
     pub fn is_json(&self) -> bool {
         self.says_json() || matches!(self.media_type().as_str(), "" | "application/x-www-form-urlencoded")
     }
 
-    /// Whether the body is JSON by its media type.
+    /// Returns whether the body is JSON by its media type.
     pub fn says_json(&self) -> bool {
         self.media_type() == "application/json"
     }
@@ -127,7 +128,7 @@ impl<C: MaybeNamed> Call<C> {
         ))
     }
 
-    /// The bytes that were sent.
+    /// Returns the bytes that were sent.
     async fn arrived(&mut self, packed: bool) -> Result<Bytes, Problem> {
         let Some(mut incoming) = self.body.take() else { return Ok(Bytes::new()) };
         let limit = self.memory.max_body;
@@ -162,7 +163,7 @@ impl<C: MaybeNamed> Call<C> {
 }
 
 impl Call {
-    /// A topic, if the caller has this right on it.
+    /// Returns a topic, if the caller has this right on it.
     ///
     /// # Errors
     /// It is no name of a topic, or the caller has no such right.
@@ -179,7 +180,7 @@ impl Call {
         Err(Problem::new(ProblemKind::Forbidden, detail))
     }
 
-    /// The topic in the path, if the caller has this right on it.
+    /// Returns the topic in the path, if the caller has this right on it.
     ///
     /// # Errors
     /// As for [`topic_named`](Call::topic_named).
@@ -187,7 +188,7 @@ impl Call {
         self.topic_named(right, self.part("topic"))
     }
 
-    /// The topics in the path, separated by commas, in the order of their priority.
+    /// Returns the topics in the path, separated by commas, in the order of their priority.
     ///
     /// # Errors
     /// As for [`topic_named`](Call::topic_named); or there are too many.
@@ -202,8 +203,8 @@ impl Call {
         }
     }
 
-    /// The job in the path, if the caller has this right on its topic. Where the path has the topic too, the id may be with or
-    /// without it.
+    /// Returns the job in the path, if the caller has this right on its topic. Where the path has the topic too, the id
+    /// may be with or without it.
     ///
     /// # Errors
     /// It is no id of a job, or the caller has no such right.
@@ -218,7 +219,7 @@ impl Call {
         }
     }
 
-    /// A job, if the caller has this right on its topic.
+    /// Returns a job, if the caller has this right on its topic.
     ///
     /// # Errors
     /// It is no id of a job, or the caller has no such right.
@@ -252,22 +253,22 @@ impl Query {
         }
     }
 
-    /// The value of a name; the first one, if there are several.
+    /// Returns the value of a name; the first one, if there are several.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(pair, _)| pair == name).map(|(_, value)| value.as_str())
     }
 
-    /// All pairs, in their order.
+    /// Returns all pairs, in their order.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// A flag.
+    /// Returns a flag.
     ///
     /// # Errors
     /// It is something else than true or false.
@@ -280,7 +281,7 @@ impl Query {
         }
     }
 
-    /// A whole number.
+    /// Returns a whole number.
     ///
     /// # Errors
     /// It is none.
@@ -297,7 +298,7 @@ impl Query {
             .transpose()
     }
 
-    /// A time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
+    /// Returns a time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
     ///
     /// # Errors
     /// It is none of them, or there are both.
@@ -313,7 +314,7 @@ impl Query {
         }
     }
 
-    /// The names, all of which have to be known.
+    /// Returns the names, all of which have to be known.
     ///
     /// # Errors
     /// One is not known.

@@ -97,7 +97,7 @@ words! {
     }
 }
 
-/// The settings in effect, in the shape and the units of the YAML.
+/// Returns the settings in effect, in the shape and the units of the YAML.
 pub fn shown(listeners: &[ApiSpec]) -> Map<String, Value> {
     let mut shown = Map::new();
     let Some(first) = listeners.first() else { return shown };
@@ -219,7 +219,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     listeners
 }
 
-/// The time from SIGTERM to the end of listening.
+/// Returns the time from SIGTERM to the end of listening.
 fn shutdown_delay(section: &Section<'_>) -> Duration {
     let of_variable = || (section.cx.env)(DELAY_VARIABLE).filter(|text| !text.is_empty());
     match of_variable().filter(|_| !section.has(&SHUTDOWN_DELAY)) {

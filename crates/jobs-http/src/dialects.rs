@@ -9,14 +9,14 @@ use super::route::ApiDialect;
 use super::{Api, lmstfy, ouqiang};
 use delaybridge_model::Face;
 
-/// The dialect of a path that no route has, where these APIs are served.
+/// Returns the dialect of a path that no route has, where these APIs are served.
 pub fn of_path(faces: &[Face], path: &str) -> ApiDialect {
     let lmstfy = path.starts_with("/api/") || path.starts_with("/token/") || path == "/info";
     let serves = faces.contains(&Face::Lmstfy) || faces.contains(&Face::LmstfyAdmin);
     if serves && (lmstfy || !faces.contains(&Face::Own)) { ApiDialect::Lmstfy } else { ApiDialect::Own }
 }
 
-/// A problem, as clients of this API expect it.
+/// Returns a problem, as clients of this API expect it.
 pub fn reply(dialect: ApiDialect, problem: Problem) -> Reply {
     match dialect {
         ApiDialect::Own => allow(Reply::from(problem.clone()), &problem),
@@ -25,7 +25,7 @@ pub fn reply(dialect: ApiDialect, problem: Problem) -> Reply {
     }
 }
 
-/// The problem of a request without a token.
+/// Returns the problem of a request without a token.
 pub fn no_token(dialect: ApiDialect) -> Problem {
     let detail = match dialect {
         ApiDialect::Own | ApiDialect::Ouqiang => "authenticate: there is no token; send `Authorization: Bearer TOKEN`",
@@ -34,7 +34,7 @@ pub fn no_token(dialect: ApiDialect) -> Problem {
     Problem::new(ProblemKind::Unauthorized, detail)
 }
 
-/// The owner of a token that is not in the file.
+/// Returns the owner of a token that is not in the file.
 ///
 /// # Errors
 /// There is none.

@@ -23,7 +23,7 @@ pub struct JsonFields {
     known: Vec<&'static str>,
 }
 
-/// A body that is one JSON value.
+/// Returns a body that is one JSON value.
 ///
 /// # Errors
 /// It is not.
@@ -43,7 +43,7 @@ impl JsonFields {
         JsonFields::of(String::new(), &json(body)?)
     }
 
-    /// The fields of a value at a place.
+    /// Returns the fields of a value at a place.
     ///
     /// # Errors
     /// It is not an object, or has too many fields.
@@ -60,12 +60,12 @@ impl JsonFields {
         }
     }
 
-    /// The names of the fields that were not read yet.
+    /// Returns the names of the fields that were not read yet.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Whether the field is there, and is `null`.
+    /// Returns whether the field is there, and is `null`.
     pub fn is_null(&self, name: &str) -> bool {
         self.fields.iter().any(|(field, value)| field == name && value.is_null())
     }
@@ -82,7 +82,7 @@ impl JsonFields {
         self.any(name).filter(|value| !value.is_null())
     }
 
-    /// A text, as its bytes in UTF-8.
+    /// Returns a text, as its bytes in UTF-8.
     ///
     /// # Errors
     /// It is something else.
@@ -91,7 +91,7 @@ impl JsonFields {
         value.text().map(Some).ok_or_else(|| self.wrong(name, "a text", &value))
     }
 
-    /// A text.
+    /// Returns a text.
     ///
     /// # Errors
     /// It is something else.
@@ -99,7 +99,7 @@ impl JsonFields {
         Ok(self.bytes(name)?.map(|text| String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// A whole number, not negative.
+    /// Returns a whole number, not negative.
     ///
     /// # Errors
     /// It is something else, or too large.
@@ -108,7 +108,7 @@ impl JsonFields {
         value.number().map(Some).ok_or_else(|| self.wrong(name, "a whole number from 0 on", &value))
     }
 
-    /// A time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
+    /// Returns a time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
     ///
     /// # Errors
     /// It is none of them, or there are both.
@@ -125,7 +125,7 @@ impl JsonFields {
         }
     }
 
-    /// A flag.
+    /// Returns a flag.
     ///
     /// # Errors
     /// It is something else.
@@ -134,7 +134,7 @@ impl JsonFields {
         value.flag().map(Some).ok_or_else(|| self.wrong(name, "true or false", &value))
     }
 
-    /// A list of at most `most` values.
+    /// Returns a list of at most `most` values.
     ///
     /// # Errors
     /// It is something else, empty, or longer.
@@ -165,7 +165,7 @@ impl JsonFields {
         Err(Problem::bad(format!("read the body: unknown field `{}`{of}; {help}", clip(unknown))))
     }
 
-    /// A problem of the object as a whole.
+    /// Returns a problem of the object as a whole.
     pub fn problem(&self, detail: &str) -> Problem {
         let place = self.place.trim_end_matches('.');
         Problem::bad(format!("read {}: {detail}", if place.is_empty() { "the body" } else { place }))

@@ -14,7 +14,7 @@ use super::problem::{Problem, ProblemKind};
 /// Shorter answers are not worth the time: they fit into one packet as they are.
 const WORTH_IT: usize = 1024;
 
-/// Whether a body is packed.
+/// Returns whether a body is packed.
 ///
 /// # Errors
 /// A coding that is not read.
@@ -29,12 +29,12 @@ pub fn is_packed(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// The length that a packed body says it has: its last four bytes. It need not be true.
+/// Returns the length that a packed body says it has: its last four bytes. It need not be true.
 pub fn claimed(packed: &[u8]) -> usize {
     packed.last_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize)
 }
 
-/// The body as the client meant it, if it has at most `most` bytes.
+/// Returns the body as the client meant it, if it has at most `most` bytes.
 ///
 /// # Errors
 /// A body that is not gzip.
@@ -48,12 +48,12 @@ pub fn unpack(packed: &[u8], most: usize) -> Result<Option<Bytes>, Problem> {
     Ok(Some(unpacked).filter(|unpacked| unpacked.len() <= most).map(Bytes::from))
 }
 
-/// Whether the client takes gzip, and a body of so many bytes is worth it.
+/// Returns whether the client takes gzip, and a body of so many bytes is worth it.
 pub fn is_wanted(asked: &HeaderMap, length: usize) -> bool {
     length >= WORTH_IT && accepts(asked)
 }
 
-/// The body packed, if that makes it shorter.
+/// Returns the body packed, if that makes it shorter.
 pub fn pack(body: &[u8]) -> Option<Bytes> {
     let mut packed = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::fast());
     // Writing to memory does not fail; if it did, the plain body would be right.
@@ -61,7 +61,7 @@ pub fn pack(body: &[u8]) -> Option<Bytes> {
     packed.finish().ok().filter(|packed| packed.len() < body.len()).map(Bytes::from)
 }
 
-/// Whether one of the codings that the client takes is gzip.
+/// Returns whether one of the codings that the client takes is gzip.
 fn accepts(headers: &HeaderMap) -> bool {
     let codings = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     codings.flat_map(|value| value.split(',')).any(|coding| {

@@ -76,7 +76,7 @@ pub struct ReplyBody {
 }
 
 impl ReplyBody {
-    /// A body with the jobs in it, on the connection of `unflushed`.
+    /// Creates a body with the jobs in it, on the connection of `unflushed`.
     pub fn new(data: Bytes, reserved: Option<HandedOut>, unflushed: Unflushed) -> ReplyBody {
         let mut body =
             ReplyBody { data: Some(data).filter(|data| !data.is_empty()), reserved, room: None, unflushed, feed: None };
@@ -95,12 +95,12 @@ impl ReplyBody {
         }
     }
 
-    /// The same with the room that its bytes take.
+    /// Returns the same with the room that its bytes take.
     pub fn in_room(self, room: Option<AnswerRoom>) -> ReplyBody {
         ReplyBody { room, ..self }
     }
 
-    /// The same, with what follows it.
+    /// Returns the same, with what follows it.
     pub fn followed_by(self, feed: Option<Feed>) -> ReplyBody {
         ReplyBody { feed, ..self }
     }

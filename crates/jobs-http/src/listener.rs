@@ -129,7 +129,7 @@ pub(super) enum Accepted {
 }
 
 impl Accepted {
-    /// The address of the client, over TCP.
+    /// Returns the address of the client, over TCP.
     pub(super) fn ip(&self) -> Option<IpAddr> {
         match self {
             Accepted::Tcp(_, peer) => Some(peer.ip().to_canonical()),
@@ -139,7 +139,7 @@ impl Accepted {
 }
 
 impl Accepting {
-    /// The next connection. Cancel-safe: it is taken only when this returns it.
+    /// Returns the next connection. Cancel-safe: it is taken only when this returns it.
     pub(super) async fn accept(&self) -> Result<Accepted> {
         match &self.socket {
             Async::Tcp(listener) => listener.accept().await.map(|(stream, peer)| Accepted::Tcp(stream, peer)),

@@ -35,7 +35,7 @@ impl fmt::Debug for NamedTokens {
     }
 }
 
-/// The hash of a token.
+/// Returns the hash of a token.
 pub fn hash(token: &str) -> Hash {
     let mut hash = [0; digest::SHA256_OUTPUT_LEN];
     hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
@@ -51,7 +51,7 @@ impl NamedTokens {
         NamedTokens::of(path, &files::read(path))
     }
 
-    /// The tokens in the content of the file.
+    /// Returns the tokens in the content of the file.
     ///
     /// # Errors
     /// What is wrong with it, with the line; never what is in the line.
@@ -118,7 +118,7 @@ impl NamedTokens {
         if tokens.is_empty() { Err("there is no token in it".to_owned()) } else { Ok(NamedTokens(tokens)) }
     }
 
-    /// The name and the rights of the token with this hash.
+    /// Returns the name and the rights of the token with this hash.
     pub fn owner(&self, wanted: &Hash) -> Option<Grantee> {
         // All of them are compared, so that the time does not tell which one it is.
         let mut owner = None;
@@ -130,7 +130,7 @@ impl NamedTokens {
         owner
     }
 
-    /// The number of tokens.
+    /// Returns the number of tokens.
     pub fn count(&self) -> usize {
         self.0.len()
     }

@@ -21,7 +21,7 @@ pub(crate) use self::own::document;
 /// The document.
 pub(crate) const DOCUMENT: &str = include_str!("../openapi.json");
 
-/// The document of version 3.1 as OpenAPI 3.0: nothing in the schemas needs more.
+/// Returns the document of version 3.1 as OpenAPI 3.0: nothing in the schemas needs more.
 pub(crate) fn older(mut document: Value) -> Value {
     document["openapi"] = json!("3.0.3");
     document["info"]["license"] = json!({ "name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0" });

@@ -20,8 +20,8 @@ const PROXIED_PREFIX: &str = "x-forwarded-";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// The value of a header. No browser sends one twice, or with bytes that are no text: what is sent so reads as empty, which no rule
-/// accepts.
+/// Returns the value of a header. No browser sends one twice, or with bytes that are no text: what is sent so reads as
+/// empty, which no rule accepts.
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?;
@@ -36,14 +36,14 @@ pub fn heed_authority<B>(request: &mut Request<B>) {
     }
 }
 
-/// Whether the request comes from this machine, and from no page that only calls itself so.
+/// Returns whether the request comes from this machine, and from no page that only calls itself so.
 pub fn is_local(headers: &HeaderMap, peer: Peer) -> bool {
     let proxied =
         headers.keys().any(|name| PROXIED.contains(&name.as_str()) || name.as_str().starts_with(PROXIED_PREFIX));
     peer.ip().is_loopback() && !proxied && is_called_by_address(headers)
 }
 
-/// Whether the client called us by an address or as `localhost`, which no page of another machine can be named.
+/// Returns whether the client called us by an address or as `localhost`, which no page of another machine can be named.
 pub fn is_called_by_address(headers: &HeaderMap) -> bool {
     let Some(host) = text(headers, &HOST) else { return false };
     let name = match host.rsplit_once(':') {
@@ -54,7 +54,7 @@ pub fn is_called_by_address(headers: &HeaderMap) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
-/// Whether a page in a browser has sent the request. What a person types into a browser is from no page.
+/// Returns whether a page in a browser has sent the request. What a person types into a browser is from no page.
 pub fn is_from_page(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) || text(headers, &FETCH_SITE).is_some_and(|site| site != "none")
 }
@@ -86,7 +86,8 @@ pub fn same_origin(headers: &HeaderMap, form: bool) -> Result<(), Problem> {
     }
 }
 
-/// The same for what is only looked at: a person may follow a link of another page to here. That page sees nothing of it.
+/// Returns the same for what is only looked at: a person may follow a link of another page to here. That page sees
+/// nothing of it.
 ///
 /// # Errors
 /// It comes from a page of another origin, which does not lead here.

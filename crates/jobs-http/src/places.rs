@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Origin(u64);
 
 impl Origin {
-    /// The origin of a connection from this address.
+    /// Returns the origin of a connection from this address.
     pub fn of(ip: IpAddr) -> Origin {
         match ip.to_canonical() {
             IpAddr::V4(ip) => Origin(u64::from(ip.to_bits())),
@@ -75,8 +75,9 @@ impl ConnectionSlots {
         Arc::new(ConnectionSlots { free: Arc::new(Semaphore::new(count)), state: Mutex::default() })
     }
 
-    /// A place for a connection from there. If there is none, `crowded` is called, and a connection without a request has to go; if
-    /// there is none of these either, the next one that has no request. Cancel-safe: a place that is taken is given back.
+    /// Returns a place for a connection from there. If there is none, `crowded` is called, and a connection without a
+    /// request has to go; if there is none of these either, the next one that has no request. Cancel-safe: a place that
+    /// is taken is given back.
     pub async fn take(self: &Arc<Self>, origin: Option<Origin>, crowded: impl FnOnce()) -> ConnectionSlot {
         let free = self.free.clone().try_acquire_owned().ok();
         let permit = match free {
@@ -130,7 +131,7 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Whether a request has come so far.
+    /// Returns whether a request has come so far.
     pub fn has_served(&self) -> bool {
         self.served.load(Ordering::Relaxed)
     }
@@ -140,7 +141,7 @@ impl ConnectionSlot {
         &self.leave
     }
 
-    /// A request began; it lasts until the result is dropped.
+    /// Returns a request began; it lasts until the result is dropped.
     pub fn busy(self: &Arc<Self>) -> Busy {
         self.served.store(true, Ordering::Relaxed);
         let idle = self.turn.lock().take().and_then(|turn| self.places.state.lock().idle.remove(&turn));

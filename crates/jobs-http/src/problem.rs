@@ -51,17 +51,17 @@ macro_rules! kinds {
             /// Every kind, in the order of the declaration.
             pub const ALL: &[ProblemKind] = &[$(ProblemKind::$name,)*];
 
-            /// The word at the end of the type.
+            /// Returns the word at the end of the type.
             pub fn as_str(self) -> &'static str {
                 match self { $(ProblemKind::$name => $word,)* }
             }
 
-            /// The status of the answer.
+            /// Returns the status of the answer.
             pub fn status(self) -> StatusCode {
                 match self { $(ProblemKind::$name => StatusCode::$status,)* }
             }
 
-            /// The same words for every problem of the kind.
+            /// Returns the same words for every problem of the kind.
             pub fn title(self) -> &'static str {
                 match self { $(ProblemKind::$name => $title,)* }
             }
@@ -114,29 +114,29 @@ kinds! {
 const PAGES: &str = "https://github.com/delaybridge/delaybridge/blob/main/docs/";
 
 impl Problem {
-    /// A problem of a kind, with what was attempted, what happened and what to do.
+    /// Creates a problem of a kind, with what was attempted, what happened and what to do.
     pub fn new(kind: ProblemKind, detail: impl Into<String>) -> Problem {
         Problem { kind, detail: detail.into(), retry_after: None, fields: Map::new(), page: ProblemPage::HttpApi }
     }
 
-    /// A request that means nothing.
+    /// Returns a request that means nothing.
     pub fn bad(detail: impl Into<String>) -> Problem {
         Problem::new(ProblemKind::BadRequest, detail)
     }
 
-    /// The same, with a time after which another attempt makes sense.
+    /// Returns the same, with a time after which another attempt makes sense.
     pub fn retry_after(mut self, after: Duration) -> Problem {
         self.retry_after = Some(after);
         self
     }
 
-    /// The same, with a further field.
+    /// Returns the same, with a further field.
     pub fn with(mut self, name: &str, value: Value) -> Problem {
         self.fields.insert(name.to_owned(), value);
         self
     }
 
-    /// The body of the answer.
+    /// Returns the body of the answer.
     pub fn body(&self) -> Value {
         let mut body = json!({
             "type": format!("{PAGES}{}#{}", self.page.file(), self.kind.as_str()),

@@ -91,7 +91,7 @@ mod tests {
         (polled, task.0.load(Ordering::Relaxed))
     }
 
-    /// A future that wakes itself in all polls but the last, and ends with the number of its polls.
+    /// Returns a future that wakes itself in all polls but the last, and ends with the number of its polls.
     fn ready_in(last: usize) -> Repoll<impl Future<Output = usize>> {
         let mut polls = 0;
         Repoll::new(poll_fn(move |cx| {

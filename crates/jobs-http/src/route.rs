@@ -59,7 +59,7 @@ pub enum ApiDialect {
 }
 
 impl ApiDialect {
-    /// Whether a token may be in the query.
+    /// Returns whether a token may be in the query.
     pub fn takes_token_in_query(self) -> bool {
         match self {
             // There `token` is the proof of a reservation.
@@ -68,7 +68,7 @@ impl ApiDialect {
         }
     }
 
-    /// Whether an endpoint serves all methods.
+    /// Returns whether an endpoint serves all methods.
     pub fn ignores_methods(self) -> bool {
         self == ApiDialect::Ouqiang
     }

@@ -9,13 +9,13 @@ use super::text::{clip, decode};
 
 /// An endpoint, as far as requests are matched with it.
 pub trait Endpoint: Sync + 'static {
-    /// The method; `HEAD` goes where `GET` does.
+    /// Returns the method; `HEAD` goes where `GET` does.
     fn method(&self) -> &Method;
 
-    /// The path, with `{names}`.
+    /// Returns the path, with `{names}`.
     fn path(&self) -> &'static str;
 
-    /// Whether it serves all methods.
+    /// Returns whether it serves all methods.
     fn ignores_methods(&self) -> bool {
         false
     }
@@ -27,7 +27,7 @@ pub struct Router<R: Endpoint> {
 }
 
 impl<R: Endpoint> Router<R> {
-    /// A router for these routes.
+    /// Creates a router for these routes.
     pub fn new(routes: impl IntoIterator<Item = &'static R>) -> Router<R> {
         let mut by_path: HashMap<&str, Vec<&'static R>> = HashMap::new();
         for route in routes {
@@ -41,7 +41,7 @@ impl<R: Endpoint> Router<R> {
         Router { paths }
     }
 
-    /// The route, with the parts of the path that have names.
+    /// Returns the route, with the parts of the path that have names.
     ///
     /// # Errors
     /// There is none.
@@ -72,7 +72,7 @@ pub enum NoRoute {
 }
 
 impl NoRoute {
-    /// The problem that the client gets.
+    /// Returns the problem that the client gets.
     pub fn problem(self, method: &Method, path: &str) -> Problem {
         match self {
             NoRoute::Path if matches!(path, "/metrics" | "/livez" | "/readyz" | "/startupz") => Problem::new(

@@ -210,7 +210,7 @@ pub static BY_TOPIC: &[ApiRoute] = routes! { ApiDialect::Own;
     DELETE "/v1/jobs/{topic}/{id}" delete => v1::jobs::delete, DELETE;
 };
 
-/// The endpoints of a listener.
+/// Returns the endpoints of a listener.
 pub fn of(spec: &ApiSpec) -> impl Iterator<Item = &'static ApiRoute> + use<> {
     let tables = spec.faces.iter().flat_map(|face| match face {
         Face::Own => vec![OWN, BY_TOPIC],

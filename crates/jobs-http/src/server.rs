@@ -86,12 +86,12 @@ pub trait Served: Send + Sync + 'static {
     /// Connections at once.
     fn max_connections(&self) -> usize;
 
-    /// Whether connections from this address are those of many clients, which a proxy passes on.
+    /// Returns whether connections from this address are those of many clients, which a proxy passes on.
     fn is_proxy(&self, _ip: IpAddr) -> bool {
         false
     }
 
-    /// The receiver of reports.
+    /// Returns the receiver of reports.
     fn events(&self) -> &ApiEvents;
 }
 

@@ -23,11 +23,11 @@ pub enum Who {
 
 /// A caller who may have a name.
 pub trait MaybeNamed {
-    /// The name of the token.
+    /// Returns the name of the token.
     fn name(&self) -> Option<&Arc<str>>;
 }
 
-/// The owner of the share that the bodies of this caller take.
+/// Returns the owner of the share that the bodies of this caller take.
 pub fn who(peer: Peer, caller: &impl MaybeNamed) -> Who {
     caller.name().map_or_else(|| Who::Address(peer.ip()), |name| Who::Token(name.clone()))
 }
@@ -46,12 +46,12 @@ impl CallerShares {
         CallerShares { each, used: Mutex::default() }
     }
 
-    /// The permits of each.
+    /// Returns the permits of each.
     pub fn each(&self) -> usize {
         self.each
     }
 
-    /// The share of a caller, which is forgotten when nobody has it any more.
+    /// Returns the share of a caller, which is forgotten when nobody has it any more.
     pub fn of(&self, who: &Who) -> Arc<Semaphore> {
         let mut used = self.used.lock();
         if let Some(share) = used.get(who).and_then(Weak::upgrade) {
@@ -63,7 +63,7 @@ impl CallerShares {
         share
     }
 
-    /// The number of shares that are known, and whether any is in use.
+    /// Returns the number of shares that are known, and whether any is in use.
     #[cfg(test)]
     pub fn known(&self) -> (usize, bool) {
         let used = self.used.lock();

@@ -111,7 +111,7 @@ impl TokensFile {
         Ok(TokensFile { file, max_age: spec.tokens_max_age })
     }
 
-    /// The tokens that are valid now; `None` without a file.
+    /// Returns the tokens that are valid now; `None` without a file.
     ///
     /// # Errors
     /// They are too old: the file could not be read for long, and a token that was removed from it must end.
@@ -121,13 +121,13 @@ impl TokensFile {
         if age > self.max_age { Err(too_old("jobs.tokens_file", age)) } else { Ok(Some(file.get())) }
     }
 
-    /// The number of tokens, if there is a file of them.
+    /// Returns the number of tokens, if there is a file of them.
     pub(super) fn count(&self) -> Option<usize> {
         self.file.as_ref().map(|file| file.get().count())
     }
 }
 
-/// The refusal of every token because the file under this key could not be used for so long.
+/// Returns the refusal of every token because the file under this key could not be used for so long.
 pub fn too_old(key: &str, age: Duration) -> Problem {
     let detail = format!(
         "authenticate: the file of `{key}` could not be used for {} s, so that no token is known to be valid still; the log has the reason",

@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use delaybridge_settings::units;
 
-/// A duration as people write it.
+/// Returns a duration as people write it.
 ///
 /// # Errors
 /// What is wrong, and what to write.
@@ -12,7 +12,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
     units::duration(&clip(text)).map_err(|bad| format!("{}; {}", bad.message, bad.help))
 }
 
-/// A point in time as RFC 3339 writes it, in milliseconds since 1970.
+/// Returns a point in time as RFC 3339 writes it, in milliseconds since 1970.
 ///
 /// # Errors
 /// What to write.
@@ -41,7 +41,7 @@ pub fn decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// A client's word in a message: short, and nothing that a terminal would obey.
+/// Returns a client's word in a message: short, and nothing that a terminal would obey.
 pub fn clip(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(60).collect()
 }

@@ -31,7 +31,7 @@ impl Certificates {
         Reread::new(files.into(), move |contents| acceptor(&paths, contents), tell).map(Certificates)
     }
 
-    /// The acceptor of the next connection.
+    /// Returns the acceptor of the next connection.
     pub fn acceptor(&self) -> TlsAcceptor {
         (*self.0.get()).clone()
     }

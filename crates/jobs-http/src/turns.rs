@@ -53,19 +53,20 @@ pub struct CallerTurn {
     _weight: (Arc<Semaphore>, OwnedSemaphorePermit),
 }
 
-/// The weight of a call that adds these jobs; `None` for one that needs no turn. A job alone goes together with others of its topic.
+/// Returns the weight of a call that adds these jobs; `None` for one that needs no turn. A job alone goes together with
+/// others of its topic.
 pub fn weight(jobs: &[NewJob]) -> Option<usize> {
     let bytes: usize = jobs.iter().map(|job| job.body.len()).sum();
     let weight = (jobs.len() + weight_of(bytes)).min(MAX_BATCH);
     (jobs.len() > 1 || weight > LIGHT).then_some(weight)
 }
 
-/// The weight of so many bytes on their way to Redis.
+/// Returns the weight of so many bytes on their way to Redis.
 pub fn weight_of(bytes: usize) -> usize {
     (bytes / BYTES_OF_A_JOB).min(MAX_BATCH)
 }
 
-/// The weight of a call that reads a page of so many jobs: the largest one is read alone.
+/// Returns the weight of a call that reads a page of so many jobs: the largest one is read alone.
 pub fn page(limit: usize) -> usize {
     (limit * (MAX_BATCH / MAX_PAGE)).max(READ)
 }

@@ -222,7 +222,7 @@ fn arguments(
     Ok(())
 }
 
-/// A unique key as an argument of the script; returns an error if its time is out of bounds.
+/// Returns a unique key as an argument of the script; returns an error if its time is out of bounds.
 fn unique_argument(unique: &Unique) -> Result<Bytes, JobError> {
     let Unique { key, lasts, until } = unique;
     if !(Duration::from_millis(1)..=MAX_DELAY).contains(lasts) {
@@ -235,7 +235,7 @@ fn unique_argument(unique: &Unique) -> Result<Bytes, JobError> {
     Ok(Bytes::from(format!("{mode}{} {key}", lasts.as_millis())))
 }
 
-/// An alias as an argument of the script; `None` if there is nothing to say about it.
+/// Returns an alias as an argument of the script; `None` if there is nothing to say about it.
 fn alias_argument(alias: JobAlias, body: &Bytes, remember: Option<Duration>) -> Option<Bytes> {
     let hash = || sha1_smol::Sha1::from(&body[..]).digest();
     let text = match alias {
@@ -265,7 +265,7 @@ pub(super) fn check_content_type(content_type: &str) -> Result<(), JobError> {
     }
 }
 
-/// A due time as arguments of a script; returns an error if it is beyond all times.
+/// Returns a due time as arguments of a script; returns an error if it is beyond all times.
 pub(super) fn due_arguments(due: Due) -> Result<(&'static str, Bytes), JobError> {
     let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
     match due {

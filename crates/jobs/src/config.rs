@@ -87,7 +87,7 @@ fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
 pub(super) const LARGEST_BODY: u64 = 64 << 20;
 
 impl JobSettings {
-    /// The effective settings, in the shape and the units of the YAML.
+    /// Returns the effective settings, in the shape and the units of the YAML.
     pub fn shown(&self) -> Map<String, Value> {
         let topics = self.topics.iter().map(|(name, settings)| (name.to_string(), settings.shown().into()));
         Map::from_iter([

@@ -290,7 +290,7 @@ impl Dispensing {
         topics.iter().for_each(|topic| self.changed(topic));
     }
 
-    /// The next topic for a consumer: the most important one that may have something new.
+    /// Returns the next topic for a consumer: the most important one that may have something new.
     fn looks_at(&self, waiting: &Waiting) -> Option<Topic> {
         let new = |(topic, seen): &(&Topic, &u64)| self.topics.get(topic).is_some_and(|wanted| wanted.changes > **seen);
         waiting.topics.iter().zip(&waiting.seen).find(new).map(|(topic, _)| topic.clone())
@@ -469,7 +469,7 @@ impl Dispensing {
         }
     }
 
-    /// The next deadline of a consumer, or the next due time of a topic.
+    /// Returns the next deadline of a consumer, or the next due time of a topic.
     fn next_alarm(&self) -> Option<Instant> {
         let now = self.jobs.now_ms();
         let due = self.topics.values().filter(|wanted| !wanted.busy).filter_map(|wanted| wanted.next_ms).min();

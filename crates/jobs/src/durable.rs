@@ -12,7 +12,8 @@ use super::queue::JobQueue;
 use delaybridge_link::{DurableRedis, Script};
 
 impl JobQueue {
-    /// The same queue, and [`add`](JobQueue::add) answers only when the jobs are durable. Other calls are as before.
+    /// Returns the same queue, and [`add`](JobQueue::add) answers only when the jobs are durable. Other calls are as
+    /// before.
     #[must_use]
     pub fn durable(self, durable: DurableRedis) -> JobQueue {
         JobQueue { durable: Some(durable), ..self }

@@ -114,8 +114,8 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// Whether the call may have taken effect nevertheless: true unless the server answered that it did not, or nothing
-    /// was sent. Each call documents what repeating it does.
+    /// Returns whether the call may have taken effect nevertheless: true unless the server answered that it did not, or
+    /// nothing was sent. Each call documents what repeating it does.
     pub fn outcome_unknown(&self) -> bool {
         matches!(
             self,

@@ -9,7 +9,7 @@ use super::settings::UnknownTopics;
 use delaybridge_link::Fields;
 
 impl JobQueue {
-    /// Whether a topic is in the configuration or in the index.
+    /// Returns whether a topic is in the configuration or in the index.
     ///
     /// # Errors
     ///

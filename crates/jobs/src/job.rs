@@ -28,7 +28,7 @@ impl JobState {
     /// The states that can be listed, in the order of a job's life.
     pub const ALL: [JobState; 4] = [JobState::Delay, JobState::Ready, JobState::Reserved, JobState::Dead];
 
-    /// The name of the state.
+    /// Returns the name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
             JobState::Delay => "delay",
@@ -118,7 +118,7 @@ pub enum JobAlias {
 }
 
 impl NewJob {
-    /// A job that is ready at once, with all other values from the topic's settings.
+    /// Creates a job that is ready at once, with all other values from the topic's settings.
     pub fn new(body: impl Into<Bytes>) -> NewJob {
         NewJob {
             id: None,

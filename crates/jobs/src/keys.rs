@@ -6,12 +6,13 @@ use bytes::Bytes;
 use super::name::Topic;
 use delaybridge_link::KeyPrefix;
 
-/// The index of topics: a zset of their names, all with score zero.
+/// Returns the index of topics: a zset of their names, all with score zero.
 pub fn topics(prefix: &KeyPrefix) -> String {
     prefix.name("jobs:topics")
 }
 
-/// The channel on which scripts announce topics with a new first job. They make its name of the first of their keys.
+/// Returns the channel on which scripts announce topics with a new first job. They make its name of the first of their
+/// keys.
 pub fn wake(prefix: &KeyPrefix) -> String {
     prefix.name("jobs:wake")
 }
@@ -45,37 +46,37 @@ pub const KINDS: [(&str, &str); 13] = [
 ];
 
 impl Keys {
-    /// The keys of a topic.
+    /// Returns the keys of a topic.
     pub fn of(prefix: &KeyPrefix, topic: &Topic) -> Keys {
         Keys::named(prefix, topic.as_str())
     }
 
-    /// The keys of the topic with this name, which is not validated.
+    /// Returns the keys of the topic with this name, which is not validated.
     pub fn named(prefix: &KeyPrefix, topic: &str) -> Keys {
         Keys { all: KINDS.map(|(word, _)| Bytes::from(format!("{prefix}jobs:{word}:{{{topic}}}"))) }
     }
 
-    /// The waiting jobs: id -> due time, ms.
+    /// Returns the waiting jobs: id -> due time, ms.
     pub fn due(&self) -> &Bytes {
         &self.all[0]
     }
 
-    /// The reserved jobs: id -> end of the reservation, ms.
+    /// Returns the reserved jobs: id -> end of the reservation, ms.
     pub fn reserved(&self) -> &Bytes {
         &self.all[1]
     }
 
-    /// The jobs without tries left.
+    /// Returns the jobs without tries left.
     pub fn dead(&self) -> &Bytes {
         &self.all[4]
     }
 
-    /// The data of each job that consumers do not change.
+    /// Returns the data of each job that consumers do not change.
     pub fn records(&self) -> &Bytes {
         &self.all[2]
     }
 
-    /// The changing data of each job.
+    /// Returns the changing data of each job.
     pub fn state(&self) -> &Bytes {
         &self.all[3]
     }
@@ -90,27 +91,28 @@ impl Keys {
         &self.all[6]
     }
 
-    /// The hash of the topic itself.
+    /// Returns the hash of the topic itself.
     pub fn topic(&self) -> &Bytes {
         &self.all[7]
     }
 
-    /// The keys with the states of jobs, and the topic's own: the first eight of [`KINDS`].
+    /// Returns the keys with the states of jobs, and the topic's own: the first eight of [`KINDS`].
     pub fn of_jobs(&self) -> &[Bytes] {
         &self.all[..OF_JOBS]
     }
 
-    /// The waiting jobs with a priority: id -> their order.
+    /// Returns the waiting jobs with a priority: id -> their order.
     pub fn urgent(&self) -> &Bytes {
         &self.all[8]
     }
 
-    /// The keys with the states of jobs, the topic's own, and the order of jobs with a priority: the first nine of [`KINDS`].
+    /// Returns the keys with the states of jobs, the topic's own, and the order of jobs with a priority: the first nine
+    /// of [`KINDS`].
     pub fn of_waiting(&self) -> &[Bytes] {
         &self.all[..OF_WAITING]
     }
 
-    /// All keys, in the order of [`KINDS`].
+    /// Returns all keys, in the order of [`KINDS`].
     pub fn all(&self) -> &[Bytes] {
         &self.all
     }

@@ -74,7 +74,7 @@ pub struct Allowed {
 }
 
 impl Limits {
-    /// The effective limits of a topic with this configuration.
+    /// Returns the effective limits of a topic with this configuration.
     pub fn shown(&self, base: &TopicSettings) -> Allowed {
         let settings = self.over(base);
         let TopicSettings { ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl, .. } = settings;
@@ -116,7 +116,7 @@ impl Limits {
             .collect()
     }
 
-    /// The settings of a topic after applying these limits.
+    /// Returns the settings of a topic after applying these limits.
     pub fn over(&self, base: &TopicSettings) -> TopicSettings {
         TopicSettings {
             ttr: self.ttr.unwrap_or(base.ttr),
@@ -208,7 +208,7 @@ impl JobQueue {
         self.run(&self.shared.scripts.limits, topic, &args).await.map(drop)
     }
 
-    /// The run-time limits of a topic.
+    /// Returns the run-time limits of a topic.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl JobQueue {
         Ok(values.try_into().map(Limits::of).unwrap_or_default())
     }
 
-    /// The names of a topic's unreadable run-time limits, which count as not set.
+    /// Returns the names of a topic's unreadable run-time limits, which count as not set.
     ///
     /// # Errors
     ///
@@ -236,7 +236,7 @@ impl JobQueue {
         Ok(lost.map(|((name, _), _)| name).collect())
     }
 
-    /// The effective settings of a topic: the configuration with the run-time limits.
+    /// Returns the effective settings of a topic: the configuration with the run-time limits.
     ///
     /// # Errors
     ///

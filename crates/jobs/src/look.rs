@@ -126,7 +126,7 @@ impl JobQueue {
         }
     }
 
-    /// Whether there is a job with this id.
+    /// Returns whether there is a job with this id.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ const TOKEN: InvalidName =
 pub struct Topic(Arc<str>);
 
 impl Topic {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -56,7 +56,7 @@ impl fmt::Display for Topic {
 pub struct RecurringName(Box<str>);
 
 impl RecurringName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -86,13 +86,13 @@ impl fmt::Display for RecurringName {
 pub struct LocalId(Box<str>);
 
 impl LocalId {
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The id for an answer that shows arbitrary bytes: bytes that an id cannot contain are shown as `~` and two
-    /// hexadecimal digits.
+    /// Returns the id for an answer that shows arbitrary bytes: bytes that an id cannot contain are shown as `~` and
+    /// two hexadecimal digits.
     pub(super) fn shown(bytes: &[u8]) -> LocalId {
         if let Some(id) = std::str::from_utf8(bytes).ok().and_then(|id| id.parse().ok()) {
             return id;
@@ -103,7 +103,7 @@ impl LocalId {
         LocalId(if text.is_empty() { "~" } else { &*text }.into())
     }
 
-    /// A ULID: 26 characters that sort by `ms`, then by `random`.
+    /// Returns a ULID: 26 characters that sort by `ms`, then by `random`.
     pub fn ulid(ms: i64, random: u128) -> LocalId {
         const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
         let number = (u128::from(ms.unsigned_abs()) << 80) | (random & ((1 << 80) - 1));
@@ -170,7 +170,7 @@ impl Token {
         Token(bytes.map(|byte| DIGITS_64[usize::from(byte % 64)]))
     }
 
-    /// The token as text.
+    /// Returns the token as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }

@@ -93,17 +93,17 @@ impl JobQueue {
         JobQueue { shared: Arc::new(shared), durable: None }
     }
 
-    /// The prefix of all keys and of the channel.
+    /// Returns the prefix of all keys and of the channel.
     pub fn prefix(&self) -> &KeyPrefix {
         &self.shared.redis.space().prefix
     }
 
-    /// The keys of a topic.
+    /// Returns the keys of a topic.
     pub fn keys(&self, topic: &Topic) -> Keys {
         Keys::of(self.prefix(), topic)
     }
 
-    /// The key of the index of topics.
+    /// Returns the key of the index of topics.
     pub(super) fn index(&self) -> String {
         topics(self.prefix())
     }
@@ -156,17 +156,17 @@ impl JobQueue {
         }
     }
 
-    /// The settings of topics.
+    /// Returns the settings of topics.
     pub fn settings(&self) -> &JobSettings {
         &self.shared.settings
     }
 
-    /// The estimated time of Redis, in ms since 1970.
+    /// Returns the estimated time of Redis, in ms since 1970.
     pub fn now_ms(&self) -> i64 {
         self.shared.clock.now_ms()
     }
 
-    /// The connection to the server that holds this key. Waits out an outage of up to a second.
+    /// Returns the connection to the server that holds this key. Waits out an outage of up to a second.
     pub(super) async fn conn(&self, key: impl AsRef<[u8]>) -> Result<Conn, JobError> {
         let place = self.shared.redis.at(key);
         if let Some(conn) = place.current() {
@@ -176,12 +176,12 @@ impl JobQueue {
         tokio::time::timeout(PATIENCE, place.ready()).await.map_err(|_elapsed| address().into())
     }
 
-    /// Whether any server of the Redis is connected.
+    /// Returns whether any server of the Redis is connected.
     pub fn is_up(&self) -> bool {
         self.shared.redis.any().is_some()
     }
 
-    /// The time-out of a command.
+    /// Returns the time-out of a command.
     pub(super) fn command_timeout(&self) -> Duration {
         self.shared.redis.command_timeout()
     }
@@ -302,7 +302,7 @@ impl JobQueue {
         Ok(())
     }
 
-    /// Whether this process has entered the topic in the index.
+    /// Returns whether this process has entered the topic in the index.
     pub(super) fn has_entered(&self, topic: &Topic) -> bool {
         self.shared.entered.lock().contains(topic)
     }

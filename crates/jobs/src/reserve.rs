@@ -59,7 +59,7 @@ impl JobQueue {
         self.pop_as(topic, Token::random(), count, ttr).await
     }
 
-    /// The latest time at which a pop that is sent now may run, in ms by Redis's clock.
+    /// Returns the latest time at which a pop that is sent now may run, in ms by Redis's clock.
     pub(super) fn not_after(&self) -> i64 {
         let timeout = i64::try_from(self.command_timeout().as_millis()).unwrap_or(i64::MAX);
         self.now_ms().saturating_add(timeout)
@@ -297,7 +297,7 @@ impl JobQueue {
 }
 
 impl Release {
-    /// The word of release.lua.
+    /// Returns the word of release.lua.
     fn word(self) -> &'static str {
         match self {
             Release::Counted => "r",
@@ -338,7 +338,7 @@ fn timed(script: &'static str, jobs: usize, fields: &mut Fields) -> Result<Vec<T
     Ok(answers)
 }
 
-/// The number of jobs that the operation was done with.
+/// Returns the number of jobs that the operation was done with.
 fn done<T>(answers: &[Result<T, JobError>]) -> u64 {
     answers.iter().filter(|answer| answer.is_ok()).count() as u64
 }

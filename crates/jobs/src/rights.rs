@@ -40,7 +40,7 @@ fn tokens(prefix: &KeyPrefix) -> Vec<Pattern> {
     vec![pattern.with_example(Bytes::from(super::tokens::key(prefix, "example")))]
 }
 
-/// The rights of a daemon, and of the command line, for all topics.
+/// Returns the rights of a daemon, and of the command line, for all topics.
 pub fn rights(prefix: &KeyPrefix) -> Vec<Grant> {
     let index = || [Pattern::exact(topics(prefix))];
     let keys = |which: &[usize]| keys(prefix, which);

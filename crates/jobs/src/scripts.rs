@@ -140,7 +140,7 @@ impl Scripts {
         }
     }
 
-    /// All scripts, which are loaded when a connection is made.
+    /// Returns all scripts, which are loaded when a connection is made.
     pub fn all(&self) -> [&Script; 25] {
         let Scripts {
             add,

@@ -92,7 +92,7 @@ impl Default for JobSettings {
 }
 
 impl JobSettings {
-    /// The settings of a topic.
+    /// Returns the settings of a topic.
     pub fn of(&self, topic: &Topic) -> &TopicSettings {
         self.topics.get(topic).unwrap_or(&self.defaults)
     }

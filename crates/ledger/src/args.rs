@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use delaybridge_link::BadReply;
 
-/// A value as the text that a script reads.
+/// Returns a value as the text that a script reads.
 pub fn text(value: impl Display) -> Bytes {
     value.to_string().into()
 }
 
-/// A duration in whole milliseconds.
+/// Returns a duration in whole milliseconds.
 pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

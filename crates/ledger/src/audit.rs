@@ -43,8 +43,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// The latest changes, the latest first. Whoever may write to the stream can make entries of any size: they are read one by one
-    /// at first, and no more behind the one that is too much.
+    /// Returns the latest changes, the latest first. Whoever may write to the stream can make entries of any size: they
+    /// are read one by one at first, and no more behind the one that is too much.
     ///
     /// # Errors
     ///

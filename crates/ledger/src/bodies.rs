@@ -100,12 +100,12 @@ impl Ledger {
         Ok(elements.iter().any(|element| matches!(element.body.as_deref(), Some(Body::NoRoom(_)))))
     }
 
-    /// Whether this process has met a body, or could not be wrong about their place.
+    /// Returns whether this process has met a body, or could not be wrong about their place.
     pub fn has_met_bodies(&self) -> bool {
         self.source.bodies().is_some_and(|bodies| bodies.are_certain()) || self.body_size.load(Ordering::Relaxed) > 0
     }
 
-    /// The place that the body of this letter's element had, and the body.
+    /// Returns the place that the body of this letter's element had, and the body.
     pub(super) fn body_of(&self, letter: &DeadLetter) -> Option<(BodyAt, Bytes)> {
         let bodies = self.source.bodies()?;
         let at = bodies.body_at(letter.bytes("element")?)?;

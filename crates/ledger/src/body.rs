@@ -56,14 +56,14 @@ pub enum BodyAt {
 }
 
 impl BodyAt {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &Bytes {
         match self {
             BodyAt::Value { key } | BodyAt::Shared { key, .. } | BodyAt::Own { key, .. } => key,
         }
     }
 
-    /// The field, where the key is a hash.
+    /// Returns the field, where the key is a hash.
     pub fn field(&self) -> Option<&Bytes> {
         match self {
             BodyAt::Value { .. } => None,
@@ -71,7 +71,7 @@ impl BodyAt {
         }
     }
 
-    /// The kind of place, in the words of the scripts.
+    /// Returns the kind of place, in the words of the scripts.
     pub fn word(&self) -> &'static str {
         match self {
             BodyAt::Value { .. } => "s",
@@ -113,7 +113,7 @@ pub enum AllBodies {
 }
 
 impl AllBodies {
-    /// The body with this name: a field, or a key.
+    /// Returns the body with this name: a field, or a key.
     pub fn at(&self, name: &Bytes) -> Option<BodyAt> {
         Some(match self {
             AllBodies::Fields { key } => BodyAt::Shared { key: key.clone(), field: name.clone() },
@@ -127,7 +127,7 @@ impl AllBodies {
         })
     }
 
-    /// The id in the name of a body.
+    /// Returns the id in the name of a body.
     pub fn id_in<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
         match self {
             AllBodies::Fields { .. } => Some(name),

@@ -60,7 +60,7 @@ pub struct NotALetter {
 }
 
 impl DeadLetter {
-    /// A field as text; empty if it is missing or no text.
+    /// Returns a field as text; empty if it is missing or no text.
     pub fn text(&self, name: &str) -> &str {
         self.bytes(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or("")
     }
@@ -70,25 +70,26 @@ impl DeadLetter {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
     }
 
-    /// A field as a number; `None` if it is empty, missing or none.
+    /// Returns a field as a number; `None` if it is empty, missing or none.
     pub fn number(&self, name: &str) -> Option<i64> {
         self.text(name).parse().ok()
     }
 
-    /// The element's identity; `None` if the field is missing or no id.
+    /// Returns the element's identity; `None` if the field is missing or no id.
     pub fn identity(&self) -> Option<Identity> {
         let text = self.text("id");
         text.parse().ok().map(|id: MessageId| id.into()).or_else(|| Identity::named(text))
     }
 
-    /// Whether it is meant: by its place in the stream, or by the element's id, as text or as the digits that logs show.
+    /// Returns whether it is meant: by its place in the stream, or by the element's id, as text or as the digits that
+    /// logs show.
     pub fn is(&self, name: &str) -> bool {
         let digits = || name.parse().is_ok_and(|id: MessageId| self.identity().is_some_and(|own| own.id == id));
         self.stream_id == name || self.text("id") == name || digits()
     }
 
-    /// The payload that a sink would have got: the one that `open` finds in the element and its body, or the whole of the body, else
-    /// of the element, if it finds none.
+    /// Returns the payload that a sink would have got: the one that `open` finds in the element and its body, or the
+    /// whole of the body, else of the element, if it finds none.
     ///
     /// # Errors
     ///
@@ -104,7 +105,8 @@ impl DeadLetter {
         Ok(entry.and_then(|entry| open(&entry)).unwrap_or(whole))
     }
 
-    /// Whether a sink may have had the element. Letters of older versions do not say so: then each that was tried may have arrived.
+    /// Returns whether a sink may have had the element. Letters of older versions do not say so: then each that was
+    /// tried may have arrived.
     pub fn may_have_arrived(&self) -> bool {
         match self.text(IN_DOUBT) {
             "1" => true,
@@ -113,7 +115,8 @@ impl DeadLetter {
         }
     }
 
-    /// The entry that it becomes when it is redriven: the same bytes, id, due time, confirmed sinks and doubt, no attempts.
+    /// Returns the entry that it becomes when it is redriven: the same bytes, id, due time, confirmed sinks and doubt,
+    /// no attempts.
     ///
     /// # Errors
     ///
@@ -181,12 +184,12 @@ pub struct DeadPages {
 }
 
 impl DeadPages {
-    /// The letters up to `newest`, the last of the stream now, from one end on.
+    /// Returns the letters up to `newest`, the last of the stream now, from one end on.
     pub fn new(order: Order, newest: Option<String>) -> Self {
         DeadPages::between(order, "-".to_owned(), newest)
     }
 
-    /// The letters from one place on, up to another one.
+    /// Returns the letters from one place on, up to another one.
     pub fn between(order: Order, oldest: String, newest: Option<String>) -> Self {
         let (from, until) = match (order, newest) {
             (_, None) => (None, String::new()),
@@ -196,7 +199,7 @@ impl DeadPages {
         DeadPages { order, from, until, largest: 0, last: 0 }
     }
 
-    /// The range to read next, at most `most` letters: from, until, count. `None` at the end.
+    /// Returns the range to read next, at most `most` letters: from, until, count. `None` at the end.
     pub fn next(&mut self, most: usize) -> Option<(Order, String, String, usize)> {
         let from = self.from.take().filter(|_| most > 0)?;
         let fit = BATCH_BYTES.checked_div(self.largest).unwrap_or(1).clamp(1, PAGE).min((2 * self.last).max(1));
@@ -228,7 +231,7 @@ impl Ledger {
         letter.payload(|entry| self.open(entry).1.ok())
     }
 
-    /// A reader of the letters that are there now, from one end on.
+    /// Returns a reader of the letters that are there now, from one end on.
     ///
     /// # Errors
     ///
@@ -257,7 +260,7 @@ impl Ledger {
         Ok(DeadLetters { queue: self, pages: DeadPages::between(order, oldest, newest) })
     }
 
-    /// The letter at this place of the stream.
+    /// Returns the letter at this place of the stream.
     ///
     /// # Errors
     ///
@@ -290,7 +293,7 @@ impl Ledger {
         Ok(letters)
     }
 
-    /// The number of letters.
+    /// Returns the number of letters.
     ///
     /// # Errors
     ///
@@ -331,7 +334,7 @@ impl Ledger {
 }
 
 impl DeadLetters<'_> {
-    /// The next page, at most `most` letters; empty at the end.
+    /// Returns the next page, at most `most` letters; empty at the end.
     ///
     /// # Errors
     ///

@@ -75,8 +75,8 @@ impl From<OtherPrefix> for StoreError {
 }
 
 impl StoreError {
-    /// Whether the same call may be answered in a moment, without a change by a person: nothing was sent, there was no answer, or
-    /// the server cannot do it now.
+    /// Returns whether the same call may be answered in a moment, without a change by a person: nothing was sent, there
+    /// was no answer, or the server cannot do it now.
     pub fn passes(&self) -> bool {
         match self {
             StoreError::NotSent { .. }
@@ -91,7 +91,7 @@ impl StoreError {
         }
     }
 
-    /// The server's error code, if the server answered with one.
+    /// Returns the server's error code, if the server answered with one.
     pub fn code(&self) -> Option<&'static str> {
         match self {
             StoreError::Moving { code, .. } | StoreError::Passing { code, .. } | StoreError::Refused { code, .. } => {

@@ -14,22 +14,22 @@ pub struct FleetRecords<'a> {
 }
 
 impl FleetRecords<'_> {
-    /// The records over this connection.
+    /// Returns the records over this connection.
     pub fn over<'a>(conn: &'a Conn, prefix: &KeyPrefix) -> FleetRecords<'a> {
         FleetRecords { conn, key: FleetRecords::key(prefix) }
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(prefix: &KeyPrefix) -> String {
         prefix.name("fleet")
     }
 
-    /// The rights of a daemon, which writes its own.
+    /// Returns the rights of a daemon, which writes its own.
     pub fn rights(prefix: &KeyPrefix) -> Grant {
         Grant::on([Pattern::exact(FleetRecords::key(prefix))], [HDEL, HGETALL, HSET])
     }
 
-    /// The rights to read them.
+    /// Returns the rights to read them.
     pub fn rights_to_read(prefix: &KeyPrefix) -> Grant {
         Grant::on([Pattern::exact(FleetRecords::key(prefix))], [HGETALL])
     }

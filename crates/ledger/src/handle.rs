@@ -27,18 +27,18 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger of a source's queue. `owner` is this process's random number.
+    /// Returns the ledger of a source's queue. `owner` is this process's random number.
     pub fn new(source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
         let keys = source.ledger_keys();
         Ledger { keys, owner, scripts: source.scripts(), source, ordered: false, body_size: AtomicUsize::new(0) }
     }
 
-    /// The same of a queue that one daemon at a time delivers from, in order.
+    /// Returns the same of a queue that one daemon at a time delivers from, in order.
     pub fn in_order(self, ordered: bool) -> Self {
         Ledger { ordered, ..self }
     }
 
-    /// The foreign half of the queue.
+    /// Returns the foreign half of the queue.
     pub fn source(&self) -> &Arc<dyn Source> {
         &self.source
     }
@@ -59,7 +59,7 @@ impl Ledger {
         (id, payload.map_err(NoPayload::Junk))
     }
 
-    /// The keys of scripts that have a half of the source: ours first.
+    /// Returns the keys of scripts that have a half of the source: ours first.
     pub(super) fn with_source(&self) -> Vec<Bytes> {
         let mut keys = vec![self.keys.leases.clone(), self.keys.retry.clone(), self.keys.dead.clone()];
         keys.extend(self.source.keys());

@@ -14,7 +14,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// The hints of a claim: scores of heads known to be large, and the size of the largest element.
+    /// Returns the hints of a claim: scores of heads known to be large, and the size of the largest element.
     pub(super) fn learned(large_due: Option<Score>, large_retry: Option<Score>, largest: usize) -> Self {
         Hints { large_due, large_retry, largest }
     }
@@ -28,8 +28,8 @@ impl Hints {
 /// Elements above this are not read again before they are due.
 const LARGE: i64 = 16 << 10;
 
-/// The score of a head that is large, for the next call; size -1 means that the script did not look, because the score
-/// said that the head is still the large one.
+/// Returns the score of a head that is large, for the next call; size -1 means that the script did not look, because
+/// the score said that the head is still the large one.
 pub fn large_head(score: Option<Score>, size: i64) -> Option<Score> {
     score.filter(|_| !(0..=LARGE).contains(&size))
 }

@@ -29,8 +29,8 @@ pub struct ClaimKey {
 }
 
 impl Ledger {
-    /// The keys of claims that hold something, those with the earliest end of a lease first; claims of another version are
-    /// left out.
+    /// Returns the keys of claims that hold something, those with the earliest end of a lease first; claims of another
+    /// version are left out.
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether the payload was read to its end.
+    /// Returns whether the payload was read to its end.
     pub fn is_complete(&self) -> bool {
         self.payload.len() == self.size
     }
@@ -155,13 +155,13 @@ impl Ledger {
         }
     }
 
-    /// The key of a place, and what it holds, the first if there are several; `None` for a place that the source has not, and
-    /// for what is in flight.
+    /// Returns the key of a place, and what it holds, the first if there are several; `None` for a place that the
+    /// source has not, and for what is in flight.
     pub fn place(&self, place: Place) -> Option<(Bytes, Kind)> {
         self.places(place).into_iter().next()
     }
 
-    /// The keys of a place, and what they hold; none for what is in flight.
+    /// Returns the keys of a place, and what they hold; none for what is in flight.
     fn places(&self, place: Place) -> Vec<(Bytes, Kind)> {
         let (keys, kind) = match place {
             Place::Scheduled => (self.source.schedules(), Kind::Zset),
@@ -173,8 +173,8 @@ impl Ledger {
         keys.into_iter().map(|key| (key, kind)).collect()
     }
 
-    /// The place of the element with this id: the schedule, then the retry zset, then in flight. An element that moves
-    /// between them meanwhile can be missed. Junk has no id of its own and is not found.
+    /// Returns the place of the element with this id: the schedule, then the retry zset, then in flight. An element
+    /// that moves between them meanwhile can be missed. Junk has no id of its own and is not found.
     ///
     /// # Errors
     ///

@@ -53,7 +53,7 @@ pub fn together<const N: usize>(keys: [[&str; 3]; N]) -> [Bytes; N] {
 }
 
 impl Keys {
-    /// The keys of the queue with this tag: `{NAME}`, or a name that has a hash tag of its own.
+    /// Returns the keys of the queue with this tag: `{NAME}`, or a name that has a hash tag of its own.
     pub fn of(space: &KeySpace, tag: &str) -> Self {
         let KeySpace { prefix, database } = space;
         let [leases, retry, dead, state] =
@@ -70,22 +70,23 @@ impl Keys {
         }
     }
 
-    /// The keys of the same queue with another prefix.
+    /// Returns the keys of the same queue with another prefix.
     pub(super) fn under(&self, prefix: KeyPrefix) -> Keys {
         Keys::of(&KeySpace { prefix, ..self.space.clone() }, &self.tag)
     }
 
-    /// A name of ours that belongs to the queue.
+    /// Returns a name of ours that belongs to the queue.
     pub(super) fn named(&self, word: &str) -> Bytes {
         [&*self.space.prefix, word, &self.tag].concat().into()
     }
 
-    /// The channels of the daemons that deliver from a queue of this name in one of the databases that a server has by default.
+    /// Returns the channels of the daemons that deliver from a queue of this name in one of the databases that a server
+    /// has by default.
     pub fn in_databases(&self) -> [Arc<str>; DATABASES] {
         std::array::from_fn(|database| in_database(&self.space.prefix, database as u32, &self.tag))
     }
 
-    /// The keys of a claim: d with bare elements, h with entries.
+    /// Returns the keys of a claim: d with bare elements, h with entries.
     pub fn of_claim(&self, name: ClaimName) -> [Bytes; 2] {
         let Keys { space: KeySpace { prefix, .. }, tag, .. } = self;
         [format!("{prefix}claim:{name}:d:{tag}").into(), format!("{prefix}claim:{name}:h:{tag}").into()]
@@ -97,36 +98,37 @@ impl Keys {
         self.named("lives:")
     }
 
-    /// The latest changes of operators. No part of the structure: ten thousand queues have no operator most of the time.
+    /// Returns the latest changes of operators. No part of the structure: ten thousand queues have no operator most of
+    /// the time.
     pub fn audit(&self) -> Bytes {
         self.named("audit:")
     }
 
-    /// The keys of all claims.
+    /// Returns the keys of all claims.
     pub fn of_claims(&self) -> Pattern {
         let [example, _] = self.of_claim(ClaimName::new([0; 8], 0));
         Pattern::around([Some(self.space.prefix.name("claim:")), None, Some(format!(":{}", self.tag))])
             .with_example(example)
     }
 
-    /// The key to which `fsck` moves a foreign value under one of our keys; `None` for keys of others.
+    /// Returns the key to which `fsck` moves a foreign value under one of our keys; `None` for keys of others.
     pub fn aside(&self, key: &[u8]) -> Option<Bytes> {
         let kind = key.strip_prefix(self.space.prefix.as_bytes())?.strip_suffix(self.tag.as_bytes())?;
         Some([self.space.prefix.as_bytes(), b"aside:", kind, self.tag.as_bytes()].concat().into())
     }
 
-    /// All such keys.
+    /// Returns all such keys.
     pub fn all_aside(&self) -> Pattern {
         Pattern::around([Some(self.space.prefix.name("aside:")), None, Some(format!(":{}", self.tag))])
             .with_example(self.named("aside:leases:"))
     }
 
-    /// The right to rename one of our keys to there.
+    /// Returns the right to rename one of our keys to there.
     pub fn to_put_aside(&self, key: &Bytes) -> Grant {
         Grant::on([Pattern::exact(key.clone()), self.all_aside()], [RENAME])
     }
 
-    /// Every key that is ever stored under a name that does not change.
+    /// Returns every key that is ever stored under a name that does not change.
     pub fn stored(&self) -> [&Bytes; 4] {
         let Keys { leases, retry, dead, state, presence: _, in_database: _, tag: _, space: _ } = self;
         [leases, retry, dead, state]

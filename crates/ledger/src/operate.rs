@@ -123,7 +123,8 @@ impl Ledger {
         if place == Place::Scheduled { self.source.unit().whole(at_ms) } else { Score::of_ms(at_ms) }
     }
 
-    /// The due time of an element at this place that was given this time: scores of whole seconds are up to one earlier.
+    /// Returns the due time of an element at this place that was given this time: scores of whole seconds are up to one
+    /// earlier.
     pub fn due_at(&self, place: Place, at_ms: i64) -> i64 {
         let score = self.score_at(place, at_ms);
         if place == Place::Scheduled { self.source.unit().due_ms(score) } else { score.ceil_ms() }
@@ -164,8 +165,8 @@ impl Ledger {
         Ok(Acted::read("remove", conn.script(&self.scripts.remove, &keys, &args).await?)?)
     }
 
-    /// The keys that remember that an element is cancelled. Its body is not compared when it is removed: one that is changed
-    /// meanwhile is not remembered.
+    /// Returns the keys that remember that an element is cancelled. Its body is not compared when it is removed: one
+    /// that is changed meanwhile is not remembered.
     async fn cancelled(&self, conn: &Conn, at: &BodyAt, element: &Bytes) -> Result<Vec<CompanionKey>, StoreError> {
         let remembers = self.source.bodies().is_some_and(|bodies| bodies.remembers_cancelled());
         let Some(field) = at.field().filter(|_| remembers) else { return Ok(Vec::new()) };
@@ -266,9 +267,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// The number of connected daemons that deliver from this queue, by their subscription to its presence channels. One
-    /// that is just connecting, or cut off from Redis, is not among them. One of a version without a channel for each database
-    /// counts whatever its database is.
+    /// Returns the number of connected daemons that deliver from this queue, by their subscription to its presence
+    /// channels. One that is just connecting, or cut off from Redis, is not among them. One of a version without a
+    /// channel for each database counts whatever its database is.
     ///
     /// # Errors
     ///
@@ -278,7 +279,7 @@ impl Ledger {
     }
 }
 
-/// The number of connected daemons that deliver from the queue with these keys.
+/// Returns the number of connected daemons that deliver from the queue with these keys.
 pub(super) async fn daemons(conn: &Conn, keys: &Keys) -> Result<u64, StoreError> {
     let mut channels: Vec<Arc<str>> = [&keys.presence, &keys.in_database].map(Clone::clone).into();
     channels.extend(keys.in_databases().into_iter().filter(|channel| *channel != keys.in_database));
@@ -286,7 +287,8 @@ pub(super) async fn daemons(conn: &Conn, keys: &Keys) -> Result<u64, StoreError>
     Ok(present(&listeners(conn, &channels).await?))
 }
 
-/// The daemons of a queue by the listeners of its channels: that of all databases, its own, and those of others.
+/// Returns the daemons of a queue by the listeners of its channels: that of all databases, its own, and those of
+/// others.
 fn present(listeners: &[i64]) -> u64 {
     let [all, own, others @ ..] = listeners else { return 0 };
     let newer = own + others.iter().sum::<i64>();
@@ -294,7 +296,7 @@ fn present(listeners: &[i64]) -> u64 {
 }
 
 impl Located {
-    /// The bytes that the source's program wrote.
+    /// Returns the bytes that the source's program wrote.
     pub fn element(&self) -> Bytes {
         let entry = (self.place != Place::Scheduled).then(|| Element::entry(self.member.clone(), 0)).flatten();
         entry.map_or_else(|| self.member.clone(), |entry| entry.bytes())

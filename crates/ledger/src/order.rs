@@ -5,7 +5,8 @@ use super::handle::Ledger;
 use delaybridge_link::Conn;
 
 impl Ledger {
-    /// The owner of the order, in hexadecimal digits, and the end of its lease in ms; `None` while nobody has it.
+    /// Returns the owner of the order, in hexadecimal digits, and the end of its lease in ms; `None` while nobody has
+    /// it.
     ///
     /// # Errors
     ///

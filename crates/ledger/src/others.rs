@@ -34,7 +34,7 @@ impl Others {
         Some(Others { since_ms: since.parse().ok()?, seen_ms, until_ms: until.parse().ok()? })
     }
 
-    /// The time since which none listens, if none does now.
+    /// Returns the time since which none listens, if none does now.
     pub fn none_since_ms(&self) -> i64 {
         self.seen_ms.map_or(self.since_ms, |seen| seen.max(self.since_ms))
     }

@@ -18,7 +18,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The word for a person.
+    /// Returns the word for a person.
     pub fn as_str(self) -> &'static str {
         match self {
             Shape::Packed(format) => format,

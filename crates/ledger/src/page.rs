@@ -36,7 +36,8 @@ pub struct RawPage {
 }
 
 impl Ledger {
-    /// The number of elements of a schedule that fall due before this time: the place of the first that does not.
+    /// Returns the number of elements of a schedule that fall due before this time: the place of the first that does
+    /// not.
     ///
     /// # Errors
     ///

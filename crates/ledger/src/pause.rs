@@ -92,7 +92,7 @@ pub struct Changed {
 }
 
 impl Subject<'_> {
-    /// The field in the state hash.
+    /// Returns the field in the state hash.
     pub fn field(self) -> String {
         match self {
             Subject::Queue => "pause".to_owned(),
@@ -126,12 +126,12 @@ impl Pause {
         Some(Pause { by, why, since_ms: since.parse().ok()?, until_ms })
     }
 
-    /// Whether this version can read the value of a field.
+    /// Returns whether this version can read the value of a field.
     pub(super) fn is_readable(value: &[u8]) -> bool {
         value.is_empty() || std::str::from_utf8(value).is_ok_and(|text| Pause::of_text(text).is_some())
     }
 
-    /// The value that replaces one that cannot be read: a pause as it is understood until then.
+    /// Returns the value that replaces one that cannot be read: a pause as it is understood until then.
     pub(super) fn unknown() -> String {
         "0000000000000000 0 \nfsck\na pause that could not be read".to_owned()
     }
@@ -142,14 +142,14 @@ impl Pause {
         (!pause.is_over(now_ms)).then_some(pause)
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether it has ended by itself.
     pub fn is_over(&self, now_ms: i64) -> bool {
         self.until_ms.is_some_and(|until| until <= now_ms)
     }
 }
 
 impl Ledger {
-    /// The pauses of the queue and of these sinks of it.
+    /// Returns the pauses of the queue and of these sinks of it.
     ///
     /// # Errors
     ///

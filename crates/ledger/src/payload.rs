@@ -24,7 +24,8 @@ pub enum NoPayload {
     NotDue(i64),
 }
 
-/// The identity of bytes in no format of their source: they carry none, so it is a hash of them, the same every time.
+/// Returns the identity of bytes in no format of their source: they carry none, so it is a hash of them, the same every
+/// time.
 pub fn junk_id(element: &[u8]) -> MessageId {
     MessageId(xxhash_rust::xxh3::xxh3_64(element).to_be_bytes())
 }

@@ -24,26 +24,26 @@ use delaybridge_link::{Conn, KeyPrefix, LinkError};
 const CLAIMS: usize = 1_000;
 
 impl Keys {
-    /// The key of the marker. Its name is the same for every prefix.
+    /// Returns the key of the marker. Its name is the same for every prefix.
     pub fn marker(&self) -> Bytes {
         [KeyPrefix::DEFAULT, "prefix:", &self.tag].concat().into()
     }
 }
 
 impl Ledger {
-    /// Whether the marker does not speak of this queue, because the schedule itself has the prefix.
+    /// Returns whether the marker does not speak of this queue, because the schedule itself has the prefix.
     fn has_no_marker(&self) -> bool {
         self.source.is_ours()
     }
 
-    /// The command that reads the marker, if the queue has one.
+    /// Returns the command that reads the marker, if the queue has one.
     pub(super) fn ask_for_prefix(&self) -> Option<redis::Cmd> {
         let mut get = redis::cmd("GET");
         get.arg(&self.keys.marker()[..]);
         (!self.has_no_marker()).then_some(get)
     }
 
-    /// The marker in the answer.
+    /// Returns the marker in the answer.
     pub(super) fn marker(&self, answer: Result<redis::Value, LinkError>) -> Result<Option<Vec<u8>>, StoreError> {
         match answer {
             // Rights of an earlier version, whose daemons all have the default.
@@ -63,7 +63,8 @@ impl Ledger {
         self.judge_prefix(marker.as_deref())
     }
 
-    /// The prefix that the queue is delivered with, if daemons with another than the default one have marked it.
+    /// Returns the prefix that the queue is delivered with, if daemons with another than the default one have marked
+    /// it.
     ///
     /// # Errors
     ///
@@ -163,13 +164,14 @@ impl Ledger {
         OtherPrefix { ours: self.keys.space.prefix.clone(), theirs, marker, found }
     }
 
-    /// The right to read the marker.
+    /// Returns the right to read the marker.
     pub(super) fn to_see_prefix(&self) -> Option<Grant> {
         (!self.has_no_marker()).then(|| Grant::on([Pattern::exact(self.keys.marker())], [GET]))
     }
 
-    /// The rights of a daemon that takes a queue over from the default prefix. On what is left under another one no user is known to
-    /// have any, so a daemon with the default prefix has to be let in by a person, or by more rights than these.
+    /// Returns the rights of a daemon that takes a queue over from the default prefix. On what is left under another
+    /// one no user is known to have any, so a daemon with the default prefix has to be let in by a person, or by more
+    /// rights than these.
     pub(super) fn to_take_prefix(&self) -> Vec<Grant> {
         if self.has_no_marker() || self.keys.space.prefix.is_default() {
             return Vec::new();

@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 use delaybridge_link::{Conn, Memory};
 
-/// Whether Redis uses more than 90 % of the memory it may use.
+/// Returns whether Redis uses more than 90 % of the memory it may use.
 ///
 /// # Errors
 ///

@@ -45,38 +45,38 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// The queue of this source. `owner` is this process's random number.
+    /// Returns the queue of this source. `owner` is this process's random number.
     pub fn new(redis: impl Into<Redis>, source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
         let ledger = Ledger::new(source, owner);
         RedisStore { place: redis.into().at(&ledger.keys.leases), ledger, durable: None }
     }
 
-    /// The same, and it answers a claim only when that is durable.
+    /// Returns the same, and it answers a claim only when that is durable.
     pub fn durable(self, durable: Option<&DurableRedis>) -> Self {
         RedisStore { durable: durable.map(|durable| durable.at(&self.ledger.keys.leases)), ..self }
     }
 
-    /// The same of a queue that one daemon at a time delivers from, in order.
+    /// Returns the same of a queue that one daemon at a time delivers from, in order.
     pub fn in_order(self, ordered: bool) -> Self {
         RedisStore { ledger: self.ledger.in_order(ordered), ..self }
     }
 
-    /// The place of the queue.
+    /// Returns the place of the queue.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The scripts and keys behind it.
+    /// Returns the scripts and keys behind it.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The connection, or the answer that nothing was sent.
+    /// Returns the connection, or the answer that nothing was sent.
     fn conn(&self) -> Result<Conn, StoreError> {
         current(&self.place)
     }
 
-    /// The connection for claims. While replicas are behind there is none.
+    /// Returns the connection for claims. While replicas are behind there is none.
     async fn conn_for_claims(&self) -> Result<Conn, StoreError> {
         let Some(durable) = &self.durable else { return self.conn() };
         let short = |shortfall| StoreError::NotDurable { shortfall, released: 0, may_repeat: false };
@@ -413,7 +413,7 @@ impl QueueServer for Place {
 pub struct RedisServer(Redis);
 
 impl RedisServer {
-    /// The servers of this Redis.
+    /// Returns the servers of this Redis.
     pub fn new(redis: impl Into<Redis>) -> Self {
         RedisServer(redis.into())
     }
@@ -476,7 +476,8 @@ impl RedisReads for RedisServer {
     }
 }
 
-/// The places of reads, by the server that has their keys. What is at a server without a connection is left out.
+/// Returns the places of reads, by the server that has their keys. What is at a server without a connection is left
+/// out.
 fn by_server(redis: &Redis, reads: &[Read]) -> Vec<(Conn, Vec<usize>)> {
     let mut parts: Vec<(Conn, Vec<usize>)> = Vec::new();
     for (number, read) in reads.iter().enumerate() {

@@ -62,15 +62,15 @@ pub enum Restored {
 }
 
 impl Ledger {
-    /// The item of an entry that waits for a retry, with the score that it had in the set; `None` for an entry of a version that this one does not
-    /// know.
+    /// Returns the item of an entry that waits for a retry, with the score that it had in the set; `None` for an entry
+    /// of a version that this one does not know.
     pub fn waiting(&self, member: &Bytes) -> Option<Item> {
         let entry = Element::entry(member.clone(), 0)?;
         Some(self.item(Held::Retry(member.clone()), &entry, None))
     }
 
-    /// The element of a dead letter, and its body; `None` for a letter that cannot be read, and for one that lacks its body:
-    /// without it the element would be of no use.
+    /// Returns the element of a dead letter, and its body; `None` for a letter that cannot be read, and for one that
+    /// lacks its body: without it the element would be of no use.
     pub fn buried(&self, letter: &DeadLetter) -> Option<Item> {
         let entry = Element::entry(letter.reborn().ok()?, 0)?;
         let body = self.body_of(letter);
@@ -157,7 +157,7 @@ impl Ledger {
     }
 }
 
-/// The number of these items that one script may take, by count and by bytes: at least one, if there is one.
+/// Returns the number of these items that one script may take, by count and by bytes: at least one, if there is one.
 pub fn restore_end(items: &[Item]) -> usize {
     let size = |item: &Item| 2 * item.member.len() + item.body.as_ref().map_or(0, |(_, body)| 2 * body.len());
     fitting(items.iter().map(size), 2 * BATCH_BYTES)

@@ -24,7 +24,7 @@ pub struct Use {
 }
 
 impl Ledger {
-    /// The rights for this activity, the source's half included.
+    /// Returns the rights for this activity, the source's half included.
     pub fn rights(&self, activity: Activity, usage: &Use) -> Vec<Grant> {
         let mut grants = self.to_look();
         match activity {
@@ -78,7 +78,7 @@ impl Ledger {
         ]
     }
 
-    /// The scripts of claims, and the commands without one: `EXISTS` and `UNLINK` take several keys of claims.
+    /// Returns the scripts of claims, and the commands without one: `EXISTS` and `UNLINK` take several keys of claims.
     fn to_use_claims(&self, usage: &Use) -> Vec<Grant> {
         let k = &self.keys;
         let claims = |commands: &[Command]| Grant::on([k.of_claims()], commands.iter().copied());
@@ -114,7 +114,7 @@ impl Ledger {
         grants
     }
 
-    /// The rights that the command line needs to show elements, to move, remove and redrive them.
+    /// Returns the rights that the command line needs to show elements, to move, remove and redrive them.
     fn to_operate(&self) -> Vec<Grant> {
         let k = &self.keys;
         let source = self.source.keys();

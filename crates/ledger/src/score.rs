@@ -31,7 +31,7 @@ words! {
 }
 
 impl Unit {
-    /// The factor, the divisor and the addend for a time in ms: the largest score that is due at that time.
+    /// Returns the factor, the divisor and the addend for a time in ms: the largest score that is due at that time.
     pub fn factors(self) -> [i64; 3] {
         match self {
             Unit::Seconds => [1, 1_000, 0],
@@ -42,26 +42,26 @@ impl Unit {
         }
     }
 
-    /// The largest score that is due at this time.
+    /// Returns the largest score that is due at this time.
     pub fn until(self, ms: i64) -> Score {
         let [times, by, more] = self.factors().map(|factor| factor as f64);
         Score(ms as f64 * times / by + more)
     }
 
-    /// The score that the source's programs would write for this time: a whole number, so that it may mean an earlier time by
-    /// less than one.
+    /// Returns the score that the source's programs would write for this time: a whole number, so that it may mean an
+    /// earlier time by less than one.
     pub fn whole(self, ms: i64) -> Score {
         let [times, by, _] = self.factors().map(|factor| factor as f64);
         Score((ms as f64 * times / by).floor())
     }
 
-    /// The smallest score that is not due before this time.
+    /// Returns the smallest score that is not due before this time.
     pub fn at(self, ms: i64) -> Score {
         let [times, by, _] = self.factors().map(|factor| factor as f64);
         Score((ms as f64 * times / by).ceil())
     }
 
-    /// The first millisecond at which the score is due; `i64::MIN` of -inf alone.
+    /// Returns the first millisecond at which the score is due; `i64::MIN` of -inf alone.
     pub fn due_ms(self, score: Score) -> i64 {
         if score.0 == f64::NEG_INFINITY {
             return i64::MIN;

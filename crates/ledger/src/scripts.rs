@@ -33,7 +33,7 @@ pub struct Fragments {
 /// The half of `remove.lua` of a source of which every key with elements is a sorted set.
 pub const REMOVE_SETS: &str = include_str!("scripts/remove_sets.lua");
 
-/// The text that Redis gets: what all scripts share, and the script.
+/// Returns the text that Redis gets: what all scripts share, and the script.
 pub fn whole(body: &str, clock: Clock) -> String {
     let text = format!("{}\n{body}", include_str!("scripts/prelude.lua"));
     clock.in_text(text)
@@ -51,12 +51,12 @@ const TEXTS: [(&str, &str); 7] = [
 ];
 
 impl Scripts {
-    /// The ledger's scripts with this half in them.
+    /// Returns the ledger's scripts with this half in them.
     pub fn new(fragments: &Fragments, clock: Clock) -> Self {
         Self::patched(fragments, clock, &[])
     }
 
-    /// The same with texts replaced, so that a test can show that it notices a bug.
+    /// Returns the same with texts replaced, so that a test can show that it notices a bug.
     ///
     /// # Panics
     ///
@@ -89,7 +89,7 @@ impl Scripts {
         }
     }
 
-    /// All of them, to be loaded when a connection is made.
+    /// Returns all of them, to be loaded when a connection is made.
     pub fn all(&self) -> Vec<&Script> {
         let Scripts { reschedule, remove, redrive, forward, pause, others, stats, claims } = self;
         claims.all().into_iter().chain([reschedule, remove, redrive, forward, pause, others, stats]).collect()

@@ -42,13 +42,13 @@ use delaybridge_link::{BadReply, Conn, Fields, Score, Script};
 /// - **Announcements are hints.** A lost one costs lateness up to the next poll, never an element.
 /// - **Rights.** Every command of the source's halves and scripts is in [`rights`](Source::rights), and no other.
 pub trait Source: Send + Sync + 'static {
-    /// The ledger's keys of the queue.
+    /// Returns the ledger's keys of the queue.
     fn ledger_keys(&self) -> Keys;
 
-    /// The source's keys, in the order that its halves of scripts expect.
+    /// Returns the source's keys, in the order that its halves of scripts expect.
     fn keys(&self) -> Vec<Bytes>;
 
-    /// The ledger's scripts with the source's halves in them.
+    /// Returns the ledger's scripts with the source's halves in them.
     fn scripts(&self) -> &'static Scripts;
 
     /// Scripts of the source alone that a daemon runs, to be loaded when a connection is made.
@@ -83,12 +83,14 @@ pub trait Source: Send + Sync + 'static {
     /// element of the ready list, or else [`id_from_score`](Source::id_from_score).
     fn open(&self, origin: Origin, given: MessageId, element: &Bytes) -> (Identity, Result<Bytes, Junk>);
 
-    /// The unit of the scores in the source's keys, and of bare elements in claims: they are moved, not rewritten.
+    /// Returns the unit of the scores in the source's keys, and of bare elements in claims: they are moved, not
+    /// rewritten.
     fn unit(&self) -> Unit {
         Unit::Millis
     }
 
-    /// The part of a score that is kept in the header of an element that failed or was released, beside the due time in ms.
+    /// Returns the part of a score that is kept in the header of an element that failed or was released, beside the due
+    /// time in ms.
     fn id_from_score(&self, _score: Score) -> MessageId {
         MessageId([0; 8])
     }
@@ -100,46 +102,46 @@ pub trait Source: Send + Sync + 'static {
     /// go to the first.
     fn schedules(&self) -> Vec<Bytes>;
 
-    /// The lists of elements that the source's own clients have made ready.
+    /// Returns the lists of elements that the source's own clients have made ready.
     fn ready_lists(&self) -> Vec<Bytes> {
         Vec::new()
     }
 
-    /// Whether the schedule itself is one of our keys: with another prefix it is another queue.
+    /// Returns whether the schedule itself is one of our keys: with another prefix it is another queue.
     fn is_ours(&self) -> bool {
         false
     }
 
-    /// The words, behind our prefix, of keys with what claims leave behind at the source until it is removed.
+    /// Returns the words, behind our prefix, of keys with what claims leave behind at the source until it is removed.
     fn left_behind(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The rights that the source's halves and scripts need.
+    /// Returns the rights that the source's halves and scripts need.
     fn rights(&self, activity: Activity) -> Vec<Grant>;
 
-    /// The reading and finding of elements for an operator.
+    /// Returns the reading and finding of elements for an operator.
     fn search(&self) -> &dyn Search;
 
-    /// The removals and repairs that an operator asks for.
+    /// Returns the removals and repairs that an operator asks for.
     fn repair(&self) -> &dyn Repair;
 
-    /// The announcements of the source's programs, if they make any.
+    /// Returns the announcements of the source's programs, if they make any.
     fn announcements(&self) -> Option<&dyn Announcements> {
         None
     }
 
-    /// The bodies that are kept beside the elements, if they are.
+    /// Returns the bodies that are kept beside the elements, if they are.
     fn bodies(&self) -> Option<&dyn Bodies> {
         None
     }
 
-    /// The removal of what claims leave behind, if they leave anything.
+    /// Returns the removal of what claims leave behind, if they leave anything.
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         None
     }
 
-    /// The transfer that the source's own clients do, if they do one.
+    /// Returns the transfer that the source's own clients do, if they do one.
     fn transfer(&self) -> Option<&dyn Transfer> {
         None
     }
@@ -156,7 +158,7 @@ pub trait Search {
         0
     }
 
-    /// The identity that an operator means by this text; `None` if no element of the source is called so.
+    /// Returns the identity that an operator means by this text; `None` if no element of the source is called so.
     fn identity(&self, text: &str) -> Option<Identity> {
         text.parse().ok().map(|id: MessageId| id.into())
     }
@@ -164,7 +166,7 @@ pub trait Search {
     /// Glob patterns, one of which matches the scheduled element with this id.
     fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>>;
 
-    /// The same for entries, where the element is behind a header.
+    /// Returns the same for entries, where the element is behind a header.
     fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
         vec![[b"*", &glob_literal(&wanted.id.0)[..], b"*"].concat()]
     }
@@ -172,18 +174,18 @@ pub trait Search {
 
 /// Removals and repairs that an operator asks for.
 pub trait Repair: Source {
-    /// The keys of the source's half of `remove.lua`, and its word there: the other places of a scheduled element. For a
-    /// source of sorted sets, these.
+    /// Returns the keys of the source's half of `remove.lua`, and its word there: the other places of a scheduled
+    /// element. For a source of sorted sets, these.
     fn removal(&self) -> (Vec<Bytes>, Bytes) {
         (self.schedules(), Bytes::new())
     }
 
-    /// The keys of the queue, each with the type that it has.
+    /// Returns the keys of the queue, each with the type that it has.
     fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
         self.schedules().into_iter().map(|key| (key, "zset")).collect()
     }
 
-    /// Whether no two elements have the same bytes: a second copy is the same element.
+    /// Returns whether no two elements have the same bytes: a second copy is the same element.
     fn elements_are_unique(&self) -> bool {
         false
     }
@@ -206,19 +208,20 @@ pub trait Repair: Source {
 
 /// Announcements on a channel that the source's programs, or the server, publish to.
 pub trait Announcements {
-    /// The channel.
+    /// Returns the channel.
     fn channel(&self) -> &Arc<str>;
 
-    /// The meaning of a message; `None` for nothing.
+    /// Returns the meaning of a message; `None` for nothing.
     fn announcement(&self, payload: &[u8]) -> Option<Announcement>;
 
-    /// A place that other clients fill without an announcement while they are awake; it is polled more often then.
+    /// Returns a place that other clients fill without an announcement while they are awake; it is polled more often
+    /// then.
     fn unannounced(&self) -> Option<Read> {
         None
     }
 
-    /// The message that announces a new first due time, where the source's own programs listen too. Of others the daemons
-    /// hear on the presence channel.
+    /// Returns the message that announces a new first due time, where the source's own programs listen too. Of others
+    /// the daemons hear on the presence channel.
     fn announce(&self, _due_ms: i64) -> Option<Bytes> {
         None
     }
@@ -226,7 +229,8 @@ pub trait Announcements {
 
 /// Bodies that are kept beside the elements.
 pub trait Bodies {
-    /// The place of an element's body; `None` for an element that has none. The same for the same bytes for ever.
+    /// Returns the place of an element's body; `None` for an element that has none. The same for the same bytes for
+    /// ever.
     fn body_at(&self, element: &Bytes) -> Option<BodyAt>;
 
     /// Takes an element apart whose body was looked for: as [`Source::open`], with the payload in its body.
@@ -237,7 +241,7 @@ pub trait Bodies {
         Vec::new()
     }
 
-    /// Whether [`cancelled`](Bodies::cancelled) says anything.
+    /// Returns whether [`cancelled`](Bodies::cancelled) says anything.
     fn remembers_cancelled(&self) -> bool {
         false
     }
@@ -247,30 +251,30 @@ pub trait Bodies {
         Vec::new()
     }
 
-    /// The body with which a dead letter begins its next life.
+    /// Returns the body with which a dead letter begins its next life.
     fn revived(&self, body: Bytes) -> Bytes {
         body
     }
 
-    /// Whether an element without a body has certainly none: no configuration could name another place.
+    /// Returns whether an element without a body has certainly none: no configuration could name another place.
     fn are_certain(&self) -> bool {
         false
     }
 
-    /// The topic of a job, where the source has topics.
+    /// Returns the topic of a job, where the source has topics.
     fn topic(&self, body: &Body) -> Option<Arc<str>>;
 
-    /// The address, headers and properties of a message of an input, where the element is one.
+    /// Returns the address, headers and properties of a message of an input, where the element is one.
     fn carried(&self, _body: &Body) -> Option<Carried> {
         None
     }
 
-    /// The number of attempts that a job may have by its own record, where the source has such jobs.
+    /// Returns the number of attempts that a job may have by its own record, where the source has such jobs.
     fn tries(&self, _body: &Body) -> Option<u32> {
         None
     }
 
-    /// The body of an element with another due time in it, for a source with bodies that say when they are due.
+    /// Returns the body of an element with another due time in it, for a source with bodies that say when they are due.
     ///
     /// # Errors
     ///
@@ -279,10 +283,10 @@ pub trait Bodies {
         Ok(None)
     }
 
-    /// The place of all bodies, if they can be told from other data.
+    /// Returns the place of all bodies, if they can be told from other data.
     fn all_bodies(&self) -> Option<AllBodies>;
 
-    /// The scheduled member whose body has this name; `None` if the name does not show it.
+    /// Returns the scheduled member whose body has this name; `None` if the name does not show it.
     fn member_of_body(&self, name: &Bytes) -> Option<Bytes>;
 
     /// Sorted sets that ids of jobs are in beside the schedules.
@@ -290,7 +294,7 @@ pub trait Bodies {
         Vec::new()
     }
 
-    /// The status that the source's programs keep in bodies, if they keep one.
+    /// Returns the status that the source's programs keep in bodies, if they keep one.
     fn status(&self) -> Option<&dyn BodyStatus> {
         None
     }
@@ -318,7 +322,7 @@ pub trait Upkeep {
         request: &'a UpkeepRequest,
     ) -> BoxFuture<'a, Result<Upkept, StoreError>>;
 
-    /// The names of the metrics and log lines about it.
+    /// Returns the names of the metrics and log lines about it.
     fn metric_names(&self) -> &'static SourceTerms;
 }
 
@@ -334,17 +338,17 @@ pub trait Transfer {
 }
 
 impl dyn Source + '_ {
-    /// A scheduled element as a claim holds it.
+    /// Returns a scheduled element as a claim holds it.
     pub fn bare(&self, member: Bytes, score: Score) -> Element {
         Element::bare(member, self.unit().due_ms(score)).given(self.id_from_score(score))
     }
 
-    /// The place of an element's body, if that is not in the element itself.
+    /// Returns the place of an element's body, if that is not in the element itself.
     pub fn body_at(&self, element: &Bytes) -> Option<BodyAt> {
         self.bodies()?.body_at(element)
     }
 
-    /// A place that other clients fill without an announcement.
+    /// Returns a place that other clients fill without an announcement.
     pub fn unannounced(&self) -> Option<Read> {
         self.announcements()?.unannounced()
     }

@@ -38,18 +38,20 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The time that has passed since then, in ms; `None` for a time to come. Bounded: a score of -inf is not centuries late.
+    /// Returns the time that has passed since then, in ms; `None` for a time to come. Bounded: a score of -inf is not
+    /// centuries late.
     pub fn overdue_ms(&self, due_ms: i64) -> Option<u64> {
         (due_ms <= self.now_ms).then(|| due_ms.abs_diff(self.now_ms).min(LATEST_MS.unsigned_abs()))
     }
 
-    /// The time for which the oldest element is due that is scheduled or waits for a retry, in ms; `None` if none is due.
+    /// Returns the time for which the oldest element is due that is scheduled or waits for a retry, in ms; `None` if
+    /// none is due.
     pub fn oldest_overdue_ms(&self) -> Option<u64> {
         let oldest = [self.source.head_ms, self.retry_oldest_ms];
         oldest.into_iter().flatten().filter_map(|due_ms| self.overdue_ms(due_ms)).max()
     }
 
-    /// Whether nothing of the queue was there at all.
+    /// Returns whether nothing of the queue was there at all.
     pub fn is_empty(&self) -> bool {
         let Stats { in_flight, retry, dead, source, .. } = *self;
         let Depths { scheduled, ready, leftovers, orphans, .. } = source;
@@ -60,7 +62,7 @@ impl Stats {
 }
 
 impl Ledger {
-    /// The numbers behind the gauges.
+    /// Returns the numbers behind the gauges.
     ///
     /// # Errors
     ///
@@ -87,7 +89,8 @@ impl Ledger {
         Ok(Stats { now_ms, in_flight, in_flight_more: more, retry, retry_oldest_ms, dead, source, expires_ms })
     }
 
-    /// The keys of the source that Redis will delete because somebody has given them a time to live, each with the ms until then.
+    /// Returns the keys of the source that Redis will delete because somebody has given them a time to live, each with
+    /// the ms until then.
     ///
     /// # Errors
     ///
@@ -98,7 +101,7 @@ impl Ledger {
         Ok(keys.into_iter().zip(left).filter_map(|(key, left)| Some((key, left?))).collect())
     }
 
-    /// The ms until Redis deletes each of these keys; `None` for one that stays.
+    /// Returns the ms until Redis deletes each of these keys; `None` for one that stays.
     async fn time_to_live(&self, conn: &Conn, keys: &[Bytes]) -> Result<Vec<Option<i64>>, StoreError> {
         let mut pipe = redis::pipe();
         for key in keys {

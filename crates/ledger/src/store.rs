@@ -30,17 +30,17 @@ pub type Call<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// One queue, as one process works on it.
 pub trait Store: Claims {
-    /// The server that holds the queue.
+    /// Returns the server that holds the queue.
     fn home(&self) -> &dyn QueueServer;
 
-    /// The numbers behind the gauges.
+    /// Returns the numbers behind the gauges.
     fn stats(&self) -> Call<'_, Stats>;
 
     /// Reads that find whether a claim would take something at this Redis time, or an element falls due until `ahead` after
     /// it.
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
 
-    /// A place that other clients fill without an announcement while they are awake.
+    /// Returns a place that other clients fill without an announcement while they are awake.
     fn unannounced(&self) -> Option<Unannounced>;
 
     /// Notes for people whether other clients listen to the channel of [`Store::unannounced`]: how long ago one was seen
@@ -49,36 +49,38 @@ pub trait Store: Claims {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// The channel that only daemons listen to, those of queues of this name in other databases among them.
+    /// Returns the channel that only daemons listen to, those of queues of this name in other databases among them.
     fn presence(&self) -> Arc<str>;
 
-    /// The channel that only daemons of this queue listen to.
+    /// Returns the channel that only daemons of this queue listen to.
     fn presence_in_database(&self) -> Arc<str>;
 
     /// Channels that a daemon listens to, that of its presence among them.
     fn channels(&self) -> Vec<Arc<str>>;
 
-    /// The meaning of a message on one of these channels; `None` for nothing.
+    /// Returns the meaning of a message on one of these channels; `None` for nothing.
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement>;
 
-    /// The pauses of the queue and of these sinks of it.
+    /// Returns the pauses of the queue and of these sinks of it.
     fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses>;
 
-    /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
+    /// Returns the names of what only this kind of source has to show; `None` if it has nothing of the kind.
     fn metric_names(&self) -> Option<&'static SourceTerms>;
 
-    /// One step of the removal of what claims left behind at the source.
+    /// Returns one step of the removal of what claims left behind at the source.
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept>;
 
-    /// The number of sorted sets that hold what is scheduled: a pool of jobs may have several.
+    /// Returns the number of sorted sets that hold what is scheduled: a pool of jobs may have several.
     fn schedules(&self) -> usize {
         1
     }
 
-    /// The number of elements of a schedule that fall due before this time: the place of the first that does not.
+    /// Returns the number of elements of a schedule that fall due before this time: the place of the first that does
+    /// not.
     fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize>;
 
-    /// The number of elements that fall due after the first and at the second of each of these pairs of times in ms, at the latest.
+    /// Returns the number of elements that fall due after the first and at the second of each of these pairs of times
+    /// in ms, at the latest.
     fn due_between<'a>(&'a self, bounds: &'a [(i64, i64)]) -> Call<'a, Vec<u64>>;
 
     /// Elements of a schedule in due order, from the `first` on: at least one unless the end is reached. Bodies that are elsewhere
@@ -97,7 +99,7 @@ pub trait Store: Claims {
     /// lease of zero gives it back.
     fn forwarded<'a>(&'a self, lease: Duration, confirmed: &'a [String]) -> Call<'a, Forwarder>;
 
-    /// The number of dead letters.
+    /// Returns the number of dead letters.
     fn dead_count(&self) -> Call<'_, usize>;
 
     /// Dead letters between two places of their stream, `-` and `+` being its ends and `(` excluding a place.
@@ -139,7 +141,7 @@ pub trait Claims: Send + Sync + 'static {
         names: &'a [claims::ClaimName],
     ) -> Call<'a, claims::Extended>;
 
-    /// The contents of a claim.
+    /// Returns the contents of a claim.
     fn contents(&self, name: claims::ClaimName) -> Call<'_, claims::Contents>;
 
     /// The contents of a claim of the caller's, to be delivered: durable, as what a claim answers. `may_repeat`: a sink may have it
@@ -186,23 +188,23 @@ pub trait Claims: Send + Sync + 'static {
     /// it, with the id that the header carries for an element of the ready list.
     fn open_element(&self, element: &claims::Element) -> (Identity, Result<Bytes, NoPayload>);
 
-    /// Whether this process has met a body at all, where the source has bodies. Until then a missing one may as well be a
-    /// mistake in the configuration.
+    /// Returns whether this process has met a body at all, where the source has bodies. Until then a missing one may as
+    /// well be a mistake in the configuration.
     fn has_met_bodies(&self) -> bool {
         true
     }
 
-    /// The number of attempts that an element may have by its own record, where the source has such elements.
+    /// Returns the number of attempts that an element may have by its own record, where the source has such elements.
     fn tries(&self, _element: &claims::Element) -> Option<u32> {
         None
     }
 
-    /// The topic of an element, where the source has topics.
+    /// Returns the topic of an element, where the source has topics.
     fn topic(&self, _element: &claims::Element) -> Option<Arc<str>> {
         None
     }
 
-    /// The address, headers and properties of a message of an input, where the element is one.
+    /// Returns the address, headers and properties of a message of an input, where the element is one.
     fn carried(&self, _element: &claims::Element) -> Option<Arc<Carried>> {
         None
     }
@@ -232,10 +234,10 @@ pub trait QueueServer: Send + Sync + 'static {
     /// Waits until the server can be asked.
     fn ready(&self) -> BoxFuture<'_, ()>;
 
-    /// Whether it can be asked now.
+    /// Returns whether it can be asked now.
     fn is_up(&self) -> bool;
 
-    /// The time that one call may take before its answer is unknown.
+    /// Returns the time that one call may take before its answer is unknown.
     fn call_timeout(&self) -> Duration;
 
     /// The time by its clock in ms, as well as it is known without asking. A hint for sleeping and for `not_after`.
@@ -244,10 +246,11 @@ pub trait QueueServer: Send + Sync + 'static {
     /// Takes over a time that it has answered just now.
     fn observe(&self, now_ms: i64);
 
-    /// Whether more than 90 % of the memory was used that may be, when that was last looked at.
+    /// Returns whether more than 90 % of the memory was used that may be, when that was last looked at.
     fn is_nearly_full(&self) -> bool;
 
-    /// The history of the data now; another one when the server may have forgotten writes. `None` while it cannot be asked.
+    /// Returns the history of the data now; another one when the server may have forgotten writes. `None` while it
+    /// cannot be asked.
     fn history(&self) -> Option<History>;
 }
 
@@ -258,13 +261,13 @@ pub trait RedisReads: Send + Sync + 'static {
         delaybridge_link::UNNAMED
     }
 
-    /// Whether one of them can be asked now.
+    /// Returns whether one of them can be asked now.
     fn is_up(&self) -> bool;
 
     /// Makes several reads, in one round trip to each server; an error for one that has no answer.
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>>;
 
-    /// The number of clients that listen to each channel, this process among them.
+    /// Returns the number of clients that listen to each channel, this process among them.
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;
 
     /// Looks how much of the memory is used that may be, for [`QueueServer::is_nearly_full`].

@@ -66,7 +66,7 @@ fn claim_of(prefix: &KeyPrefix, key: &Bytes) -> Option<(Bytes, ClaimName)> {
 }
 
 impl Ledger {
-    /// The claims among these that have keys and no lease.
+    /// Returns the claims among these that have keys and no lease.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Ledger {
         Ok(without)
     }
 
-    /// The claims of the queue that have keys and no lease. Looks at every key of the database.
+    /// Returns the claims of the queue that have keys and no lease. Looks at every key of the database.
     ///
     /// # Errors
     ///

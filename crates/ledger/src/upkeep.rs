@@ -74,15 +74,16 @@ pub struct Upkept {
 }
 
 impl Upkept {
-    /// The answer of a source whose claims leave nothing behind.
+    /// Returns the answer of a source whose claims leave nothing behind.
     pub fn idle(now_ms: i64) -> Upkept {
         Upkept { state: UpkeepState::Idle, now_ms, step: 0, left: 0, removed: 0, orphans: 0 }
     }
 }
 
 impl Leftovers {
-    /// Whether a turn of upkeep is worth asking for. While more is due it can wait: Redis's time goes to what would be
-    /// late, and one turn behind a backlog finds all leftovers, where several would go round among those to come.
+    /// Returns whether a turn of upkeep is worth asking for. While more is due it can wait: Redis's time goes to what
+    /// would be late, and one turn behind a backlog finds all leftovers, where several would go round among those to
+    /// come.
     pub fn want_turn(&self, max_age: Duration, more_due: bool) -> bool {
         self.count > 0 && (self.oldest >= max_age || !more_due && self.count * 2 > self.of)
     }

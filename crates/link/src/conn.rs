@@ -31,7 +31,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Whether this epoch was reported as broken.
+    /// Returns whether this epoch was reported as broken.
     pub(super) fn is_broken(&self, epoch: u64) -> bool {
         self.broken.load(Ordering::Acquire) >= epoch
     }
@@ -80,17 +80,17 @@ impl Conn {
         Conn { inner: Arc::new(inner), route: None }
     }
 
-    /// The same connection, with a route for commands whose slot has moved to another node.
+    /// Returns the same connection, with a route for commands whose slot has moved to another node.
     pub(super) fn in_cluster(self, route: Route) -> Conn {
         Conn { route: Some(route), ..self }
     }
 
-    /// Whether both are the same connection to the same server.
+    /// Returns whether both are the same connection to the same server.
     pub(super) fn is_same(&self, other: &Conn) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Whether a command on this value was answered by another node. A new value is made for each use.
+    /// Returns whether a command on this value was answered by another node. A new value is made for each use.
     pub(super) fn was_redirected(&self) -> bool {
         self.route.as_ref().is_some_and(Route::has_led_on)
     }
@@ -105,24 +105,24 @@ impl Conn {
         &self.inner.address
     }
 
-    /// The host of the address.
+    /// Returns the host of the address.
     pub(super) fn host(&self) -> &str {
         let address = self.address();
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// The server's information at connect.
+    /// Returns the server's information at connect.
     pub fn info(&self) -> &Arc<ServerInfo> {
         &self.inner.info
     }
 
-    /// The time-out of a call.
+    /// Returns the time-out of a call.
     pub fn command_timeout(&self) -> Duration {
         self.inner.command_timeout
     }
 
-    /// Whether the connection is not known to be broken and was not replaced.
+    /// Returns whether the connection is not known to be broken and was not replaced.
     pub fn is_alive(&self) -> bool {
         !self.inner.gone.is_cancelled()
     }
@@ -333,8 +333,8 @@ impl Conn {
     }
 }
 
-/// Whether an error reply means that the connection must be replaced: the master has moved, or the login is no longer
-/// valid.
+/// Returns whether an error reply means that the connection must be replaced: the master has moved, or the login is no
+/// longer valid.
 fn means_another_server(code: &'static str) -> bool {
     matches!(code, "READONLY" | "LOADING" | "MASTERDOWN" | "NOAUTH")
 }

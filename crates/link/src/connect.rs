@@ -275,7 +275,7 @@ async fn exchange(
     })
 }
 
-/// The commands that log in, which every connection sends first.
+/// Returns the commands that log in, which every connection sends first.
 fn login(endpoint: &RedisEndpoint, password: Option<&SecretString>) -> (Pipeline, Vec<Question>) {
     let mut pipeline = Pipeline::new();
     let mut questions = Vec::new();

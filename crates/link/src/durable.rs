@@ -35,7 +35,7 @@ pub struct Shortfall {
 }
 
 impl Shortfall {
-    /// A shortfall with this number of replicas and no file.
+    /// Creates a shortfall with this number of replicas and no file.
     pub fn of(need: Durability, replicas: u32) -> Shortfall {
         Shortfall { need, replicas, on_disk: false }
     }
@@ -86,12 +86,12 @@ impl DurableRedis {
         DurableRedis { redis: redis.beside(options), need, waiters: Arc::default() }
     }
 
-    /// The durable connection for this key, and for all keys with the same hash tag.
+    /// Returns the durable connection for this key, and for all keys with the same hash tag.
     pub fn at(&self, key: impl AsRef<[u8]>) -> Durable {
         Durable { place: self.redis.at(key), all: self.clone() }
     }
 
-    /// The queue of callers for this connection, which is created if necessary.
+    /// Returns the queue of callers for this connection, which is created if necessary.
     fn waiter(&self, conn: &Conn) -> Waiter {
         let mut waiters = self.waiters.lock();
         if let Some(known) = waiters.iter().find(|waiter| waiter.conn.is_same(conn)) {

@@ -47,12 +47,12 @@ pub struct RedisEndpoint {
 }
 
 impl RedisEndpoint {
-    /// The same settings at another address.
+    /// Returns the same settings at another address.
     pub fn at(&self, host: &str, port: u16) -> RedisEndpoint {
         RedisEndpoint { host: host.to_owned(), port, socket: None, ..self.clone() }
     }
 
-    /// The address of the server.
+    /// Returns the address of the server.
     pub(crate) fn server(&self) -> Address {
         match &self.socket {
             Some(path) => Address::Unix(path.clone()),
@@ -71,7 +71,7 @@ impl RedisEndpoint {
         format!("{}{between}{}", self.host_and_port(), self.database)
     }
 
-    /// The effective settings, in the shape and the units of the YAML, without secrets.
+    /// Returns the effective settings, in the shape and the units of the YAML, without secrets.
     pub fn settings(&self) -> Map<String, Value> {
         let text = match (&self.socket, &self.tls) {
             (Some(path), _) => format!("unix://{}?db={}", path.display(), self.database),
@@ -82,7 +82,7 @@ impl RedisEndpoint {
         std::iter::once(url).chain(shown::fields(self)).collect()
     }
 
-    /// Whether both are the same server, whatever the database. The usual names of this machine count as equal.
+    /// Returns whether both are the same server, whatever the database. The usual names of this machine count as equal.
     pub fn same_server(&self, other: &RedisEndpoint) -> bool {
         let host = |endpoint: &RedisEndpoint| match endpoint.host.to_ascii_lowercase() {
             host if matches!(host.as_str(), "localhost" | "::1") => "127.0.0.1".to_owned(),

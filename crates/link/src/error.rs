@@ -38,7 +38,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// The server's error code, if the server replied with one.
+    /// Returns the server's error code, if the server replied with one.
     pub fn code(&self) -> Option<&'static str> {
         match self {
             LinkError::Server { code, .. } => Some(code),
@@ -120,7 +120,7 @@ pub enum ConnectErrorKind {
 }
 
 impl ConnectErrorKind {
-    /// Whether waiting does not help: a setting, a right or a server has to change.
+    /// Returns whether waiting does not help: a setting, a right or a server has to change.
     pub fn needs_a_person(self) -> bool {
         match self {
             ConnectErrorKind::Tls
@@ -141,7 +141,7 @@ impl ConnectErrorKind {
         }
     }
 
-    /// A short stable text, safe as a label.
+    /// Returns a short stable text, safe as a label.
     pub fn as_str(self) -> &'static str {
         match self {
             ConnectErrorKind::Name => "name",

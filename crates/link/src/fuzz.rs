@@ -47,7 +47,7 @@ pub(super) fn fuzz(what: &str, seeds: &[&str], target: impl Fn(&[u8]) -> Option<
     assert!(runs > 10 && read > 0, "{what}: {read} of {runs} replies read");
 }
 
-/// The CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn on_processor() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts it");
     let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok()).expect("nanoseconds");

@@ -34,7 +34,7 @@ impl Gate {
         Pass { gate: self.clone(), number }
     }
 
-    /// Whether one of the messages is too late.
+    /// Returns whether one of the messages is too late.
     fn is_closed(&self) -> bool {
         let open = self.0.lock();
         open.messages.values().min().is_some_and(|send_before| Instant::now() >= *send_before)

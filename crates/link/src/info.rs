@@ -72,17 +72,17 @@ pub struct ServerInfo {
 pub struct History(u64);
 
 impl History {
-    /// The history of a server with this run id and this replication id.
+    /// Returns the history of a server with this run id and this replication id.
     fn of_server(run: &str, replication: &str) -> History {
         History(xxh3_64(format!("{run} {replication}").as_bytes()))
     }
 
-    /// A hash that is the same in every process that is connected to this server.
+    /// Returns a hash that is the same in every process that is connected to this server.
     pub fn hash(self) -> u64 {
         self.0
     }
 
-    /// A history for one connection only, if the server reports none.
+    /// Returns a history for one connection only, if the server reports none.
     pub fn of_connection(node: usize, epoch: u64) -> History {
         History(xxh3_64(format!("connection {node} {epoch}").as_bytes()))
     }
@@ -138,7 +138,7 @@ impl ServerInfo {
         })
     }
 
-    /// Whether the server may evict keys when its memory is full, which could lose elements.
+    /// Returns whether the server may evict keys when its memory is full, which could lose elements.
     pub fn evicts(&self) -> bool {
         self.maxmemory_policy != "noeviction" && self.maxmemory_policy != "unknown"
     }
@@ -179,7 +179,7 @@ impl Memory {
         Memory { used: number("used_memory"), limit: Some(number("maxmemory")).filter(|limit| *limit > 0) }
     }
 
-    /// Whether more than 90 % of the limit is in use.
+    /// Returns whether more than 90 % of the limit is in use.
     pub fn is_nearly_full(&self) -> bool {
         self.limit.is_some_and(|limit| self.used as f64 > limit as f64 * 0.9)
     }
@@ -190,7 +190,7 @@ impl Memory {
     }
 }
 
-/// The part of a value that an error shows.
+/// Returns the part of a value that an error shows.
 fn cut(value: &str) -> &str {
     value.char_indices().nth(255).map_or(value, |(at, _)| &value[..at])
 }

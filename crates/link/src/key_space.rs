@@ -41,18 +41,18 @@ impl KeyPrefix {
     /// The prefix where none is configured.
     pub const DEFAULT: &'static str = "delaybridge:";
 
-    /// Whether it is the one where none is configured.
+    /// Returns whether it is the one where none is configured.
     pub fn is_default(&self) -> bool {
         *self.0 == *KeyPrefix::DEFAULT
     }
 
-    /// The name of a key or channel.
+    /// Returns the name of a key or channel.
     pub fn name(&self, rest: impl fmt::Display) -> String {
         format!("{}{rest}", self.0)
     }
 
-    /// Whether a key of this name could be one of ours. Keys of applications may have the same prefix, which is what policies
-    /// by prefix are for.
+    /// Returns whether a key of this name could be one of ours. Keys of applications may have the same prefix, which is
+    /// what policies by prefix are for.
     pub fn is_of(&self, key: &str) -> bool {
         let rest = key.strip_prefix(&*self.0);
         rest.is_some_and(|rest| WORDS.iter().any(|word| rest == *word || begins(rest, word)))

@@ -133,7 +133,7 @@ pub enum LinkState {
 }
 
 impl LinkState {
-    /// Whether commands can be sent.
+    /// Returns whether commands can be sent.
     pub fn is_up(&self) -> bool {
         matches!(self, LinkState::Up { .. })
     }
@@ -186,22 +186,22 @@ impl Link {
         }
     }
 
-    /// The address in the configuration: `host:port/db`, or `sentinel:master/db`.
+    /// Returns the address in the configuration: `host:port/db`, or `sentinel:master/db`.
     pub fn address(&self) -> &str {
         &self.shared.address
     }
 
-    /// The locator of the server, for other connections to it.
+    /// Returns the locator of the server, for other connections to it.
     pub fn locator(&self) -> Locator {
         self.shared.locator.clone()
     }
 
-    /// The time-out of a call.
+    /// Returns the time-out of a call.
     pub fn command_timeout(&self) -> Duration {
         self.shared.command_timeout
     }
 
-    /// The connection, if there is one now.
+    /// Returns the connection, if there is one now.
     pub fn current(&self) -> Option<Conn> {
         self.shared.current.borrow().clone().filter(Conn::is_alive)
     }
@@ -221,7 +221,7 @@ impl Link {
         }
     }
 
-    /// A receiver of the state and its changes.
+    /// Returns a receiver of the state and its changes.
     pub fn state(&self) -> watch::Receiver<LinkState> {
         self.shared.state.clone()
     }

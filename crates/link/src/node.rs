@@ -18,12 +18,12 @@ impl Node {
         Node { link, nearly_full: false.into() }
     }
 
-    /// The connection, if there is one now.
+    /// Returns the connection, if there is one now.
     pub fn current(&self) -> Option<Conn> {
         self.link.current()
     }
 
-    /// Whether more than 90 % of its memory was in use at the last look.
+    /// Returns whether more than 90 % of its memory was in use at the last look.
     pub fn is_nearly_full(&self) -> bool {
         self.nearly_full.load(Ordering::Relaxed)
     }

@@ -117,7 +117,7 @@ pub(super) fn lets_nobody_in(code: &str, words: &str) -> Option<(ConnectErrorKin
     Some((ConnectErrorKind::Refused, format!("{advice} ({code} {words})")))
 }
 
-/// The kind and the text of an error of the transport.
+/// Returns the kind and the text of an error of the transport.
 pub(super) fn not_connected(error: &DialError) -> (ConnectErrorKind, String) {
     let kind = match error.phase() {
         _ if error.is_timeout() => ConnectErrorKind::Timeout,
@@ -149,7 +149,7 @@ pub(super) fn explain(error: &RedisError, dial: &Attempt) -> (ConnectErrorKind, 
     }
 }
 
-/// The I/O error inside; the client library keeps it in an `Arc`, which it shows as the source.
+/// Returns the I/O error inside; the client library keeps it in an `Arc`, which it shows as the source.
 fn io_error(error: &RedisError) -> Option<&io::Error> {
     let source = error.source()?;
     match source.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>() {

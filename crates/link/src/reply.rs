@@ -22,7 +22,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// The fields of a script's reply.
+    /// Returns the fields of a script's reply.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl Fields {
         }
     }
 
-    /// Whether all fields have been read.
+    /// Returns whether all fields have been read.
     pub fn is_empty(&self) -> bool {
         self.rest.len() == 0
     }

@@ -15,7 +15,7 @@ pub struct Score(
 impl Eq for Score {}
 
 impl Score {
-    /// The score of a time in ms, if scores are in ms.
+    /// Returns the score of a time in ms, if scores are in ms.
     pub fn of_ms(ms: i64) -> Score {
         Score(ms as f64)
     }
@@ -25,17 +25,17 @@ impl Score {
         text.parse().ok().filter(|score: &f64| !score.is_nan()).map(Score)
     }
 
-    /// The time in ms, rounded up, if scores are in ms.
+    /// Returns the time in ms, rounded up, if scores are in ms.
     pub fn ceil_ms(self) -> i64 {
         self.0.ceil() as i64 // `as` saturates: infinity becomes the last time
     }
 
-    /// The bytes of the score, for a header.
+    /// Returns the bytes of the score, for a header.
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// The score of these bytes; `None` for NaN.
+    /// Returns the score of these bytes; `None` for NaN.
     pub fn from_bytes(bytes: [u8; 8]) -> Option<Score> {
         Some(f64::from_be_bytes(bytes)).filter(|score| !score.is_nan()).map(Score)
     }

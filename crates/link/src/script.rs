@@ -45,22 +45,22 @@ impl Script {
         Script { inner: Arc::new(Inner { name: name.into(), text, sha1 }) }
     }
 
-    /// The name in logs and metrics.
+    /// Returns the name in logs and metrics.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The Lua text.
+    /// Returns the Lua text.
     pub fn text(&self) -> &str {
         &self.inner.text
     }
 
-    /// The SHA-1 of the text in lower-case hexadecimal, as `EVALSHA` expects it.
+    /// Returns the SHA-1 of the text in lower-case hexadecimal, as `EVALSHA` expects it.
     pub fn sha1(&self) -> &str {
         &self.inner.sha1
     }
 
-    /// The `EVALSHA` command with these keys and arguments, for a pipeline. For a single call use
+    /// Returns the `EVALSHA` command with these keys and arguments, for a pipeline. For a single call use
     /// [`Conn::script`](super::Conn::script), which loads a missing script.
     pub fn command(&self, keys: &[impl AsRef<[u8]>], args: &[impl AsRef<[u8]>]) -> redis::Cmd {
         let bytes = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()

@@ -3,14 +3,14 @@
 /// Number of slots in a cluster.
 pub const SLOTS: u16 = 16_384;
 
-/// The part of a key that decides its slot: the text between the first `{` and the next `}` if there is any, else the
-/// whole key.
+/// Returns the part of a key that decides its slot: the text between the first `{` and the next `}` if there is any,
+/// else the whole key.
 pub fn hashed(key: &str) -> &str {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
-/// The slot of a key, which need not be text.
+/// Returns the slot of a key, which need not be text.
 pub fn slot(key: &[u8]) -> u16 {
     crc16(tag(key)) % SLOTS
 }

@@ -98,7 +98,7 @@ impl Subscriber {
         self.wanted.send_replace(in_order(channels));
     }
 
-    /// A receiver of the state and its changes; its sender is dropped when the task ends.
+    /// Returns a receiver of the state and its changes; its sender is dropped when the task ends.
     pub fn state(&self) -> watch::Receiver<SubscriberState> {
         self.state.clone()
     }
@@ -361,7 +361,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// The next message; `None` at the end of the connection. Cancel safe.
+    /// Returns the next message; `None` at the end of the connection. Cancel safe.
     async fn next(&mut self) -> Option<redis::Msg> {
         let message = self.stream.next().await?;
         self.replies.taken();

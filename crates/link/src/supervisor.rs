@@ -211,7 +211,8 @@ impl Supervisor {
     }
 }
 
-/// The wait with full jitter below a bound that doubles with every failure, so that many daemons do not retry in step.
+/// Returns the wait with full jitter below a bound that doubles with every failure, so that many daemons do not retry
+/// in step.
 pub(super) fn wait_after(failures: u32, max: Duration) -> Duration {
     backoff(max).wait(failures.saturating_sub(1), fastrand::f64())
 }

@@ -38,8 +38,8 @@ pub struct SentinelTarget {
 }
 
 impl RedisTarget {
-    /// The settings that all its servers have in common: login, certificates, database, time-outs. Host and port are
-    /// only meaningful for a [`fixed`](RedisTarget::fixed) server.
+    /// Returns the settings that all its servers have in common: login, certificates, database, time-outs. Host and
+    /// port are only meaningful for a [`fixed`](RedisTarget::fixed) server.
     pub fn servers(&self) -> &RedisEndpoint {
         match self {
             RedisTarget::Fixed(endpoint) => endpoint,
@@ -48,13 +48,13 @@ impl RedisTarget {
         }
     }
 
-    /// The names of our keys and channels there.
+    /// Returns the names of our keys and channels there.
     pub fn space(&self) -> KeySpace {
         let servers = self.servers();
         KeySpace { prefix: servers.key_prefix.clone(), database: servers.database }
     }
 
-    /// The same servers with another user, another password, or both.
+    /// Returns the same servers with another user, another password, or both.
     pub fn with_login(&self, username: Option<&str>, password: Option<&Secret>) -> RedisTarget {
         let of = |endpoint: &RedisEndpoint| RedisEndpoint {
             username: username.map(str::to_owned).or_else(|| endpoint.username.clone()),
@@ -72,7 +72,7 @@ impl RedisTarget {
         }
     }
 
-    /// The server, if the configuration has its address.
+    /// Returns the server, if the configuration has its address.
     pub fn fixed(&self) -> Option<&Arc<RedisEndpoint>> {
         match self {
             RedisTarget::Fixed(endpoint) => Some(endpoint),
@@ -90,7 +90,7 @@ impl RedisTarget {
         }
     }
 
-    /// The effective settings, in the shape and the units of the YAML, without secrets.
+    /// Returns the effective settings, in the shape and the units of the YAML, without secrets.
     pub fn settings(&self) -> Map<String, Value> {
         match self {
             RedisTarget::Fixed(endpoint) => endpoint.settings(),
@@ -107,13 +107,13 @@ impl RedisTarget {
         }
     }
 
-    /// Whether it is a cluster, where all keys of one command must have the same slot.
+    /// Returns whether it is a cluster, where all keys of one command must have the same slot.
     pub fn is_cluster(&self) -> bool {
         matches!(self, RedisTarget::Cluster(_))
     }
 
-    /// The file descriptors that the daemon's connections to it may need at once, as far as the settings tell: commands,
-    /// subscriptions and questions of operators for each server, and a subscription for each sentinel.
+    /// Returns the file descriptors that the daemon's connections to it may need at once, as far as the settings tell:
+    /// commands, subscriptions and questions of operators for each server, and a subscription for each sentinel.
     pub fn descriptors(&self) -> u64 {
         match self {
             RedisTarget::Fixed(_) => FOR_EACH_SERVER,
@@ -122,12 +122,12 @@ impl RedisTarget {
         }
     }
 
-    /// Whether equal key names are the same keys, as far as the configuration shows it.
+    /// Returns whether equal key names are the same keys, as far as the configuration shows it.
     pub fn same_keys(&self, other: &RedisTarget) -> bool {
         self.same_servers(other) && self.servers().database == other.servers().database
     }
 
-    /// Whether both are the same servers, whatever the database, as far as the configuration shows it.
+    /// Returns whether both are the same servers, whatever the database, as far as the configuration shows it.
     pub fn same_servers(&self, other: &RedisTarget) -> bool {
         match (self, other) {
             (RedisTarget::Fixed(one), RedisTarget::Fixed(other)) => one.same_server(other),
@@ -150,7 +150,7 @@ impl SentinelTarget {
         shared && self.master == other.master
     }
 
-    /// The settings of the sentinels, which share one login.
+    /// Returns the settings of the sentinels, which share one login.
     fn shown(&self) -> Map<String, Value> {
         let nodes: Vec<_> = self.nodes.iter().map(|node| node.host_and_port()).collect();
         let mut fields =

@@ -35,7 +35,7 @@ struct Reserved {
     left: Vec<u16>,
 }
 
-/// A port of 127.0.0.1 on which nothing listens, and which no test gets again before this process ends.
+/// Returns a port of 127.0.0.1 on which nothing listens, and which no test gets again before this process ends.
 ///
 /// A program that is no test may still take it; then the server does not start.
 pub fn free_port() -> u16 {
@@ -66,7 +66,7 @@ fn lock_a_block() -> (File, u16) {
     panic!("reserve ports: other processes have locked all {BLOCKS} files in {}", folder.display());
 }
 
-/// A folder for files that are locked, one for all checkouts of this user on the machine.
+/// Returns a folder for files that are locked, one for all checkouts of this user on the machine.
 pub(crate) fn lock_folder(name: &str) -> PathBuf {
     let user = std::env::var("USER").unwrap_or_default();
     let folder = std::env::temp_dir().join(format!("delaybridge-{name}-{user}"));
@@ -74,7 +74,7 @@ pub(crate) fn lock_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The file for a lock, opened and not yet locked. The kernel ends the lock with the process that has it.
+/// Returns the file for a lock, opened and not yet locked. The kernel ends the lock with the process that has it.
 pub(crate) fn lock_file(path: &Path) -> File {
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
     file.unwrap_or_else(|error| panic!("open {} to lock it: {error}", path.display()))

@@ -84,12 +84,12 @@ impl TestServer {
         self.signal("-CONT");
     }
 
-    /// The port that the server listens on.
+    /// Returns the port that the server listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// An endpoint without password, with short time-outs.
+    /// Returns an endpoint without password, with short time-outs.
     pub fn endpoint(&self) -> RedisEndpoint {
         RedisEndpoint {
             host: "127.0.0.1".to_owned(),
@@ -105,7 +105,7 @@ impl TestServer {
         }
     }
 
-    /// An endpoint for a user with a password.
+    /// Returns an endpoint for a user with a password.
     pub fn endpoint_as(&self, username: Option<&str>, password: &str) -> RedisEndpoint {
         RedisEndpoint {
             username: username.map(str::to_owned),
@@ -114,7 +114,7 @@ impl TestServer {
         }
     }
 
-    /// An endpoint for a user with exactly these rights.
+    /// Returns an endpoint for a user with exactly these rights.
     pub fn endpoint_within(&self, user: &str, grants: &[Grant]) -> RedisEndpoint {
         let rules = Rules::of(grants, Dialect::Selectors);
         let rules = ["on", ">secret", "-@all"].into_iter().chain(rules.iter()).map(str::to_owned).collect::<Vec<_>>();
@@ -141,7 +141,7 @@ impl TestServer {
         let _: redis::Value = command.query_async(&mut self.admin().await).await.unwrap();
     }
 
-    /// Whether the server has run a command since it started.
+    /// Returns whether the server has run a command since it started.
     pub async fn has_run(&self, command: &str) -> bool {
         let mut ask = redis::cmd("INFO");
         let stats: String = ask.arg("commandstats").query_async(&mut self.admin().await).await.unwrap();

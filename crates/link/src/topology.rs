@@ -67,7 +67,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether all servers in use are connected.
+    /// Returns whether all servers in use are connected.
     pub fn is_up(&self) -> bool {
         self.down.is_empty() && !self.up.is_empty()
     }
@@ -110,22 +110,22 @@ impl Redis {
         Redis { name: self.name.clone(), space: self.space.clone(), kind, clock: Arc::default() }
     }
 
-    /// The same Redis with a name.
+    /// Returns the same Redis with a name.
     pub fn named(self, name: Arc<str>) -> Redis {
         Redis { name, ..self }
     }
 
-    /// The name in the configuration.
+    /// Returns the name in the configuration.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// The names of our keys and channels there.
+    /// Returns the names of our keys and channels there.
     pub fn space(&self) -> &KeySpace {
         &self.space
     }
 
-    /// The locator of a server that receives all messages, for a [`Subscriber`](super::Subscriber).
+    /// Returns the locator of a server that receives all messages, for a [`Subscriber`](super::Subscriber).
     pub fn locator(&self) -> Locator {
         match &self.kind {
             Kind::One(node) => node.link.locator(),
@@ -133,7 +133,7 @@ impl Redis {
         }
     }
 
-    /// A connection to any of its servers. Waits only until an attempt to connect has failed. Cancel safe.
+    /// Returns a connection to any of its servers. Waits only until an attempt to connect has failed. Cancel safe.
     ///
     /// # Errors
     ///
@@ -192,12 +192,12 @@ impl Redis {
         }
     }
 
-    /// The estimated time of its servers' clock, in ms since the epoch.
+    /// Returns the estimated time of its servers' clock, in ms since the epoch.
     pub fn now_ms(&self) -> i64 {
         self.clock.now_ms()
     }
 
-    /// The location of a key, and of all keys with the same hash tag.
+    /// Returns the location of a key, and of all keys with the same hash tag.
     pub fn at(&self, key: impl AsRef<[u8]>) -> Place {
         match &self.kind {
             Kind::One(node) => Place { at: At::One(node.clone()), clock: self.clock.clone(), shared: None },
@@ -212,12 +212,12 @@ impl Redis {
         }
     }
 
-    /// Whether it is a cluster, where all keys of one command must have the same slot.
+    /// Returns whether it is a cluster, where all keys of one command must have the same slot.
     pub fn is_cluster(&self) -> bool {
         matches!(self.kind, Kind::Cluster(_))
     }
 
-    /// The address for logs.
+    /// Returns the address for logs.
     pub fn address(&self) -> &str {
         match &self.kind {
             Kind::One(node) => node.link.address(),
@@ -225,7 +225,7 @@ impl Redis {
         }
     }
 
-    /// The time-out of a call.
+    /// Returns the time-out of a call.
     pub fn command_timeout(&self) -> Duration {
         match &self.kind {
             Kind::One(node) => node.link.command_timeout(),
@@ -233,7 +233,7 @@ impl Redis {
         }
     }
 
-    /// The servers in use.
+    /// Returns the servers in use.
     pub fn nodes(&self) -> Vec<Arc<Node>> {
         match &self.kind {
             Kind::One(node) => vec![node.clone()],
@@ -241,7 +241,8 @@ impl Redis {
         }
     }
 
-    /// All servers that hold keys, in use or not. Each gets a connection. Empty until the map of a cluster is known.
+    /// Returns all servers that hold keys, in use or not. Each gets a connection. Empty until the map of a cluster is
+    /// known.
     pub fn masters(&self) -> Vec<Arc<Node>> {
         match &self.kind {
             Kind::One(node) => vec![node.clone()],
@@ -249,7 +250,7 @@ impl Redis {
         }
     }
 
-    /// The current health of the connections.
+    /// Returns the current health of the connections.
     pub fn health(&self) -> Health {
         let mut health = Health::default();
         if let Kind::Cluster(cluster) = &self.kind
@@ -272,7 +273,7 @@ impl Redis {
         health
     }
 
-    /// A receiver of changes of connections and of the map. Its waits are cancel safe.
+    /// Returns a receiver of changes of connections and of the map. Its waits are cancel safe.
     pub fn changes(&self) -> Changes {
         match &self.kind {
             Kind::One(node) => Changes::One(node.link.state()),
@@ -341,7 +342,8 @@ impl Changes {
 }
 
 impl Place {
-    /// The connection to the current server of the key, if there is one. In a cluster it follows a slot that has moved.
+    /// Returns the connection to the current server of the key, if there is one. In a cluster it follows a slot that
+    /// has moved.
     pub fn current(&self) -> Option<Conn> {
         match &self.at {
             At::One(node) => node.current(),
@@ -349,7 +351,7 @@ impl Place {
         }
     }
 
-    /// The current server of the key, if it is known.
+    /// Returns the current server of the key, if it is known.
     pub fn node(&self) -> Option<Arc<Node>> {
         match &self.at {
             At::One(node) => Some(node.clone()),
@@ -365,7 +367,7 @@ impl Place {
         }
     }
 
-    /// The connection. Waits only until an attempt to connect has failed. Cancel safe.
+    /// Returns the connection. Waits only until an attempt to connect has failed. Cancel safe.
     ///
     /// # Errors
     ///
@@ -390,7 +392,7 @@ impl Place {
         }
     }
 
-    /// The error of the last attempt to connect, if it failed.
+    /// Returns the error of the last attempt to connect, if it failed.
     fn problem(&self) -> Option<Arc<ConnectError>> {
         let of_node = |node: &Node| match &*node.link.state().borrow() {
             LinkState::Connecting { last_error, .. } => last_error.clone(),
@@ -405,7 +407,7 @@ impl Place {
         }
     }
 
-    /// The address for errors.
+    /// Returns the address for errors.
     pub fn address(&self) -> Arc<str> {
         match &self.at {
             At::One(node) => node.link.address().into(),
@@ -416,7 +418,7 @@ impl Place {
         }
     }
 
-    /// The time-out of a call.
+    /// Returns the time-out of a call.
     pub fn command_timeout(&self) -> Duration {
         match &self.at {
             At::One(node) => node.link.command_timeout(),
@@ -424,7 +426,7 @@ impl Place {
         }
     }
 
-    /// The estimated time of its server's clock, in ms since the epoch.
+    /// Returns the estimated time of its server's clock, in ms since the epoch.
     pub fn now_ms(&self) -> i64 {
         self.clock.now_ms()
     }
@@ -437,14 +439,14 @@ impl Place {
         }
     }
 
-    /// The identity of the current connection: the server and the number of its connection.
+    /// Returns the identity of the current connection: the server and the number of its connection.
     pub fn epoch(&self) -> Option<(usize, u64)> {
         let node = self.node()?;
         let conn = node.current()?;
         Some((Arc::as_ptr(&node) as usize, conn.epoch()))
     }
 
-    /// The history of the data behind the connection; `None` while there is no connection.
+    /// Returns the history of the data behind the connection; `None` while there is no connection.
     pub fn history(&self) -> Option<History> {
         let node = self.node()?;
         let conn = node.current()?;
@@ -452,7 +454,7 @@ impl Place {
         Some(conn.info().history.unwrap_or_else(own))
     }
 
-    /// Whether the memory of its server is nearly full.
+    /// Returns whether the memory of its server is nearly full.
     pub fn is_nearly_full(&self) -> bool {
         match &self.at {
             At::One(node) => node.is_nearly_full(),

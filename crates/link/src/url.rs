@@ -25,7 +25,7 @@ pub(super) struct RedisUrl {
 const LONGEST_PATH: usize = 107;
 
 impl RedisUrl {
-    /// A suggestion for a text that cannot be parsed.
+    /// Returns a suggestion for a text that cannot be parsed.
     pub(super) fn help(text: &str) -> &'static str {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         match scheme {

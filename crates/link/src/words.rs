@@ -39,7 +39,7 @@ const CODES: [&str; 28] = [
 const REFUSALS: [&str; 3] =
     ["The user executing the script can't ", "ACL failure in script: ", "No permissions to access a "];
 
-/// The code and the text of a server's error reply, normalized over all versions.
+/// Returns the code and the text of a server's error reply, normalized over all versions.
 ///
 /// | server | an error inside a script | a missing right inside a script |
 /// |---|---|---|
@@ -61,8 +61,8 @@ pub fn server_code(code: &str, message: &str) -> (&'static str, String) {
     }
 }
 
-/// The code and text of an error that is wrapped in the words of a failed script; `None` if it is not wrapped, or has
-/// no code of its own.
+/// Returns the code and text of an error that is wrapped in the words of a failed script; `None` if it is not wrapped,
+/// or has no code of its own.
 fn inside_of_script<'a>(code: &'a str, message: &'a str) -> Option<(&'a str, &'a str)> {
     let (wrapped, mut text) = match code {
         "ERR" => match message.strip_prefix("Error running script (call to ") {

@@ -27,7 +27,7 @@ pub struct AuditSpec {
 }
 
 impl AuditSpec {
-    /// Whether this fate is recorded.
+    /// Returns whether this fate is recorded.
     pub fn records(&self, fate: AuditFate) -> bool {
         self.on.contains(&fate)
     }

@@ -74,23 +74,23 @@ pub struct Reload {
 }
 
 impl Config {
-    /// The ids of all queues.
+    /// Returns the ids of all queues.
     pub fn queue_ids(&self) -> Vec<Arc<str>> {
         self.queues.iter().map(|spec| spec.id.clone()).collect()
     }
 
-    /// The queues that this Redis holds.
+    /// Returns the queues that this Redis holds.
     pub fn queues_on(&self, redis: &str) -> Vec<Arc<QueueSpec>> {
         self.queues.iter().filter(|spec| &*spec.redis == redis).cloned().collect()
     }
 
-    /// The name of the Redis that a sink without a server of its own uses: that of its queues.
+    /// Returns the name of the Redis that a sink without a server of its own uses: that of its queues.
     pub fn redis_of_sink(&self, sink: &str) -> &str {
         let mut using = self.queues.iter().filter(|spec| spec.routes().any(|route| &*route.sink == sink));
         using.next().map_or(ONLY, |spec| &spec.redis)
     }
 
-    /// The Redis with the job queue.
+    /// Returns the Redis with the job queue.
     pub fn redis_of_jobs(&self) -> &RedisTarget {
         self.redis.named(&self.jobs_redis)
     }

@@ -69,8 +69,8 @@ words! {
 /// The bound of times in ms that are meant: beyond 2^53 no double has milliseconds.
 const MEANT_MS: i64 = 1 << 53;
 
-/// Whether a due time in ms is the result of an overflow, as that of `Long.MAX_VALUE` ms from now: it is long past and was meant to
-/// come. A score of -inf is meant as "at once".
+/// Returns whether a due time in ms is the result of an overflow, as that of `Long.MAX_VALUE` ms from now: it is long
+/// past and was meant to come. A score of -inf is meant as "at once".
 pub fn is_absurd(due_ms: i64) -> bool {
     due_ms < -MEANT_MS && due_ms != i64::MIN
 }
@@ -108,7 +108,7 @@ words! {
 }
 
 impl Unroutable {
-    /// The time after which an element becomes a dead letter; `None` if it never does.
+    /// Returns the time after which an element becomes a dead letter; `None` if it never does.
     pub fn gives_up(self) -> Option<Duration> {
         self.after.filter(|_| self.action == OnUnroutable::DeadLetter)
     }

@@ -93,7 +93,7 @@ pub struct ApiSpec {
 }
 
 impl ApiSpec {
-    /// Whether clients on the same machine need no token although there is a file with tokens.
+    /// Returns whether clients on the same machine need no token although there is a file with tokens.
     pub fn trusts_the_machine(&self) -> bool {
         self.faces == [Face::LmstfyAdmin]
     }
@@ -109,7 +109,7 @@ pub struct RequestRate {
 }
 
 impl RequestRate {
-    /// A rate in requests per second; fewer than one are one in a longer interval.
+    /// Returns a rate in requests per second; fewer than one are one in a longer interval.
     pub fn per_second(rate: f64) -> RequestRate {
         let count = rate.clamp(1.0, 1e9);
         let interval = Duration::from_secs_f64((count.floor() / rate).clamp(1e-3, 86_400.0));

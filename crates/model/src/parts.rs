@@ -37,14 +37,14 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 }
 
 impl Parts {
-    /// The changes of the queues. A queue with a changed sink has changed as well.
+    /// Returns the changes of the queues. A queue with a changed sink has changed as well.
     pub fn queue_changes(&self, new: &Parts, config: &Config) -> Difference {
         let sinks: HashSet<_> = self.sink_changes(new).changed.into_iter().collect();
         let uses = |spec: &&Arc<QueueSpec>| spec.routes().any(|route| sinks.contains(&route.sink));
@@ -52,13 +52,13 @@ impl Parts {
         difference(&self.queues, &new.queues, &with_other_sinks)
     }
 
-    /// The changes of the sinks.
+    /// Returns the changes of the sinks.
     pub fn sink_changes(&self, new: &Parts) -> Difference {
         difference(&self.sinks, &new.sinks, &HashSet::new())
     }
 
-    /// The keys outside of queues and sinks that differ, in the order of their names, each with its place in the second
-    /// file if it is in it.
+    /// Returns the keys outside of queues and sinks that differ, in the order of their names, each with its place in
+    /// the second file if it is in it.
     pub fn other_changes<'a>(&'a self, new: &'a Parts) -> BTreeMap<&'a str, Option<Position>> {
         let a = &self.others;
         let b = &new.others;
@@ -67,7 +67,7 @@ impl Parts {
         a.keys().chain(b.keys()).filter(|key| !same(key)).map(|key| (key.as_str(), place(key))).collect()
     }
 
-    /// The file, and the files that it names, with hashes of their contents.
+    /// Returns the file, and the files that it names, with hashes of their contents.
     pub fn files(&self) -> impl Iterator<Item = (&Path, u64)> {
         self.files.iter().map(|(path, content)| (path.as_path(), *content))
     }

@@ -20,7 +20,8 @@ pub struct HeaderFilter {
 }
 
 impl HeaderFilter {
-    /// Whether a header passes, in any spelling of its name. `spelled`: the name as the destination may read it.
+    /// Returns whether a header passes, in any spelling of its name. `spelled`: the name as the destination may read
+    /// it.
     pub fn wants(&self, name: &str, spelled: &str) -> bool {
         let names = [name.to_ascii_lowercase(), spelled.to_ascii_lowercase()];
         let fits = |patterns: &[String]| patterns.iter().any(|one| names.iter().any(|name| matches(one, name)));
@@ -132,8 +133,8 @@ impl Passage<'_> {
     }
 }
 
-/// Whether a header is an attribute of CloudEvents in the binding of any protocol. Beside the attributes of another event it would be
-/// a part of that one.
+/// Returns whether a header is an attribute of CloudEvents in the binding of any protocol. Beside the attributes of
+/// another event it would be a part of that one.
 fn is_attribute(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["ce_", "ce-", "cloudevents:", "cloudevents_"].iter().any(|prefix| name.starts_with(prefix))

@@ -25,8 +25,8 @@ pub enum Misfit {
 }
 
 impl QueueSpec {
-    /// The key in which an element is in order with others; `None` where the order is not by key, and for an element that has none or
-    /// cannot be read.
+    /// Returns the key in which an element is in order with others; `None` where the order is not by key, and for an
+    /// element that has none or cannot be read.
     pub fn order_key(&self, element: &ElementInfo<'_>, payload: &Bytes) -> Option<Vec<u8>> {
         let Some(Ordered::Key(template)) = self.order.as_deref() else { return None };
         let payload = self.decode(payload).ok()?;
@@ -42,8 +42,8 @@ impl QueueSpec {
         }
     }
 
-    /// Whether templates, conditions or keys find nothing, or something else, only because the payload is a text that is JSON and
-    /// is not looked into.
+    /// Returns whether templates, conditions or keys find nothing, or something else, only because the payload is a
+    /// text that is JSON and is not looked into.
     pub fn overlooks_json(&self, element: &ElementInfo<'_>, payload: &Bytes) -> bool {
         if self.codec.json_in_text || !self.decode(payload).is_ok_and(|payload| payload.is_json_text()) {
             return false;

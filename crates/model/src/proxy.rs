@@ -51,12 +51,12 @@ pub struct RoleRule {
 }
 
 impl ProxySpec {
-    /// Whether the headers of a client at this address are believed.
+    /// Returns whether the headers of a client at this address are believed.
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|range| range.has(address))
     }
 
-    /// The roles of a person in these groups.
+    /// Returns the roles of a person in these groups.
     pub fn grants(&self, user: &str, groups: &[&str]) -> Vec<AccessGrant> {
         let fits = |rule: &&RoleRule| {
             rule.user.as_ref().is_none_or(|name| name == user)
@@ -75,7 +75,7 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
-    /// Whether the address is in the range. An IPv4 address is the same in the form of IPv6.
+    /// Returns whether the address is in the range. An IPv4 address is the same in the form of IPv6.
     pub fn has(&self, address: IpAddr) -> bool {
         match (self.first, address.to_canonical()) {
             (IpAddr::V4(first), IpAddr::V4(address)) => {
@@ -87,7 +87,7 @@ impl AddressRange {
     }
 }
 
-/// Whether two numbers are the same but for their last bits.
+/// Returns whether two numbers are the same but for their last bits.
 fn same_bits(one: u128, other: u128, last: u8) -> bool {
     (one ^ other).checked_shr(last.into()).unwrap_or(0) == 0
 }

@@ -105,7 +105,7 @@ words! {
 }
 
 impl Mode {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Mode::Deliver => "deliver",
@@ -137,7 +137,7 @@ pub enum Ordered {
 }
 
 impl Ordered {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     pub fn as_str(&self) -> &'static str {
         match self {
             Ordered::Queue => Order::Queue.as_str(),
@@ -147,7 +147,7 @@ impl Ordered {
 }
 
 impl QueueSpec {
-    /// Every destination, including those of dead letters and of records.
+    /// Returns every destination, including those of dead letters and of records.
     pub fn routes(&self) -> impl Iterator<Item = &RouteSpec> {
         let audit = self.audit.as_deref().map(|audit| &audit.route);
         self.to.iter().chain(self.dead_letter_to.as_deref()).chain(audit)
@@ -177,14 +177,14 @@ impl QueueSpec {
         (!too_large).then_some(decoded)
     }
 
-    /// The text, number or boolean at this path of the decoded payload, as a template would have it.
+    /// Returns the text, number or boolean at this path of the decoded payload, as a template would have it.
     pub fn field_of(&self, payload: &Bytes, path: &[String]) -> Option<String> {
         let decoded = self.decode(payload).ok()?;
         decoded.field(path).map(|text| text.into_owned())
     }
 
-    /// The last part of a lease, in which nothing begins: no element is given to a sink, and no sink begins to send
-    /// one. A fifth of the lease, so that it grows with the pauses that a long lease is meant for.
+    /// Returns the last part of a lease, in which nothing begins: no element is given to a sink, and no sink begins to
+    /// send one. A fifth of the lease, so that it grows with the pauses that a long lease is meant for.
     ///
     /// The configuration is refused unless the time-out of every sink is shorter than the rest: an element that is sent
     /// at once after its claim has its answer before the margin begins, even if its lease cannot be extended.
@@ -197,7 +197,7 @@ impl QueueSpec {
         if error.is_opaque() { self.on_opaque } else { self.on_decode_error }
     }
 
-    /// The rights that a daemon needs for this queue, whose ledger this is.
+    /// Returns the rights that a daemon needs for this queue, whose ledger this is.
     pub fn rights(&self, ledger: &Ledger) -> Vec<Grant> {
         let activity = match self.mode {
             Mode::Shadow => Activity::Look,

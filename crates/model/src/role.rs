@@ -22,7 +22,7 @@ impl AccessRole {
     /// Every role, the weakest first.
     pub const ALL: [AccessRole; 4] = [AccessRole::Viewer, AccessRole::Reader, AccessRole::Operator, AccessRole::Admin];
 
-    /// The word in a file of tokens.
+    /// Returns the word in a file of tokens.
     pub const fn as_str(self) -> &'static str {
         match self {
             AccessRole::Viewer => "viewer",
@@ -32,7 +32,7 @@ impl AccessRole {
         }
     }
 
-    /// The role of this name.
+    /// Returns the role of this name.
     pub fn of(word: &str) -> Option<AccessRole> {
         AccessRole::ALL.into_iter().find(|role| role.as_str() == word)
     }
@@ -53,7 +53,7 @@ words! {
 pub struct NamePattern(Arc<str>);
 
 impl NamePattern {
-    /// Every name.
+    /// Returns every name.
     pub fn all() -> NamePattern {
         NamePattern("*".into())
     }
@@ -70,12 +70,12 @@ impl NamePattern {
         }
     }
 
-    /// Whether a name fits.
+    /// Returns whether a name fits.
     pub fn fits(&self, name: &str) -> bool {
         self.0.split(',').any(|pattern| matches(pattern, name))
     }
 
-    /// Whether every name fits.
+    /// Returns whether every name fits.
     pub fn fits_all(&self) -> bool {
         self.0.split(',').any(|pattern| !pattern.is_empty() && pattern.bytes().all(|byte| byte == b'*'))
     }
@@ -87,7 +87,7 @@ impl fmt::Display for NamePattern {
     }
 }
 
-/// Whether a name fits one pattern: its parts between the stars are found in their order.
+/// Returns whether a name fits one pattern: its parts between the stars are found in their order.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };
@@ -131,7 +131,7 @@ pub struct Grantee {
 }
 
 impl Grantee {
-    /// One with these roles.
+    /// Returns one with these roles.
     pub fn new(name: &str, grants: impl Into<Arc<[AccessGrant]>>) -> Grantee {
         Grantee { name: name.into(), grants: grants.into() }
     }
@@ -141,13 +141,13 @@ impl Grantee {
         Grantee::new(name, [AccessGrant { role: AccessRole::Admin, queues: NamePattern::all() }])
     }
 
-    /// Whether this may be done with a queue or topic; with `None` what concerns all of them.
+    /// Returns whether this may be done with a queue or topic; with `None` what concerns all of them.
     pub fn may(&self, role: AccessRole, queue: Option<&str>) -> bool {
         let fits = |queues: &NamePattern| queue.map_or_else(|| queues.fits_all(), |queue| queues.fits(queue));
         self.grants.iter().any(|grant| grant.role >= role && fits(&grant.queues))
     }
 
-    /// All roles, in words.
+    /// Returns all roles, in words.
     pub fn roles(&self) -> String {
         if self.grants.is_empty() {
             "no role".to_owned()

@@ -82,7 +82,7 @@ impl Routed {
     }
 }
 
-/// The places of the routes that an element takes: of those to one sink, the first that is meant for it.
+/// Returns the places of the routes that an element takes: of those to one sink, the first that is meant for it.
 pub fn routes_taken(to: &[RouteSpec], is_meant: impl Fn(&RouteSpec) -> bool) -> Vec<usize> {
     let mut taken: Vec<usize> = Vec::with_capacity(to.len());
     for (place, route) in to.iter().enumerate() {
@@ -113,22 +113,22 @@ impl RouteSpec {
         Ok(Routed { destination, message, others, left_out })
     }
 
-    /// The elements that the destination is meant for; `None`: all.
+    /// Returns the elements that the destination is meant for; `None`: all.
     pub fn when(&self) -> Option<&Condition> {
         self.rules.as_ref()?.when.as_ref()
     }
 
-    /// The headers of messages that the route wants; `None`: all.
+    /// Returns the headers of messages that the route wants; `None`: all.
     pub fn header_filter(&self) -> Option<&HeaderFilter> {
         self.rules.as_ref()?.headers.as_ref()
     }
 
-    /// Whether the destination is asked for what it may have already.
+    /// Returns whether the destination is asked for what it may have already.
     pub fn looks(&self) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.duplicates == Duplicates::Look)
     }
 
-    /// Whether the destination is meant for an element: the same at each of its attempts.
+    /// Returns whether the destination is meant for an element: the same at each of its attempts.
     pub fn takes(&self, element: &ElementInfo<'_>, payload: &Payload) -> bool {
         self.when().is_none_or(|when| when.holds(&Filler::new(element, payload, None)))
     }

@@ -20,17 +20,17 @@ impl Servers {
         Servers(self.0.iter().map(|(name, target)| (name.clone(), change(target))).collect())
     }
 
-    /// Every Redis with its name.
+    /// Returns every Redis with its name.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &RedisTarget)> {
         self.0.iter().map(|(name, target)| (name, target))
     }
 
-    /// The number of Redis, at least 1.
+    /// Returns the number of Redis, at least 1.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The only Redis, if there are not several.
+    /// Returns the only Redis, if there are not several.
     pub fn only(&self) -> Option<&RedisTarget> {
         match self.0.as_slice() {
             [(_, target)] => Some(target),
@@ -38,7 +38,7 @@ impl Servers {
         }
     }
 
-    /// The Redis of this name. The configuration has checked that there is one.
+    /// Returns the Redis of this name. The configuration has checked that there is one.
     pub fn named(&self, name: &str) -> &RedisTarget {
         let found = self.0.iter().find(|(known, _)| &**known == name);
         &found.unwrap_or(&self.0[0]).1

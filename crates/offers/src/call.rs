@@ -26,7 +26,7 @@ impl Text {
     /// All of them.
     pub const ALL: [Text; 2] = [Text::Offer, Text::Change];
 
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Text::Offer => "offer",
@@ -34,7 +34,7 @@ impl Text {
         }
     }
 
-    /// The text in Lua.
+    /// Returns the text in Lua.
     pub fn text(self) -> &'static str {
         match self {
             Text::Offer => include_str!("../lua/offer.lua"),

@@ -15,7 +15,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The producer's time in ms since 1970; `None` where Redis is asked.
+    /// Returns the producer's time in ms since 1970; `None` where Redis is asked.
     pub(crate) fn now_ms(self) -> Option<i64> {
         let own = || {
             #[expect(

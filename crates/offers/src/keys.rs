@@ -1,7 +1,7 @@
 //! The names of a queue in Redis, as Redisson makes them from the name of the destination queue.
 
-/// The text that follows Redisson's prefixes, and ours: the name itself if it contains `{`, else the name in braces, so
-/// that all keys of a queue share a slot of Redis Cluster.
+/// Returns the text that follows Redisson's prefixes, and ours: the name itself if it contains `{`, else the name in
+/// braces, so that all keys of a queue share a slot of Redis Cluster.
 pub fn tagged(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() }
 }
@@ -13,7 +13,8 @@ const TIMEOUT: &str = "redisson_delay_queue_timeout:";
 /// Longest prefix.
 const LONGEST: usize = 64;
 
-/// Whether it can be a prefix: visible ASCII without braces and the characters of patterns, and a colon at the end.
+/// Returns whether it can be a prefix: visible ASCII without braces and the characters of patterns, and a colon at the
+/// end.
 pub(crate) fn is_prefix(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"{}*?[]^\\\"'".contains(&byte);
     text.len() <= LONGEST && text.ends_with(':') && text.bytes().all(is_plain)
@@ -33,7 +34,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The keys of the queue whose destination has this name, after any mapping of names.
+    /// Returns the keys of the queue whose destination has this name, after any mapping of names.
     pub fn of(name: &str) -> Keys {
         let tagged = tagged(name);
         Keys {
@@ -44,7 +45,7 @@ impl Keys {
         }
     }
 
-    /// The same, where our own keys have this prefix.
+    /// Returns the same, where our own keys have this prefix.
     pub(crate) fn with_prefix(self, prefix: &str) -> Keys {
         let tagged = self.timeout.strip_prefix(TIMEOUT).unwrap_or_default();
         Keys { mark: mark(prefix, tagged), ..self }

@@ -17,7 +17,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The word for a person.
+    /// Returns the word for a person.
     pub fn as_str(self) -> &'static str {
         match self {
             Layout::Old => "old",

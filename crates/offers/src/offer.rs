@@ -50,7 +50,8 @@ impl Id {
         }
     }
 
-    /// Whether an element of the current layout with this id and an empty payload is taken for one of the old layout.
+    /// Returns whether an element of the current layout with this id and an empty payload is taken for one of the old
+    /// layout.
     pub(crate) fn looks_old(self) -> bool {
         matches!(self.0, [.., 0x43 | 0xc3, 1])
     }

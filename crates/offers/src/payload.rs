@@ -16,7 +16,7 @@ impl Payload {
         serde_json::to_vec(value).map(Payload)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -54,12 +54,12 @@ impl ActiveQueue {
         Arc::new(ActiveQueue { queue, leases, settler, dispatch })
     }
 
-    /// The elements that wait for others with their key, if the queue is in order.
+    /// Returns the elements that wait for others with their key, if the queue is in order.
     pub fn key_queues(&self) -> Option<&Arc<KeyQueues>> {
         self.dispatch.key_queues()
     }
 
-    /// Whether nothing is lost if this is dropped, and built again when there is something to do.
+    /// Returns whether nothing is lost if this is dropped, and built again when there is something to do.
     pub fn may_rest(&self) -> bool {
         self.leases.is_forgotten() && self.settler.is_idle() && self.queue.may_be_forgotten()
     }

@@ -63,7 +63,7 @@ impl Drop for GateProbe {
 }
 
 impl Queue {
-    /// The permission of pauses, the hold and the breakers of all its sinks.
+    /// Returns the permission of pauses, the hold and the breakers of all its sinks.
     pub fn gate(self: &Arc<Self>) -> ClaimGate {
         if let Some(look_at) = self.paused() {
             return ClaimGate::Wait(Some(look_at));
@@ -96,14 +96,15 @@ impl Queue {
         ClaimGate::Probe(probe)
     }
 
-    /// Whether nothing holds the queue up: no pause, neither its hold nor a breaker. A question without an effect.
+    /// Returns whether nothing holds the queue up: no pause, neither its hold nor a breaker. A question without an
+    /// effect.
     pub fn is_open(&self) -> bool {
         self.paused().is_none()
             && self.hold().why().is_none()
             && self.needed().all(|(handle, only)| handle.allows(only) == Allow::Free)
     }
 
-    /// The hold.
+    /// Returns the hold.
     pub fn hold(&self) -> MutexGuard<'_, Circuit> {
         self.hold.lock()
     }

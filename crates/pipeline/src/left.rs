@@ -20,7 +20,7 @@ impl LeftToLeases {
         ends.push(now.after(remaining));
     }
 
-    /// The number of claims whose leases are not over.
+    /// Returns the number of claims whose leases are not over.
     pub fn count(&self) -> u64 {
         let now = Instant::now();
         let ends = self.0.lock();

@@ -87,19 +87,19 @@ impl Queue {
         self.pause.paused(self.delivers_to())
     }
 
-    /// Whether this sink is paused for the queue.
+    /// Returns whether this sink is paused for the queue.
     pub fn has_paused(&self, sink: &str) -> bool {
         self.pause.has_paused(sink)
     }
 
-    /// The sinks that elements, dead letters or records of the queue go to.
+    /// Returns the sinks that elements, dead letters or records of the queue go to.
     fn sinks(&self) -> Vec<Arc<str>> {
         let letters = self.dead_letter_to.iter().map(|target| target.spec.sink.clone());
         let routes = self.routes.iter().map(|route| route.spec.sink.clone());
         routes.chain(letters).chain(self.records_to().cloned()).collect()
     }
 
-    /// The sink of the records.
+    /// Returns the sink of the records.
     fn records_to(&self) -> Option<&Arc<str>> {
         Some(&self.audit.as_ref()?.route.spec.sink)
     }

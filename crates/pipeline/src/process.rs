@@ -60,7 +60,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// The shared part of a process.
+    /// Returns the shared part of a process.
     pub fn new(owner: [u8; 8], budget: Budget, events: Events) -> Self {
         Process {
             owner,
@@ -85,7 +85,8 @@ impl Process {
         }
     }
 
-    /// An owner that this process has not been yet. It is random, too: as far from those of other processes as the first one.
+    /// Returns an owner that this process has not been yet. It is random, too: as far from those of other processes as
+    /// the first one.
     pub fn another_owner(&self) -> [u8; 8] {
         let further = self.owners.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         u64::from_be_bytes(self.owner).wrapping_add(further).to_be_bytes()
@@ -107,7 +108,7 @@ impl Process {
         Process { tracer, ..self }
     }
 
-    /// The bound on what the queues of this Redis may have in flight together.
+    /// Returns the bound on what the queues of this Redis may have in flight together.
     pub fn budget_of(&self, redis: &str) -> &Budget {
         self.shares.get(redis).unwrap_or(&self.budget)
     }
@@ -151,7 +152,7 @@ impl Process {
         self.failed.cancel();
     }
 
-    /// A claim number that this process has not used.
+    /// Returns a claim number that this process has not used.
     pub fn next_claim(&self) -> u64 {
         self.claims.fetch_add(1, Ordering::Relaxed) + 1
     }

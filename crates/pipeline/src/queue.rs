@@ -55,12 +55,12 @@ impl SinkRoute {
         SinkRoute { spec, handle, metrics, only }
     }
 
-    /// The one destination of all elements, if there is one: it is this element's.
+    /// Returns the one destination of all elements, if there is one: it is this element's.
     pub fn only(&self, destination: &Destination) -> Option<DestinationKey> {
         self.only.as_ref().map(|only| *only.get_or_init(|| DestinationKey::of(destination, None)))
     }
 
-    /// The one destination of all elements, if there is one and an element was routed.
+    /// Returns the one destination of all elements, if there is one and an element was routed.
     pub fn known(&self) -> Option<DestinationKey> {
         self.only.as_ref().and_then(|only| only.get().copied())
     }
@@ -211,7 +211,7 @@ impl Queue {
         })
     }
 
-    /// The server that holds the queue.
+    /// Returns the server that holds the queue.
     pub fn home(&self) -> &dyn QueueServer {
         self.store.home()
     }
@@ -222,7 +222,7 @@ impl Queue {
         self.renewed_ms.fetch_max(now_ms, Ordering::Relaxed);
     }
 
-    /// The Redis time in ms at which the order ends, if nothing renews it from here on.
+    /// Returns the Redis time in ms at which the order ends, if nothing renews it from here on.
     pub fn order_ends_ms(&self) -> i64 {
         self.home().now_ms().max(self.renewed_ms.load(Ordering::Relaxed)).saturating_add(millis(self.spec.lease))
     }
@@ -237,7 +237,7 @@ impl Queue {
         Growth::of(&self.budget, self.process.budget_of(&self.spec.redis), bytes).await
     }
 
-    /// The number of payloads that the codec has refused in a row.
+    /// Returns the number of payloads that the codec has refused in a row.
     pub fn refused_in_a_row(&self) -> u32 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -254,14 +254,14 @@ impl Queue {
         }
     }
 
-    /// Whether a sink may have had an element with this header of which only the confirmation is known: by the name of a sink that is
-    /// none of the queue's, as after a change of its name.
+    /// Returns whether a sink may have had an element with this header of which only the confirmation is known: by the
+    /// name of a sink that is none of the queue's, as after a change of its name.
     pub fn may_have_had(&self, header: &Header) -> bool {
         let is_ours = |hash: &u64| self.routes.iter().any(|route| route.handle.hash == *hash);
         header.confirmed.iter().any(|hash| *hash != RECORD_PENDING && !is_ours(hash))
     }
 
-    /// The list that exactly-once pushes go to: the queue's only destination, if it asks for that.
+    /// Returns the list that exactly-once pushes go to: the queue's only destination, if it asks for that.
     pub fn exactly_once(&self) -> Option<(&Bytes, Side)> {
         match self.routes.as_slice() {
             [SinkRoute { spec, .. }] => spec.target.redis_write()?.push_with_verdict(),
@@ -269,12 +269,12 @@ impl Queue {
         }
     }
 
-    /// Whether deliveries are recorded, so that no element leaves together with others of its claim unrecorded.
+    /// Returns whether deliveries are recorded, so that no element leaves together with others of its claim unrecorded.
     pub fn records_deliveries(&self) -> bool {
         self.audit.as_ref().is_some_and(|trail| trail.spec.records(AuditFate::Delivered))
     }
 
-    /// The degree to which elements in order go to their sink together. Not at all where several sinks have to
+    /// Returns the degree to which elements in order go to their sink together. Not at all where several sinks have to
     /// confirm each of them, or a record, and not where some are looked for first.
     pub fn together(&self) -> Together {
         match self.routes.as_slice() {
@@ -285,14 +285,15 @@ impl Queue {
         }
     }
 
-    /// The sinks without which no element is delivered, each with the one destination that all elements have there, if it is known.
+    /// Returns the sinks without which no element is delivered, each with the one destination that all elements have
+    /// there, if it is known.
     pub fn needed(&self) -> impl Iterator<Item = (&Arc<SinkHandle>, Option<DestinationKey>)> {
         let trail = self.audit.as_ref().filter(|_| self.records_deliveries());
         let routes = self.routes.iter().chain(trail.map(|trail| &trail.route));
         routes.map(|route| (&route.handle, route.known()))
     }
 
-    /// Whether nothing that only this context knows would be lost with it.
+    /// Returns whether nothing that only this context knows would be lost with it.
     pub fn may_be_forgotten(&self) -> bool {
         let full = |rate: &Mutex<Bucket>| lock(rate).is_full(Instant::now());
         self.dead_letter_to.is_none()
@@ -331,7 +332,7 @@ impl Queue {
         self.process.upkeep.notify_one();
     }
 
-    /// Whether a turn was asked for; it counts as begun.
+    /// Returns whether a turn was asked for; it counts as begun.
     pub fn take_upkeep(&self) -> bool {
         self.upkeep_wanted.swap(false, Ordering::Relaxed)
     }
@@ -346,12 +347,12 @@ impl Queue {
         self.released.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of elements that have ended with a verdict.
+    /// Returns the number of elements that have ended with a verdict.
     pub fn settled(&self) -> u64 {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// The number of elements that went back undelivered.
+    /// Returns the number of elements that went back undelivered.
     pub fn released(&self) -> u64 {
         self.released.load(Ordering::Relaxed)
     }
@@ -381,12 +382,12 @@ impl Queue {
         self.nothing_due_ms.fetch_max(redis_ms, Ordering::Relaxed);
     }
 
-    /// The latest time for which that was noted; `i64::MIN` before the first.
+    /// Returns the latest time for which that was noted; `i64::MIN` before the first.
     pub fn nothing_due_ms(&self) -> i64 {
         self.nothing_due_ms.load(Ordering::Relaxed)
     }
 
-    /// The hints of earlier scripts about large elements.
+    /// Returns the hints of earlier scripts about large elements.
     pub fn hints(&self) -> MutexGuard<'_, Hints> {
         self.hints.lock()
     }

@@ -75,7 +75,7 @@ struct QueueSlot {
 }
 
 impl QueueSlot {
-    /// A queue at rest that nothing is known of; with its counters, where it had another configuration before.
+    /// Creates a queue at rest that nothing is known of; with its counters, where it had another configuration before.
     fn new(spec: Arc<QueueSpec>, owner: [u8; 8], events: Option<QueueEvents>) -> QueueSlot {
         let events = events.map_or_else(OnceLock::new, OnceLock::from);
         QueueSlot { spec, owner, events, nothing_due_ms: i64::MIN.into(), empty: false.into() }
@@ -114,7 +114,7 @@ impl QueueCounts {
         QueueCounts { claims: queue.progress.sent(), settled: queue.settled(), released: queue.released() }
     }
 
-    /// All together: it changes when anything moves.
+    /// Returns all together: it changes when anything moves.
     pub fn sum(self) -> u64 {
         self.claims.wrapping_add(self.settled).wrapping_add(self.released)
     }
@@ -168,49 +168,50 @@ impl QueueRegistry {
         Arc::new(registry)
     }
 
-    /// The context that all queues share.
+    /// Returns the context that all queues share.
     pub fn process(&self) -> &Arc<Process> {
         &self.process
     }
 
-    /// The server that holds the queues, or several that are one Redis.
+    /// Returns the server that holds the queues, or several that are one Redis.
     pub fn server(&self) -> &Arc<dyn RedisReads> {
         &self.server
     }
 
-    /// A sink, by its name.
+    /// Returns a sink, by its name.
     pub fn sink(&self, name: &str) -> Option<Arc<SinkHandle>> {
         self.sinks.read().get(name).cloned()
     }
 
-    /// The number of queues.
+    /// Returns the number of queues.
     pub fn len(&self) -> usize {
         let state = self.state.lock();
         self.slots.read().len() - state.free.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The places of all queues.
+    /// Returns the places of all queues.
     pub fn places(&self) -> Vec<usize> {
         let state = self.state.lock();
         (0..self.slots.read().len()).filter(|place| !state.free.contains(place)).collect()
     }
 
-    /// The number of times that a queue came, went, or was changed: a caller that caches something of all queues asks again then.
+    /// Returns the number of times that a queue came, went, or was changed: a caller that caches something of all
+    /// queues asks again then.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// The places of the queues with this mode.
+    /// Returns the places of the queues with this mode.
     pub fn with_mode(&self, meant: impl Fn(Mode) -> bool) -> Vec<usize> {
         self.places().into_iter().filter(|place| meant(self.spec(*place).mode)).collect()
     }
 
-    /// The configuration of a queue.
+    /// Returns the configuration of a queue.
     pub fn spec(&self, place: usize) -> Arc<QueueSpec> {
         self.slot(place).spec.clone()
     }
@@ -220,7 +221,7 @@ impl QueueRegistry {
         RwLockReadGuard::map(self.slots.read(), |slots| &slots[place])
     }
 
-    /// The store of a queue, which need not be at work.
+    /// Returns the store of a queue, which need not be at work.
     pub fn store(&self, place: usize) -> Arc<dyn Store> {
         match self.state.lock().at_work.get(&place) {
             Some(queue) => queue.store.clone(),
@@ -231,24 +232,24 @@ impl QueueRegistry {
         }
     }
 
-    /// A queue, if it is at work.
+    /// Returns a queue, if it is at work.
     pub fn get(&self, place: usize) -> Option<Arc<ActiveQueue>> {
         self.state.lock().at_work.get(&place).cloned()
     }
 
-    /// The queues at work, with their places.
+    /// Returns the queues at work, with their places.
     pub fn at_work(&self) -> Vec<(usize, Arc<ActiveQueue>)> {
         self.state.lock().at_work.iter().map(|(place, queue)| (*place, queue.clone())).collect()
     }
 
-    /// The number of what a process that ends now leaves to its leases: elements in flight, and claims that a change of a queue left
-    /// behind.
+    /// Returns the number of what a process that ends now leaves to its leases: elements in flight, and claims that a
+    /// change of a queue left behind.
     pub fn left_over(&self) -> u64 {
         let of = |queue: &Arc<ActiveQueue>| queue.leases.len() + queue.leases.forgotten();
         self.state.lock().at_work.values().map(of).sum::<usize>() as u64
     }
 
-    /// The queues at work that are meant.
+    /// Returns the queues at work that are meant.
     pub fn find(&self, meant: impl Fn(&ActiveQueue) -> bool) -> Vec<Arc<ActiveQueue>> {
         self.state.lock().at_work.values().filter(|queue| meant(queue)).cloned().collect()
     }
@@ -262,7 +263,7 @@ impl QueueRegistry {
         }
     }
 
-    /// The queue at this place, put to work if it is at rest.
+    /// Returns the queue at this place, put to work if it is at rest.
     fn wake_slot<'a>(&self, state: &'a mut RegistryState, place: usize) -> Option<&'a Arc<ActiveQueue>> {
         let RegistryState { at_work, woken, closed, .. } = state;
         if closed.contains(&place) {
@@ -286,12 +287,13 @@ impl QueueRegistry {
         queue
     }
 
-    /// Whether a claim has found nothing due in a queue that is at rest since then.
+    /// Returns whether a claim has found nothing due in a queue that is at rest since then.
     pub fn was_looked_at(&self, place: usize) -> bool {
         self.get(place).is_none() && self.slot(place).nothing_due_ms.load(Ordering::Relaxed) > i64::MIN
     }
 
-    /// Whether a queue at rest had nothing in it at the last look at its gauges, and has announced nothing since.
+    /// Returns whether a queue at rest had nothing in it at the last look at its gauges, and has announced nothing
+    /// since.
     pub fn was_empty(&self, place: usize) -> bool {
         self.slot(place).empty.load(Ordering::Relaxed)
     }
@@ -351,7 +353,7 @@ impl QueueRegistry {
         state.at_work.values().map(|queue| QueueCounts::of(queue)).fold(state.before, QueueCounts::plus)
     }
 
-    /// The log lines and counters of a queue, if it has any.
+    /// Returns the log lines and counters of a queue, if it has any.
     pub fn events(&self, place: usize) -> Option<QueueEvents> {
         match self.get(place) {
             Some(queue) => Some(queue.events.clone()),
@@ -359,7 +361,7 @@ impl QueueRegistry {
         }
     }
 
-    /// The same, made where there are none.
+    /// Returns the same, made where there are none.
     pub fn events_or_new(&self, place: usize) -> QueueEvents {
         let state = self.state.lock();
         let slot = self.slot(place);
@@ -367,7 +369,7 @@ impl QueueRegistry {
         slot.events.get_or_init(|| events().unwrap_or_else(|| self.process.events.queue(&slot.spec.id))).clone()
     }
 
-    /// The time that a poll looks ahead at a queue at rest: longer than until its next look at the same queue.
+    /// Returns the time that a poll looks ahead at a queue at rest: longer than until its next look at the same queue.
     pub fn horizon(&self) -> Duration {
         Duration::from_millis(self.horizon_ms.load(Ordering::Relaxed))
     }
@@ -407,7 +409,7 @@ impl QueueRegistry {
         !state.looks.is_empty()
     }
 
-    /// The queues that are to be looked at.
+    /// Returns the queues that are to be looked at.
     pub fn to_look_at(&self) -> Vec<usize> {
         self.state.lock().looks.iter().copied().collect()
     }
@@ -417,7 +419,7 @@ impl QueueRegistry {
         self.bell.notified().await;
     }
 
-    /// The queues that were woken and have no claimer yet.
+    /// Returns the queues that were woken and have no claimer yet.
     pub fn take_woken(&self) -> Vec<(usize, Arc<ActiveQueue>)> {
         let mut state = self.state.lock();
         let woken = std::mem::take(&mut state.woken);

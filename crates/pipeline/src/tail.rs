@@ -67,7 +67,7 @@ pub fn settled(state: &ElementState, verdict: &Verdict) {
     });
 }
 
-/// The meaning of a verdict for a person; `None` for what only moves an element back.
+/// Returns the meaning of a verdict for a person; `None` for what only moves an element back.
 fn fate(verdict: &Verdict) -> Option<Fate> {
     match verdict {
         Verdict::Confirm | Verdict::Push { .. } => Some(Fate::Delivered),
@@ -81,7 +81,7 @@ fn fate(verdict: &Verdict) -> Option<Fate> {
     }
 }
 
-/// The sinks of an element, but for those that are not meant for it.
+/// Returns the sinks of an element, but for those that are not meant for it.
 fn sinks(queue: &Queue, passed_over: &[usize]) -> String {
     let meant = queue.routes.iter().enumerate().filter(|(place, _)| !passed_over.contains(place));
     meant.map(|(_, route)| &*route.spec.sink).collect::<Vec<_>>().join(", ")

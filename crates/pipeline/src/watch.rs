@@ -102,7 +102,7 @@ pub async fn run(registry: Arc<QueueRegistry>, limit: Duration) {
     }
 }
 
-/// The longest that elements in flight may keep the room that another claim waits for.
+/// Returns the longest that elements in flight may keep the room that another claim waits for.
 fn longest_wait(registry: &QueueRegistry) -> Duration {
     let of_queue = |place| {
         let spec = registry.spec(place);
@@ -112,7 +112,7 @@ fn longest_wait(registry: &QueueRegistry) -> Duration {
     registry.places().into_iter().map(of_queue).max().unwrap_or_default()
 }
 
-/// The queues with elements in flight, for which others wait: the busiest first.
+/// Returns the queues with elements in flight, for which others wait: the busiest first.
 pub fn holders(all: &[Arc<QueueRegistry>]) -> String {
     let at_work: Vec<_> = all.iter().flat_map(|registry| registry.at_work()).collect();
     let mut busy: Vec<_> = at_work.iter().map(|(_, queue)| (queue.leases.len(), &*queue.spec.id)).collect();
@@ -125,7 +125,7 @@ pub fn holders(all: &[Arc<QueueRegistry>]) -> String {
     }
 }
 
-/// Whether the process stops.
+/// Returns whether the process stops.
 async fn pause(stopping: &CancellationToken) -> bool {
     // Order: the end goes first; a sleep may be left at any time.
     tokio::select! {
@@ -141,7 +141,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// The waiting time after looks a minute apart.
+    /// Returns the waiting time after looks a minute apart.
     fn waits(looks: impl IntoIterator<Item = QueueSeen>) -> u64 {
         let mut patience = Patience::default();
         let mut now = Instant::now();

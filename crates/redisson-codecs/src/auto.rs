@@ -25,7 +25,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// The name in lower case.
+    /// Returns the name in lower case.
     pub fn as_str(self) -> &'static str {
         match self {
             Confidence::Guess => "guess",
@@ -145,7 +145,7 @@ fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> 
     })
 }
 
-/// The confidence that a value gives for a format without a mark.
+/// Returns the confidence that a value gives for a format without a mark.
 fn structure(payload: &Payload) -> Confidence {
     match payload.view() {
         View::Json(value) if java_types::present(value) => Confidence::Certain,

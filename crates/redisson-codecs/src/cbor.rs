@@ -94,7 +94,7 @@ fn chunk<'a>(reader: &mut Reader<'a>, length: u64) -> Read<&'a [u8]> {
     Ok(taken)
 }
 
-/// Whether the break of an item of indefinite length follows; consumes it.
+/// Returns whether the break of an item of indefinite length follows; consumes it.
 fn ended(reader: &mut Reader<'_>) -> Read<bool> {
     match reader.peek() {
         Some(0xff) => reader.u8().map(|_| true),
@@ -102,7 +102,7 @@ fn ended(reader: &mut Reader<'_>) -> Read<bool> {
     }
 }
 
-/// Whether another entry follows, after `read` entries.
+/// Returns whether another entry follows, after `read` entries.
 fn another(reader: &mut Reader<'_>, argument: &Argument, read: u64) -> Read<bool> {
     match argument {
         Argument::Number(count) => Ok(read < *count),

@@ -112,7 +112,7 @@ pub(crate) fn read(mut specs: Vec<ClassSpec>) -> Result<Inner, Vec<ClassError>> 
     Ok(Inner { places: places.clone(), ids: ids.clone(), classes })
 }
 
-/// The entries of maps: `SimpleEntry`, `SimpleImmutableEntry`, and what `Map.entry` returns.
+/// Returns the entries of maps: `SimpleEntry`, `SimpleImmutableEntry`, and what `Map.entry` returns.
 fn of_jdk() -> Vec<ClassSpec> {
     let names = ["java.util.AbstractMap$SimpleEntry", "java.util.AbstractMap$SimpleImmutableEntry"];
     let spec = |name: &str, is_final| ClassSpec {

@@ -101,12 +101,13 @@ impl Classes {
         self.0.as_deref().unwrap_or_else(|| &OF_JDK)
     }
 
-    /// Whether the application has declared no class.
+    /// Returns whether the application has declared no class.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The index of a class. An enum constant with a body is a class of its own, named after the enum with a number.
+    /// Returns the index of a class. An enum constant with a body is a class of its own, named after the enum with a
+    /// number.
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
         let find = |name: &str| self.inner().places.get(name).copied();
         find(name).or_else(|| {
@@ -124,7 +125,7 @@ impl Classes {
         &self.inner().classes[place]
     }
 
-    /// The class of this name, if it is known.
+    /// Returns the class of this name, if it is known.
     pub(crate) fn named(&self, name: &str) -> Option<Class> {
         if let Some(elements) = name.strip_prefix('[') {
             return self.array_of(elements);
@@ -135,7 +136,7 @@ impl Classes {
         Form::named(name).map(Class::Known).or_else(|| form::constants(name).map(Class::Constants))
     }
 
-    /// The class as the type of a field or of array elements, where any class name of the JDK is allowed.
+    /// Returns the class as the type of a field or of array elements, where any class name of the JDK is allowed.
     pub(crate) fn declared(&self, name: &str) -> Option<Class> {
         self.named(name).or_else(|| is_of_jdk(name).then_some(Class::Open))
     }
@@ -161,7 +162,7 @@ impl Classes {
         Some(Class::Known(primitive))
     }
 
-    /// Whether a class is final, so that a field or an element of this type is written without its class.
+    /// Returns whether a class is final, so that a field or an element of this type is written without its class.
     pub(crate) fn is_final(&self, class: &Class) -> bool {
         match class {
             Class::Known(form) => form.is_final(),
@@ -172,7 +173,7 @@ impl Classes {
         }
     }
 
-    /// Whether the objects of a class can be referred to; boxed numbers and enums never are.
+    /// Returns whether the objects of a class can be referred to; boxed numbers and enums never are.
     pub(crate) fn is_referable(&self, class: &Class) -> bool {
         match class {
             Class::Known(form) => !form.is_boxed(),
@@ -186,7 +187,7 @@ impl Classes {
         }
     }
 
-    /// Whether a null of a class has a form of its own.
+    /// Returns whether a null of a class has a form of its own.
     pub(crate) fn has_null(&self, class: &Class) -> bool {
         match class {
             Class::Known(form) => form.has_null(),
@@ -201,7 +202,7 @@ impl Classes {
     }
 }
 
-/// Whether a class is of the JDK. Unknown ones count as open types: unknown final classes are rare, and can be
+/// Returns whether a class is of the JDK. Unknown ones count as open types: unknown final classes are rare, and can be
 /// declared.
 fn is_of_jdk(name: &str) -> bool {
     name.starts_with("java.") || name.starts_with("javax.")

@@ -18,14 +18,14 @@ macro_rules! codecs {
             /// Every codec, in the order of the documentation.
             pub const ALL: &[Codec] = &[$(Codec::$codec),*];
 
-            /// The name, as [`FromStr`] parses it.
+            /// Returns the name, as [`FromStr`] parses it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Codec::$codec => $name,)*
                 }
             }
 
-            /// The name with the compression in front.
+            /// Returns the name with the compression in front.
             const fn compressed(self, compression: Compression) -> &'static str {
                 match (compression, self) {
                     $(
@@ -80,7 +80,7 @@ pub enum Reads {
 }
 
 impl Codec {
-    /// The kind of values that the codec produces, known before any payload.
+    /// Returns the kind of values that the codec produces, known before any payload.
     pub fn reads(self) -> Reads {
         match self {
             Codec::Raw => Reads::Nothing,
@@ -98,7 +98,7 @@ impl Codec {
         }
     }
 
-    /// Whether values can contain names of Java classes, so that [`JavaTypes`] makes a difference.
+    /// Returns whether values can contain names of Java classes, so that [`JavaTypes`] makes a difference.
     pub fn has_java_types(self) -> bool {
         self.reads() == Reads::Structures && self != Codec::Json
     }
@@ -120,7 +120,7 @@ impl Compression {
     /// Every compression, in the order of the documentation.
     pub const ALL: &[Compression] = &[Compression::Lz4, Compression::Snappy, Compression::Zstd];
 
-    /// The name of the prefix, without the `+`.
+    /// Returns the name of the prefix, without the `+`.
     pub fn as_str(self) -> &'static str {
         match self {
             Compression::Lz4 => "lz4",
@@ -172,7 +172,7 @@ impl Coding {
     /// The default of `max_decoded_size`: 16 MiB.
     pub const DEFAULT_MAX_DECODED_SIZE: usize = 16 << 20;
 
-    /// All names that parse, those without compression first.
+    /// Returns all names that parse, those without compression first.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::all().map(Coding::as_str)
     }
@@ -185,7 +185,7 @@ impl Coding {
             .filter(|coding| coding.compression.is_none() || coding.codec != Codec::Auto)
     }
 
-    /// The name, as [`FromStr`] parses it: `kryo5`, `lz4+kryo5`.
+    /// Returns the name, as [`FromStr`] parses it: `kryo5`, `lz4+kryo5`.
     pub const fn as_str(self) -> &'static str {
         match self.compression {
             None => self.codec.as_str(),
@@ -193,7 +193,7 @@ impl Coding {
         }
     }
 
-    /// The kind of values that are read, known before any payload.
+    /// Returns the kind of values that are read, known before any payload.
     pub fn reads(self) -> Reads {
         match self.codec {
             Codec::String if self.json_in_text => Reads::Structures,
@@ -201,17 +201,17 @@ impl Coding {
         }
     }
 
-    /// Whether values can be texts, so that `json_in_text` makes a difference.
+    /// Returns whether values can be texts, so that `json_in_text` makes a difference.
     pub fn has_texts(self) -> bool {
         !matches!(self.codec, Codec::Raw | Codec::Number)
     }
 
-    /// Whether `max_decoded_size` makes a difference: it limits memory beside the payload's own bytes.
+    /// Returns whether `max_decoded_size` makes a difference: it limits memory beside the payload's own bytes.
     pub fn uses_max_decoded_size(self) -> bool {
         self.compression.is_some() || self.reads() == Reads::Structures
     }
 
-    /// Whether payloads are neither unpacked nor decoded.
+    /// Returns whether payloads are neither unpacked nor decoded.
     pub fn is_raw(self) -> bool {
         self.compression.is_none() && self.codec == Codec::Raw
     }

@@ -24,7 +24,7 @@ impl DecodeError {
         DecodeError { codec: coding.as_str(), offset: refusal.offset, problem: refusal.problem }
     }
 
-    /// Whether the payload is an object of a named class that only a program with that class can read: code
+    /// Returns whether the payload is an object of a named class that only a program with that class can read: code
     /// `opaque_class`. The payload is valid, so most programs pass it on as bytes ([`Payload::opaque`]).
     ///
     /// [`Payload::opaque`]: crate::Payload::opaque
@@ -32,7 +32,7 @@ impl DecodeError {
         matches!(&self.problem, DecodeProblem::Opaque(ClassName(Some(_))))
     }
 
-    /// A short code for metrics, logs and programs. Codes are stable across versions.
+    /// Returns a short code for metrics, logs and programs. Codes are stable across versions.
     ///
     /// | code | meaning |
     /// |---|---|
@@ -138,7 +138,7 @@ pub struct ClassName(Option<Box<str>>);
 impl ClassName {
     const LONGEST: usize = 200;
 
-    /// The name; `None` if the text in the payload cannot be one.
+    /// Returns the name; `None` if the text in the payload cannot be one.
     pub fn as_str(&self) -> Option<&str> {
         self.0.as_deref()
     }
@@ -148,7 +148,7 @@ impl ClassName {
         ClassName(Self::is_plausible(text).then(|| text.into()))
     }
 
-    /// Whether the text has a package, and consists of identifiers.
+    /// Returns whether the text has a package, and consists of identifiers.
     pub(super) fn is_plausible(text: &str) -> bool {
         let array = text.trim_start_matches('[');
         let name = if array.len() < text.len() {

@@ -27,7 +27,7 @@ pub(super) fn decode_named(coding: Coding, classes: &Classes, payload: &Bytes) -
     }
 }
 
-/// The media type of the payload's own bytes.
+/// Returns the media type of the payload's own bytes.
 fn media_type(coding: Coding) -> &'static str {
     match coding.codec {
         _ if coding.compression.is_some() => payload::OCTETS,

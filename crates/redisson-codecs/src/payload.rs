@@ -56,17 +56,17 @@ impl Payload {
         Payload { bytes, decoded, media_type }
     }
 
-    /// The media type of [`bytes`](Payload::bytes): `application/octet-stream` if the format has none.
+    /// Returns the media type of [`bytes`](Payload::bytes): `application/octet-stream` if the format has none.
     pub fn media_type(&self) -> &'static str {
         self.media_type
     }
 
-    /// The original bytes.
+    /// Returns the original bytes.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn view(&self) -> View<'_> {
         match &self.decoded {
             Decoded::Opaque(_) => View::Opaque,
@@ -83,7 +83,7 @@ impl Payload {
         Ok(Payload { decoded: self.decoded.json_in_text(budget)?, ..self })
     }
 
-    /// The value as bytes: plain text as it is, bytes unpacked, any other value as JSON.
+    /// Returns the value as bytes: plain text as it is, bytes unpacked, any other value as JSON.
     ///
     /// JSON that came as JSON is the producer's own text, with its spelling of numbers and its spaces. A value of
     /// another format is serialized at every call.

@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// The refusal of the last read byte.
+    /// Returns the refusal of the last read byte.
     pub(super) fn refuse(&self, problem: DecodeProblem) -> Refusal {
         self.refuse_at(self.at.saturating_sub(1), problem)
     }
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         Refusal { offset, problem }
     }
 
-    /// The refusal of the last read byte as invalid in the format.
+    /// Returns the refusal of the last read byte as invalid in the format.
     pub(super) fn malformed(&self, format: &'static str) -> Refusal {
         self.refuse(DecodeProblem::Malformed(format))
     }

@@ -52,7 +52,7 @@ struct Args {
 }
 
 impl Args {
-    /// The arguments of the attribute of this name, if it is there.
+    /// Returns the arguments of the attribute of this name, if it is there.
     fn of(attributes: &[Attribute], name: &str) -> Result<Option<Args>> {
         let Some(attribute) = attributes.iter().find(|attribute| attribute.path().is_ident(name)) else {
             return Ok(None);
@@ -90,7 +90,7 @@ impl Args {
         self.bare.iter().any(|expr| matches!(expr, Expr::Path(path) if path.path.is_ident(word)))
     }
 
-    /// The arguments of `NAME(...)`.
+    /// Returns the arguments of `NAME(...)`.
     fn call(&self, name: &str) -> Punctuated<Expr, Token![,]> {
         let calls = self.bare.iter().filter_map(|expr| match expr {
             Expr::Call(call) if matches!(&*call.func, Expr::Path(path) if path.path.is_ident(name)) => Some(&call.args),
@@ -100,7 +100,7 @@ impl Args {
     }
 }
 
-/// The text of a literal.
+/// Returns the text of a literal.
 fn text(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
@@ -108,7 +108,7 @@ fn text(expr: &Expr) -> Option<String> {
     }
 }
 
-/// The comment as one line.
+/// Returns the comment as one line.
 fn comment(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => Some(text(&pair.value)?.trim().to_owned()),

@@ -67,13 +67,13 @@ pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     Ok(content)
 }
 
-/// A hash of what is in a regular file, a configuration among them, to see whether it changes; `None` if it cannot be read. Blocks as
-/// [`read`] does.
+/// Returns a hash of what is in a regular file, a configuration among them, to see whether it changes; `None` if it
+/// cannot be read. Blocks as [`read`] does.
 pub fn hash(path: &Path) -> Option<u64> {
     read_by(path, PATIENCE, content).ok().map(|content| content_hash(&content))
 }
 
-/// A hash of contents, to see whether they change.
+/// Returns a hash of contents, to see whether they change.
 pub fn content_hash(content: &[u8]) -> u64 {
     let mut hash = DefaultHasher::new();
     content.hash(&mut hash);
@@ -96,7 +96,7 @@ fn read_by(
     })
 }
 
-/// The reading of this file that is under way, or a new one.
+/// Returns the reading of this file that is under way, or a new one.
 fn begin(path: &Path, read: fn(&Path) -> Result<Vec<u8>, FileError>) -> Result<Arc<Reading>, FileError> {
     let mut under_way = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(reading) = under_way.get(path) {

@@ -123,12 +123,12 @@ pub struct Word {
     pub available: bool,
 }
 
-/// A word of this version.
+/// Returns a word of this version.
 pub const fn now(text: &'static str) -> Word {
     Word { text, available: true }
 }
 
-/// A word that is known and refused.
+/// Returns a word that is known and refused.
 pub const fn later(text: &'static str) -> Word {
     Word { text, available: false }
 }
@@ -142,7 +142,7 @@ pub trait Words {
     /// The words of this version, each with its value.
     const VALUES: &'static [(&'static str, Self::Value)];
 
-    /// The word for this value; empty if there is none.
+    /// Returns the word for this value; empty if there is none.
     fn text(value: Self::Value) -> &'static str
     where
         Self::Value: PartialEq,
@@ -151,7 +151,7 @@ pub trait Words {
     }
 }
 
-/// One of these words.
+/// Returns one of these words.
 pub const fn word<T: Words>() -> Kind {
     Kind::Word(T::WORDS)
 }
@@ -161,7 +161,7 @@ pub const fn words<T: Words>() -> Kind {
     Kind::Words(T::WORDS)
 }
 
-/// A key that may be left out and has no default.
+/// Returns a key that may be left out and has no default.
 pub const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
     Key { name, kind, default: None, required: false, help }
 }
@@ -178,40 +178,40 @@ impl Key {
     }
 }
 
-/// A duration from this many milliseconds on.
+/// Returns a duration from this many milliseconds on.
 pub const fn duration(min_ms: u64) -> Kind {
     Kind::Duration { min_ms }
 }
 
-/// A whole number in this range.
+/// Returns a whole number in this range.
 pub const fn count(min: u64, max: u64) -> Kind {
     Kind::Count { min, max, word: None }
 }
 
-/// A whole number in this range, or this word.
+/// Returns a whole number in this range, or this word.
 pub const fn count_or(word: &'static str, min: u64, max: u64) -> Kind {
     Kind::Count { min, max, word: Some(word) }
 }
 
 impl Table {
-    /// Every key, in the order of the reference.
+    /// Returns every key, in the order of the reference.
     pub fn keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
         self.own.iter().chain(self.offered.iter().flat_map(|group| group.keys))
     }
 
-    /// The key of this name.
+    /// Returns the key of this name.
     pub fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys().find(|key| key.name == name)
     }
 }
 
 impl Kind {
-    /// Whether the value may have template fields.
+    /// Returns whether the value may have template fields.
     pub fn is_template(self) -> bool {
         matches!(self, Kind::Template | Kind::TemplateOrEmpty | Kind::NumberTemplate)
     }
 
-    /// The table below the key, if there is one.
+    /// Returns the table below the key, if there is one.
     pub fn table(self) -> Option<&'static Table> {
         match self {
             Kind::Section(table)
@@ -225,7 +225,7 @@ impl Kind {
     }
 }
 
-/// The most probable candidate for the spelling `written`.
+/// Returns the most probable candidate for the spelling `written`.
 pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // `maxInFlight` and `max-in-flight` are the same word in another spelling.
     let plain =

@@ -31,7 +31,7 @@ impl Listen {
         }
     }
 
-    /// The address, if it is one.
+    /// Returns the address, if it is one.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Listen::Tcp(address) => Some(*address),
@@ -39,7 +39,7 @@ impl Listen {
         }
     }
 
-    /// Whether only processes of this machine reach it.
+    /// Returns whether only processes of this machine reach it.
     pub fn is_local(&self) -> bool {
         self.tcp().is_none_or(|address| address.ip().is_loopback())
     }

@@ -51,7 +51,7 @@ pub struct Name {
 }
 
 impl Value {
-    /// The kind, as messages call it. A value is never shown where only its kind is wrong: it may be a secret.
+    /// Returns the kind, as messages call it. A value is never shown where only its kind is wrong: it may be a secret.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "nothing",
@@ -133,7 +133,7 @@ fn read(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Node, serde_ya
     serde_yaml::from_str_with_options::<Spanned<Value>>(text, options).map(Node::from)
 }
 
-/// The first tab in the indentation of a line near this one: the parser reports it somewhere else.
+/// Returns the first tab in the indentation of a line near this one: the parser reports it somewhere else.
 fn tab(source: &str, near: u64) -> Option<Position> {
     let lines = (1..).zip(source.lines()).skip_while(|(line, _)| line + 1 < near).take(3);
     let mut indented = lines

@@ -61,7 +61,7 @@ pub struct ConfigErrors {
 }
 
 impl ConfigErrors {
-    /// Whether nothing is wrong but that files are not there, which a volume that is mounted late brings.
+    /// Returns whether nothing is wrong but that files are not there, which a volume that is mounted late brings.
     pub fn may_pass(&self) -> bool {
         self.absent > 0 && self.absent == self.problems.len()
     }
@@ -95,13 +95,13 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The place of a key below this one.
+    /// Returns the place of a key below this one.
     pub fn key(&self, name: &str, at: Position) -> Spot {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
         Spot { at, path }
     }
 
-    /// The place of an item of the list at this key.
+    /// Returns the place of an item of the list at this key.
     pub fn item(&self, index: usize, at: Position) -> Spot {
         Spot { at, path: format!("{}[{index}]", self.path) }
     }
@@ -116,7 +116,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report without problems about this file.
+    /// Creates a report without problems about this file.
     pub fn new(file: &str) -> Self {
         Report {
             file: file.to_owned(),

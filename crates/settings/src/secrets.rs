@@ -25,8 +25,8 @@ pub enum Secret {
 }
 
 impl Secret {
-    /// The secret of now. Blocks: a file is read again each time, because secrets are rotated. `key` is the name of the key with the
-    /// file.
+    /// Returns the secret of now. Blocks: a file is read again each time, because secrets are rotated. `key` is the
+    /// name of the key with the file.
     ///
     /// # Errors
     ///
@@ -58,7 +58,8 @@ pub fn line_of(path: &Path) -> Result<SecretString, String> {
     Ok(SecretString::from(first_line(&content)?))
 }
 
-/// The secret in the content of a file: its first line, without the byte order mark that editors on Windows write in front.
+/// Returns the secret in the content of a file: its first line, without the byte order mark that editors on Windows
+/// write in front.
 ///
 /// # Errors
 ///
@@ -82,13 +83,13 @@ impl Serialize for Secret {
     }
 }
 
-/// The password of `section`. `variable` is an example of a variable's name, for messages.
+/// Returns the password of `section`. `variable` is an example of a variable's name, for messages.
 pub fn password(section: &Section<'_>, variable: &str) -> Option<Secret> {
     either(section, &PASSWORD, &PASSWORD_FILE, variable)
 }
 
-/// The secret under one of two keys: `literal` has it, or `file` names the file that has it in its first line. `variable` is an
-/// example of a variable's name, for messages.
+/// Returns the secret under one of two keys: `literal` has it, or `file` names the file that has it in its first line.
+/// `variable` is an example of a variable's name, for messages.
 pub fn either(section: &Section<'_>, literal: &Key, file: &Key, variable: &str) -> Option<Secret> {
     let report = &section.cx.report;
     let written = section.text(literal);

@@ -21,7 +21,7 @@ pub trait Settings: Sized {
     /// Reads the keys. What is wrong is reported.
     fn of(section: &Section<'_>) -> Self;
 
-    /// The keys with their values in effect, in the units of the YAML and without secrets.
+    /// Returns the keys with their values in effect, in the units of the YAML and without secrets.
     fn shown(&self) -> Map<String, Value>;
 }
 
@@ -38,7 +38,7 @@ pub trait Setting: Sized {
     fn show(&self, key: &Key) -> Option<Value>;
 }
 
-/// The settings of a map that is empty.
+/// Returns the settings of a map that is empty.
 pub fn defaults<T: Settings>() -> T {
     let at = Position { line: 1, column: 1 };
     let path = String::new();
@@ -52,7 +52,7 @@ pub fn defaults<T: Settings>() -> T {
     T::of(&Section::open(&cx, Spot { at, path }, T::TABLE, None))
 }
 
-/// The word that a key has in place of a value.
+/// Returns the word that a key has in place of a value.
 fn instead(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::DurationOrNone | Kind::Rate => Some("none"),
@@ -115,7 +115,7 @@ impl Setting for Listen {
     }
 }
 
-/// A count, or bytes.
+/// Returns a count, or bytes.
 fn number<T: TryFrom<u64>>(section: &Section<'_>, key: &Key) -> Option<T> {
     let number = match key.kind {
         Kind::Size => Some(section.size(key)),

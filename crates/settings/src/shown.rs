@@ -8,7 +8,7 @@ pub use serde_json::{Map, Value};
 
 use super::units::{show_duration, show_size};
 
-/// The fields of a struct, in their order.
+/// Returns the fields of a struct, in their order.
 pub fn fields(settings: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(settings) {
         Ok(Value::Object(fields)) => fields,
@@ -17,7 +17,7 @@ pub fn fields(settings: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// A value with a form of its own.
+/// Returns a value with a form of its own.
 pub fn value(value: &impl Serialize) -> Option<Value> {
     serde_json::to_value(value).ok()
 }

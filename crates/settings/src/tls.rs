@@ -96,7 +96,7 @@ tables! {
     }
 }
 
-/// The settings under `tls:`, with the files looked into.
+/// Returns the settings under `tls:`, with the files looked into.
 pub fn settings(section: &Section<'_>) -> TlsFiles {
     let report = &section.cx.report;
     let server_name = section.text(&table::SERVER_NAME).map(|text| text.value);
@@ -141,7 +141,7 @@ fn fingerprints(section: &Section<'_>) -> Vec<Fingerprint> {
     texts.into_iter().filter_map(read).collect()
 }
 
-/// The files alone.
+/// Returns the files alone.
 pub fn files(section: &Section<'_>) -> TlsFiles {
     let pem = |key, what: &str| -> Option<PathBuf> {
         let (path, content) = section.file(key)?;

@@ -107,7 +107,7 @@ fn is_number(text: &str) -> bool {
         && text.parse::<f64>().is_ok()
 }
 
-/// The shortest exact way to write a duration.
+/// Returns the shortest exact way to write a duration.
 pub fn show_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
     let fits = DURATIONS.iter().rev().find(|(_, factor)| millis > 0 && millis.is_multiple_of(u128::from(*factor)));
@@ -117,7 +117,7 @@ pub fn show_duration(duration: Duration) -> String {
     }
 }
 
-/// The shortest exact way to write a size.
+/// Returns the shortest exact way to write a size.
 pub fn show_size(bytes: u64) -> String {
     // Powers of 1024 first, then those of 1000, then bytes.
     let (binary, decimal) = SIZES.split_at(4);

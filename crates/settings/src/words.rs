@@ -16,7 +16,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The word in the configuration.
+            /// Returns the word in the configuration.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $text),*

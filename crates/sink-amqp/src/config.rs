@@ -97,7 +97,7 @@ const DECLARE: Key =
 const FRAMES: std::ops::RangeInclusive<u64> = 8 << 10..=16 << 20;
 
 impl AmqpSpec {
-    /// The largest frame, in bytes.
+    /// Returns the largest frame, in bytes.
     pub(crate) fn frame_max(&self) -> u32 {
         u32::try_from(self.frame_max.min(*FRAMES.end())).unwrap_or(u32::MAX)
     }
@@ -203,7 +203,7 @@ impl Connector for AmqpSpec {
     }
 }
 
-/// The cluster under `section`; `keys` are where the sink delivers to unless a route says otherwise.
+/// Returns the cluster under `section`; `keys` are where the sink delivers to unless a route says otherwise.
 fn spec(section: &Section<'_>, keys: &AmqpKeys) -> AmqpSpec {
     let spec = AmqpSpec::of(section);
     let urls = urls(section);
@@ -261,7 +261,7 @@ fn declared(section: &Section<'_>, keys: &AmqpKeys) -> Option<AmqpTopology> {
     declare::topology(&section.section(&DECLARE), wanted, keys)
 }
 
-/// A flag that is on unless the user wants to lose messages.
+/// Returns a flag that is on unless the user wants to lose messages.
 fn safe(section: &Section<'_>, key: &Key, loss: &str) -> bool {
     let on = section.flag(key).unwrap_or(true);
     if !on {

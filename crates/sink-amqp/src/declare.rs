@@ -42,7 +42,7 @@ pub struct AmqpTopology {
 }
 
 impl AmqpTopology {
-    /// The declarations, in the shape of the YAML. The default exchange has no type, and needs no binding.
+    /// Returns the declarations, in the shape of the YAML. The default exchange has no type, and needs no binding.
     pub(super) fn settings(&self) -> Map<String, Value> {
         let mut fields = shown::fields(self);
         if self.exchange.is_empty() {
@@ -139,7 +139,7 @@ fn check_name(section: &Section<'_>, name: &str, spot: &Spot) {
     }
 }
 
-/// The sink's exchange, which has to be one that is the same for every element.
+/// Returns the sink's exchange, which has to be one that is the same for every element.
 fn default_exchange(section: &Section<'_>, keys: &AmqpKeys, queue: bool) -> String {
     let report = &section.cx.report;
     if let Some((template, spot)) = &keys.exchange {

@@ -115,7 +115,7 @@ impl AmqpProperty {
         AmqpProperty::Type,
     ];
 
-    /// The name in the configuration, which is the one in the AMQP 0-9-1 specification with `_` for `-`.
+    /// Returns the name in the configuration, which is the one in the AMQP 0-9-1 specification with `_` for `-`.
     pub fn as_str(self) -> &'static str {
         PROPERTY_KEYS.iter().find(|(property, _)| *property == self).map_or("", |(_, key)| key.name)
     }
@@ -143,7 +143,7 @@ pub struct AmqpTarget {
 }
 
 impl AmqpTarget {
-    /// The messages with this routing key and these properties at this exchange.
+    /// Returns the messages with this routing key and these properties at this exchange.
     pub fn new(exchange: Template, routing_key: Template, properties: Vec<(AmqpProperty, Template)>) -> AmqpTarget {
         let fixed = exchange.static_shared().cloned().zip(routing_key.static_shared().cloned());
         let constant = fixed
@@ -152,7 +152,7 @@ impl AmqpTarget {
         AmqpTarget { exchange, routing_key, properties, constant }
     }
 
-    /// The filled properties; in AMQP the media type of the body is one of them.
+    /// Returns the filled properties; in AMQP the media type of the body is one of them.
     fn properties(&self, from: &Filler<'_>) -> Result<Vec<(AmqpProperty, String)>, FillError> {
         let content_type = from.content_type().map(|text| (AmqpProperty::ContentType, text.to_owned()));
         let mut properties: Vec<_> = content_type.into_iter().collect();
@@ -275,7 +275,7 @@ impl AmqpKeys {
         AmqpKeys { properties, ..AmqpKeys::of_sink(at.section) }
     }
 
-    /// The target, from these keys of the route and those of its sink.
+    /// Returns the target, from these keys of the route and those of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &AmqpKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let report = at.report();
         if !self.written && !sinks.written && !at.carried {

@@ -136,7 +136,7 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether the URL asks for TLS, and the server that it names.
+/// Returns whether the URL asks for TLS, and the server that it names.
 fn server(section: &Section<'_>) -> (bool, (String, u16)) {
     let report = &section.cx.report;
     let Some(text) = section.text(&URL) else {

@@ -18,7 +18,7 @@ pub(super) struct PeerError {
 }
 
 impl PeerError {
-    /// The broker's words.
+    /// Returns the broker's words.
     pub(super) fn words(&self) -> String {
         match (self.condition.as_str(), self.description.as_str()) {
             ("", _) => "no condition".to_owned(),
@@ -29,7 +29,8 @@ impl PeerError {
     }
 }
 
-/// The meaning of a condition: class, code and advice. The same for a rejected message, a link and a session that end.
+/// Returns the meaning of a condition: class, code and advice. The same for a rejected message, a link and a session
+/// that end.
 fn meaning(condition: &str) -> Option<(Class, &'static str, &'static str)> {
     Some(match condition {
         "amqp:not-found" | "amqp:resource-deleted" | "amqp:link:redirect" => {
@@ -64,7 +65,7 @@ fn meaning(condition: &str) -> Option<(Class, &'static str, &'static str)> {
     })
 }
 
-/// The broker rejects one message.
+/// Returns the broker rejects one message.
 pub(super) fn rejected(attempt: &str, error: &PeerError) -> Failure {
     let (class, code, advice) = match meaning(&error.condition) {
         // What the broker refuses of a link concerns the address, what it refuses of a message that message alone.
@@ -111,7 +112,7 @@ pub(super) fn released(attempt: &str) -> Failure {
     Failure::new(Class::Transient, "amqp1_released", text).about(About::Target)
 }
 
-/// The broker could not deliver the message: here, or this time.
+/// Returns the broker could not deliver the message: here, or this time.
 pub(super) fn modified(attempt: &str, never_here: bool) -> Failure {
     let failure = if never_here {
         let text = format!("{attempt}: the broker says that it is undeliverable here: see its log");
@@ -123,7 +124,7 @@ pub(super) fn modified(attempt: &str, never_here: bool) -> Failure {
     failure.about(About::Target)
 }
 
-/// An outcome that is none of the protocol's.
+/// Returns an outcome that is none of the protocol's.
 pub(super) fn unclear(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker answered with an outcome that confirms nothing");
     Failure::new(Class::Unknown, "amqp1_error", text).about(About::Target)
@@ -135,7 +136,7 @@ pub(super) fn no_credit(attempt: &str, waited: Duration) -> Failure {
     Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
 }
 
-/// The failure of an element that others before it have kept from being sent.
+/// Returns the failure of an element that others before it have kept from being sent.
 pub(super) fn little_credit(attempt: &str, waited: Duration) -> Failure {
     let text = format!("{attempt}: not sent within {waited:?}: the broker grants credit too slowly");
     Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
@@ -153,19 +154,19 @@ pub(super) fn too_large(attempt: &str, bytes: u64, most: u64) -> Failure {
     Failure::new(Class::MessagePermanent, "amqp1_too_large", text).about(About::Target)
 }
 
-/// No outcome in time, while the broker answers others.
+/// Returns no outcome in time, while the broker answers others.
 pub(super) fn late(attempt: &str, timeout: Duration) -> Failure {
     let text = format!("{attempt}: no outcome within {timeout:?}: see the broker's log");
     Failure::new(Class::Ambiguous, "timeout", text).about(About::Target)
 }
 
-/// No answer to the beginning of a link.
+/// Returns no answer to the beginning of a link.
 pub(super) fn silent(attempt: &str, waited: Duration) -> Failure {
     let text = format!("{attempt}: the broker does not answer within {waited:?}");
     Failure::new(Class::Transient, "amqp1_silent", text).about(About::Target)
 }
 
-/// The connection ended; `sent` if a byte of the element may have left.
+/// Returns the connection ended; `sent` if a byte of the element may have left.
 pub(super) fn lost(attempt: &str, why: &str, sent: bool) -> Failure {
     if sent {
         Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no outcome: {why}"))
@@ -187,7 +188,7 @@ pub(super) fn at_connect(address: &str, error: &PeerError) -> Failure {
     Failure::new(class, code, text)
 }
 
-/// The outcome of a login that is no success.
+/// Returns the outcome of a login that is no success.
 pub(super) fn login(address: &str, outcome: u64) -> Failure {
     let (class, text) = match outcome {
         1 => (Class::TargetPermanent, "the broker does not accept the login: check user and password"),

@@ -44,7 +44,7 @@ impl Serialize for Amqp1Login {
 }
 
 impl Amqp1Login {
-    /// The name of the mechanism.
+    /// Returns the name of the mechanism.
     pub(super) fn mechanism(&self) -> &'static str {
         match self {
             Amqp1Login::Anonymous => "ANONYMOUS",
@@ -53,7 +53,7 @@ impl Amqp1Login {
         }
     }
 
-    /// The first answer of the mechanism. Blocks: the file is read at every connect, because it is rotated.
+    /// Returns the first answer of the mechanism. Blocks: the file is read at every connect, because it is rotated.
     ///
     /// # Errors
     /// Which file cannot be used, and why; never its content.

@@ -69,7 +69,7 @@ pub struct Amqp1Target {
 }
 
 impl Amqp1Target {
-    /// The messages to this address.
+    /// Returns the messages to this address.
     pub fn new(address: Template) -> Amqp1Target {
         let fixed = address.static_shared().cloned().filter(|address| !address.is_empty());
         let constant = fixed.map(|address| Amqp1Destination { address, content_type: None }.into());
@@ -135,7 +135,7 @@ impl Amqp1Keys {
         Amqp1Keys { address, written: section.has(&ADDRESS) }
     }
 
-    /// The target, from the key of the route or that of its sink.
+    /// Returns the target, from the key of the route or that of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &Amqp1Keys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };
         if !keys.written {

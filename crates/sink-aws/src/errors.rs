@@ -15,7 +15,7 @@ type Row = (Class, &'static str, About, &'static str);
 /// The advice for a message that does not fit.
 const LIMITS: &str = "see the limits of the queue or topic";
 
-/// The row of a code, in the spellings of both services and of their older protocols.
+/// Returns the row of a code, in the spellings of both services and of their older protocols.
 fn row(code: &str) -> Option<Row> {
     const WAIT: &str = "delivery slows down; raise the quota if it lasts";
     const KMS: &str = "look at the key that encrypts the queue or topic";
@@ -83,17 +83,17 @@ fn row(code: &str) -> Option<Row> {
     })
 }
 
-/// Whether the credentials were not accepted: others may be.
+/// Returns whether the credentials were not accepted: others may be.
 pub(super) fn is_of_credentials(error: &ServiceError) -> bool {
     row(&error.code).is_some_and(|(_, code, ..)| code == "credentials_refused")
 }
 
-/// Whether the refusal of a request with several messages is one of them alone.
+/// Returns whether the refusal of a request with several messages is one of them alone.
 pub(super) fn is_of_one(error: &ServiceError) -> bool {
     row(&error.code).is_some_and(|(class, ..)| class == Class::MessagePermanent) && !names_the_target(error)
 }
 
-/// Whether the parameter that is wrong is the queue or the topic, and not a message.
+/// Returns whether the parameter that is wrong is the queue or the topic, and not a message.
 fn names_the_target(error: &ServiceError) -> bool {
     ["TopicArn", "QueueUrl"].iter().any(|name| error.text.contains(name))
 }
@@ -169,7 +169,7 @@ pub(super) fn ended_at_once(origin: &str) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
 }
 
-/// No connection in time.
+/// Returns no connection in time.
 pub(super) fn connect_timeout(origin: &str, limit: Duration) -> Failure {
     let text = format!("connect to {origin}: not connected within {limit:?}: check that it can be reached from here");
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)

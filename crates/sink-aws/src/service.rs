@@ -13,7 +13,7 @@ pub enum AwsService {
 pub(crate) const MOST: usize = 10;
 
 impl AwsService {
-    /// The kind in the configuration, which is also the name in host names and in signatures.
+    /// Returns the kind in the configuration, which is also the name in host names and in signatures.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             AwsService::Sqs => "sqs",
@@ -21,7 +21,7 @@ impl AwsService {
         }
     }
 
-    /// The name for a person.
+    /// Returns the name for a person.
     pub(crate) fn title(self) -> &'static str {
         match self {
             AwsService::Sqs => "SQS",
@@ -29,7 +29,7 @@ impl AwsService {
         }
     }
 
-    /// The bytes that one request may have: of bodies, and of names and values of attributes.
+    /// Returns the bytes that one request may have: of bodies, and of names and values of attributes.
     pub(crate) fn limit(self) -> usize {
         match self {
             AwsService::Sqs => 1 << 20,

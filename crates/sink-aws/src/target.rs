@@ -57,7 +57,7 @@ pub struct AwsDestination {
 }
 
 impl AwsDestination {
-    /// Whether it keeps the order of each group, and drops repeats.
+    /// Returns whether it keeps the order of each group, and drops repeats.
     pub fn is_fifo(&self) -> bool {
         is_fifo(&self.place)
     }
@@ -203,7 +203,7 @@ fn unfit_id(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The text of an id, if it can be that of a group; else its digits.
+/// Returns the text of an id, if it can be that of a group; else its digits.
 pub(super) fn group_of_id(id: &delaybridge_core::message::Identity) -> String {
     match IdText::of(id).as_str() {
         text if unfit_id(text).is_none() => text.to_owned(),
@@ -247,7 +247,7 @@ impl AwsKeys {
         AwsKeys { service, place, written: section.has(key), ids: [None, None] }
     }
 
-    /// The region that the place names.
+    /// Returns the region that the place names.
     pub(super) fn region(&self) -> Option<&str> {
         region_of(self.service, &self.place.as_ref()?.0)
     }
@@ -257,7 +257,7 @@ impl AwsKeys {
         self.place.as_ref().map(|(place, _)| &**place)
     }
 
-    /// The target of a route in the sink with these keys, and in this region.
+    /// Returns the target of a route in the sink with these keys, and in this region.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, region: &str) -> Option<(Arc<dyn Target>, Spot)> {
         let own = AwsKeys::of_route(self.service, at.section);
         let keys = if own.written { &own } else { self };

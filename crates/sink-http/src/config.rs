@@ -156,7 +156,7 @@ fn shown_origin(origin: &HttpOrigin) -> Option<Value> {
     Some(origin.to_string().into())
 }
 
-/// The names of the headers; the values may be secrets.
+/// Returns the names of the headers; the values may be secrets.
 fn hidden(headers: &[(HeaderName, HeaderValue)]) -> Option<Value> {
     let shown = headers.iter().map(|(name, _)| (name.to_string(), "(hidden)".into()));
     (!headers.is_empty()).then(|| shown.collect::<Map<_, _>>().into())

@@ -9,19 +9,19 @@ const FRAMING: [&str; 9] =
 /// Header with the element's id, by which a receiver recognises a second copy.
 pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Whether every request has this header already, in any spelling.
+/// Returns whether every request has this header already, in any spelling.
 pub(super) fn is_ours(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     headers::is_standard(&name) || name == IDEMPOTENCY_KEY || name.starts_with("webhook-")
 }
 
-/// Whether the header belongs to the connection, in any spelling.
+/// Returns whether the header belongs to the connection, in any spelling.
 pub(super) fn is_framing(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     FRAMING.contains(&name.as_str()) || name.starts_with("proxy-")
 }
 
-/// Whether HTTP has a header of this name.
+/// Returns whether HTTP has a header of this name.
 pub(super) fn is_name(name: &str) -> bool {
     hyper::header::HeaderName::try_from(name).is_ok()
 }

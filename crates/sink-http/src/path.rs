@@ -71,12 +71,12 @@ impl Path {
         Ok(Path { parts, whole, secret })
     }
 
-    /// The text as a template, without what is peculiar to URLs.
+    /// Returns the text as a template, without what is peculiar to URLs.
     pub fn template(&self) -> &Template {
         &self.whole
     }
 
-    /// Whether nothing of it may be shown.
+    /// Returns whether nothing of it may be shown.
     pub fn is_secret(&self) -> bool {
         self.secret
     }
@@ -131,7 +131,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// The part of a path with its query that may be shown.
+/// Returns the part of a path with its query that may be shown.
 pub(super) fn shown(path: &str, secret: bool) -> String {
     match path.split_once('?') {
         _ if secret => "/(hidden)".to_owned(),

@@ -189,7 +189,7 @@ const FURTHER_BROKERS: u64 = 8;
 /// Shortest time-out that librdkafka can work with.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The cluster under `section`.
+/// Returns the cluster under `section`.
 fn spec(section: &Section<'_>) -> KafkaSpec {
     let spec = KafkaSpec::of(section);
     let sasl = section.opt_section(&sink_kafka::SASL).map(|section| (KafkaSasl::of(&section), section.spot.clone()));
@@ -208,7 +208,7 @@ fn spec(section: &Section<'_>) -> KafkaSpec {
     KafkaSpec { sasl, properties, ..spec }
 }
 
-/// Whether the names in the brokers' certificates count.
+/// Returns whether the names in the brokers' certificates count.
 fn verified(section: &Section<'_>, key: &Key) -> bool {
     let verify = section.flag(key).unwrap_or(true);
     if !verify {

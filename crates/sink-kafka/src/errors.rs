@@ -115,7 +115,7 @@ fn row(code: Code) -> Option<&'static CodeRow> {
     TABLE.iter().find(|row| row.0 == code)
 }
 
-/// The outcome that a report means; `what` was attempted, and it was the record's attempt number `attempt`.
+/// Returns the outcome that a report means; `what` was attempted, and it was the record's attempt number `attempt`.
 pub(super) fn judge(what: &str, report: DeliveryReport, attempt: u32) -> Result<(), Failure> {
     let Some(code) = report.error else { return Ok(()) };
     let refused = failure(what, code);
@@ -129,8 +129,8 @@ pub(super) fn judge(what: &str, report: DeliveryReport, attempt: u32) -> Result<
     Err(Failure { class, ..refused })
 }
 
-/// The same for a record without a key. Only a topic's settings make the brokers refuse that, so no other record without
-/// one would be taken.
+/// Returns the same for a record without a key. Only a topic's settings make the brokers refuse that, so no other
+/// record without one would be taken.
 pub(super) fn without_key(failure: Failure) -> Failure {
     match (failure.code, failure.class) {
         ("INVALID_RECORD", MessagePermanent) => Failure { class: TargetPermanent, ..failure }.about(About::Target),
@@ -138,7 +138,7 @@ pub(super) fn without_key(failure: Failure) -> Failure {
     }
 }
 
-/// The failure that a code means where no record was written.
+/// Returns the failure that a code means where no record was written.
 pub(super) fn failure(what: &str, code: Code) -> Failure {
     let Some(CodeRow(_, name, treatment, _)) = row(code) else {
         let text = format!("{what}: code {} is not known to delaybridge: {code}", code as i32);
@@ -153,7 +153,7 @@ pub(super) fn failure(what: &str, code: Code) -> Failure {
     Failure { class, ..told(what, code, name) }
 }
 
-/// The failure with its message; the class is the caller's.
+/// Returns the failure with its message; the class is the caller's.
 fn told(what: &str, code: Code, name: &'static str) -> Failure {
     let advice = advice(code).map(|advice| format!(": {advice}")).unwrap_or_default();
     let failure = Failure::new(Unknown, name, format!("{what}: {code}{advice}"));
@@ -161,7 +161,7 @@ fn told(what: &str, code: Code, name: &'static str) -> Failure {
     if of_topic { failure.about(About::Target) } else { failure }
 }
 
-/// The codes of the table, each once, with their cause and cure.
+/// Returns the codes of the table, each once, with their cause and cure.
 pub(super) fn documented() -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for CodeRow(code, name, _, advice) in TABLE {
@@ -221,7 +221,7 @@ pub(super) const CODES: &[Entry] = &[
     code("check", "`check --live` could not start its check.", "Check the limit of threads."),
 ];
 
-/// The code's name, stable and safe as a metric label.
+/// Returns the code's name, stable and safe as a metric label.
 pub(super) fn name(code: Code) -> &'static str {
     row(code).map_or("unknown_code", |row| row.1)
 }
@@ -231,12 +231,12 @@ pub(super) fn advice(code: Code) -> Option<&'static str> {
     row(code).map(|row| row.3).filter(|advice| !advice.is_empty())
 }
 
-/// Whether the code is about one topic, and others may be well.
+/// Returns whether the code is about one topic, and others may be well.
 pub(super) fn is_about_topic(code: Code) -> bool {
     matches!(row(code), Some(CodeRow(_, _, Topic(_), _)))
 }
 
-/// The code of what has happened, where librdkafka gives another one.
+/// Returns the code of what has happened, where librdkafka gives another one.
 pub(super) fn cause(code: Code, text: &str) -> Code {
     match code {
         // A broker that refuses our certificate says so after the handshake, and librdkafka takes it for a disconnect.
@@ -249,12 +249,13 @@ pub(super) fn cause(code: Code, text: &str) -> Code {
     }
 }
 
-/// Whether the code means that no record can be delivered until a person fixes something.
+/// Returns whether the code means that no record can be delivered until a person fixes something.
 pub(super) fn needs_a_person(code: Code) -> bool {
     matches!(row(code), Some(CodeRow(_, _, As(TargetPermanent), _)))
 }
 
-/// Whether a broker refuses a whole batch for it, where only one record may be the reason: each is to be sent alone.
+/// Returns whether a broker refuses a whole batch for it, where only one record may be the reason: each is to be sent
+/// alone.
 pub(super) fn is_about_batch(code: Code) -> bool {
     matches!(
         code,
@@ -267,7 +268,7 @@ pub(super) fn is_about_batch(code: Code) -> bool {
     )
 }
 
-/// Whether the client gave the record up without an answer from a broker, so that the reason is elsewhere.
+/// Returns whether the client gave the record up without an answer from a broker, so that the reason is elsewhere.
 pub(super) fn is_without_reason(code: Code) -> bool {
     matches!(row(code), Some(CodeRow(_, _, Local, _)))
 }

@@ -46,14 +46,14 @@ words! {
 }
 
 impl SaslMechanism {
-    /// Whether who reads the connection could log in as well.
+    /// Returns whether who reads the connection could log in as well.
     pub(super) fn shows_the_proof(self) -> bool {
         matches!(self, SaslMechanism::Plain | SaslMechanism::OAuthBearer)
     }
 }
 
 impl KafkaSasl {
-    /// Whether there is what the mechanism needs; what is missing has been reported.
+    /// Returns whether there is what the mechanism needs; what is missing has been reported.
     pub(super) fn is_complete(&self) -> bool {
         match &self.login {
             KafkaLogin::Password { username, .. } => !username.is_empty(),
@@ -62,7 +62,7 @@ impl KafkaSasl {
         }
     }
 
-    /// The name of the proof in a sentence.
+    /// Returns the name of the proof in a sentence.
     pub(super) fn proof(&self) -> &'static str {
         match &self.login {
             KafkaLogin::Password { .. } => "password",
@@ -95,7 +95,7 @@ pub enum TokenSpec {
 }
 
 impl TokenSpec {
-    /// The key of the source, with its settings.
+    /// Returns the key of the source, with its settings.
     fn shown(&self) -> (&'static str, Map<String, Value>) {
         match self {
             TokenSpec::Oidc(spec) => (OIDC.name, spec.shown()),
@@ -180,7 +180,7 @@ pub struct TokenUrl {
 }
 
 impl TokenUrl {
-    /// The URL without its query, for messages.
+    /// Returns the URL without its query, for messages.
     pub fn shown(&self) -> String {
         format!("{}{}", self.origin, self.path.split('?').next().unwrap_or_default())
     }
@@ -233,7 +233,7 @@ fn login(section: &Section<'_>) -> KafkaLogin {
     KafkaLogin::Password { username: username.unwrap_or_default(), password: password(section) }
 }
 
-/// The source of tokens; what is missing is reported.
+/// Returns the source of tokens; what is missing is reported.
 fn tokens(section: &Section<'_>) -> TokenSpec {
     let oidc = section.opt_section(&OIDC).map(|tokens| spec(&tokens));
     let iam = section.opt_section(&AWS_MSK_IAM).map(|tokens| MskIamSpec::of(&tokens));
@@ -262,7 +262,7 @@ fn password(section: &Section<'_>) -> Secret {
     password.unwrap_or_else(|| Secret::Literal(SecretString::default()))
 }
 
-/// The source of tokens under `section`.
+/// Returns the source of tokens under `section`.
 fn spec(section: &Section<'_>) -> OidcSpec {
     let spec = OidcSpec::of(section);
     let report = &section.cx.report;

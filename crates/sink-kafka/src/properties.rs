@@ -109,8 +109,8 @@ const REFUSED: &[(&str, RefusedProperty)] = &[
     ("partition.assignment.strategy", CONSUMER),
 ];
 
-/// The properties that go through, in the order of the file, each under one name: librdkafka is given them in no order, and
-/// a second spelling of a name must not decide which of two values holds.
+/// Returns the properties that go through, in the order of the file, each under one name: librdkafka is given them in
+/// no order, and a second spelling of a name must not decide which of two values holds.
 pub(super) fn read(section: &Section<'_>, key: &Key, verify_hostname: bool) -> Vec<(String, String)> {
     let report = &section.cx.report;
     let mut properties: Vec<(String, String)> = Vec::new();
@@ -141,7 +141,7 @@ pub(super) fn read(section: &Section<'_>, key: &Key, verify_hostname: bool) -> V
     properties
 }
 
-/// The name that counts: librdkafka takes `topic.` off where it knows no such property.
+/// Returns the name that counts: librdkafka takes `topic.` off where it knows no such property.
 fn bare(written: &str) -> &str {
     match written.strip_prefix("topic.") {
         Some(name) if !OF_TOPICS.iter().any(|own| name.starts_with(own)) => bare(name),
@@ -169,12 +169,12 @@ fn refused(name: &str, value: &str, verify_hostname: bool) -> Option<RefusedProp
     REFUSED.iter().find(|(refused, _)| covers(refused)).map(|(_, why)| *why)
 }
 
-/// Whether the value is never shown.
+/// Returns whether the value is never shown.
 fn is_secret(name: &str) -> bool {
     ["password", "secret", "token", "pem", "key", "jaas"].iter().any(|part| name.contains(part))
 }
 
-/// The properties for `check`: the value of a secret is left out.
+/// Returns the properties for `check`: the value of a secret is left out.
 pub(super) fn shown(properties: &[(String, String)]) -> Option<Value> {
     let shown = |(name, value): &'_ (String, String)| {
         let value = if is_secret(name) { "(set)".to_owned() } else { value.clone() };

@@ -41,7 +41,7 @@ pub struct KafkaDestination {
 }
 
 impl SinkAddress for KafkaDestination {
-    /// The topic. The sink knows the partitions.
+    /// Returns the topic. The sink knows the partitions.
     fn lane(&self) -> (&[u8], &[u8]) {
         (self.topic.as_bytes(), &[])
     }
@@ -81,7 +81,7 @@ pub struct KafkaTarget {
 }
 
 impl KafkaTarget {
-    /// The records of this topic with this key.
+    /// Returns the records of this topic with this key.
     pub fn new(topic: Template, key: Option<Template>) -> KafkaTarget {
         let fixed_key = match &key {
             Some(key) => key.static_text().map(|key| Some(key.to_owned())),
@@ -161,7 +161,7 @@ impl KafkaKeys {
         KafkaKeys { topic: template(&TOPIC), key: template(&KEY), written: section.has(&TOPIC) }
     }
 
-    /// The target, from these keys of the route and those of its sink.
+    /// Returns the target, from these keys of the route and those of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &KafkaKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };
         if !keys.written && !at.carried {

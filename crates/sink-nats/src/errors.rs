@@ -44,17 +44,17 @@ impl PubAck {
     }
 }
 
-/// The members of an answer that is an object.
+/// Returns the members of an answer that is an object.
 pub(super) fn members(body: Bytes) -> Option<Vec<(String, Json)>> {
     Json::read(body).ok()?.members(MEMBERS).ok()
 }
 
-/// The member of this name.
+/// Returns the member of this name.
 pub(super) fn member<'a>(members: &'a [(String, Json)], name: &str) -> Option<&'a Json> {
     members.iter().find(|(other, _)| other == name).map(|(_, value)| value)
 }
 
-/// The error in an answer of JetStream: its number, and its text.
+/// Returns the error in an answer of JetStream: its number, and its text.
 pub(super) fn error_in(members: &[(String, Json)]) -> Option<(u64, String)> {
     let error = member(members, "error")?.members(MEMBERS).unwrap_or_default();
     let number = member(&error, "err_code").or_else(|| member(&error, "code")).and_then(Json::number).unwrap_or(0);
@@ -85,7 +85,7 @@ pub(super) fn refused(attempt: &str, number: u64, text: &str) -> Failure {
     if matches!(number, 10039 | 10076 | 10035) { failure } else { failure.about(About::Target) }
 }
 
-/// An answer without a word of success or failure, or a message that is none.
+/// Returns an answer without a word of success or failure, or a message that is none.
 pub(super) fn unclear(attempt: &str) -> Failure {
     let text = format!("{attempt}: the answer confirms nothing: another program answers on this subject");
     Failure::new(Class::Unknown, "nats_error", text).about(About::Target)
@@ -109,7 +109,7 @@ pub(super) fn no_answer_about(attempt: &str) -> Failure {
     Failure::new(Class::Transient, "nats_no_leader", text).about(About::Target)
 }
 
-/// The server refuses the right to publish.
+/// Returns the server refuses the right to publish.
 pub(super) fn denied(attempt: &str) -> Failure {
     let text = format!("{attempt}: the server refused it: give the user the right to publish to the subject");
     Failure::new(Class::TargetPermanent, "nats_denied", text).about(About::Target)
@@ -121,19 +121,19 @@ pub(super) fn too_large(attempt: &str, bytes: usize, max: usize) -> Failure {
     Failure::new(Class::MessagePermanent, "nats_too_large", text)
 }
 
-/// A header cannot be sent.
+/// Returns a header cannot be sent.
 pub(super) fn bad_header(attempt: &str) -> Failure {
     let text = format!("{attempt}: a header's value has a line break: correct its template");
     Failure::new(Class::MessagePermanent, "nats_bad_header", text)
 }
 
-/// No confirmation in time, while the server answers others.
+/// Returns no confirmation in time, while the server answers others.
 pub(super) fn late(attempt: &str, timeout: std::time::Duration) -> Failure {
     let text = format!("{attempt}: no confirmation within {timeout:?}: the stream may lack a quorum, or have `no_ack`");
     Failure::new(Class::Ambiguous, "timeout", text).about(About::Target)
 }
 
-/// No answer to a question of the sink itself.
+/// Returns no answer to a question of the sink itself.
 pub(super) fn silent(timeout: std::time::Duration) -> Failure {
     Failure::new(Class::Transient, "nats_silent", format!("ask NATS: no answer within {timeout:?}"))
 }
@@ -144,7 +144,7 @@ pub(super) fn jetstream_off(attempt: &str) -> Failure {
     Failure::new(Class::TargetPermanent, "nats_jetstream_off", text)
 }
 
-/// The connection ended before the answer.
+/// Returns the connection ended before the answer.
 pub(super) fn lost(attempt: &str, why: &str) -> Failure {
     Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no confirmation: {why}"))
 }

@@ -105,12 +105,12 @@ fn text(key: &str, path: &Path) -> Result<String, String> {
     String::from_utf8(content).map_err(|_| failed(&"it is not UTF-8 text"))
 }
 
-/// Whether the content of a file is one with a key.
+/// Returns whether the content of a file is one with a key.
 pub(super) fn check_key(text: &str) -> Result<(), &'static str> {
     seed(text).map(drop)
 }
 
-/// Whether the content of a file is one with a token and a key.
+/// Returns whether the content of a file is one with a token and a key.
 pub(super) fn check_credentials(text: &str) -> Result<(), &'static str> {
     credentials(text).map(drop)
 }
@@ -132,7 +132,7 @@ const SEED: u8 = 18 << 3;
 /// `U` in the first byte of a public key.
 const USER: u8 = 20 << 3;
 
-/// The key in the first line that is no comment and not empty.
+/// Returns the key in the first line that is no comment and not empty.
 fn seed(text: &str) -> Result<Ed25519KeyPair, &'static str> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with(['#', '-']));
     let bytes = line.and_then(from_base32).ok_or("it has no key: a key begins with `SU`")?;
@@ -148,7 +148,7 @@ fn seed(text: &str) -> Result<Ed25519KeyPair, &'static str> {
     Ed25519KeyPair::from_seed_unchecked(seed).map_err(|_| "the key has not 32 bytes")
 }
 
-/// The public key as text, which the server has in its configuration.
+/// Returns the public key as text, which the server has in its configuration.
 fn public(key: &Ed25519KeyPair) -> String {
     let mut bytes = vec![USER];
     bytes.extend_from_slice(key.public_key().as_ref());

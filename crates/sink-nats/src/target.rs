@@ -67,7 +67,7 @@ pub struct NatsTarget {
 }
 
 impl NatsTarget {
-    /// The messages of this subject.
+    /// Returns the messages of this subject.
     pub fn new(subject: Template) -> NatsTarget {
         let fixed = subject.static_shared().cloned().filter(|subject| !subject.is_empty());
         NatsTarget { constant: fixed.map(|subject| NatsDestination { subject }.into()), subject }
@@ -141,7 +141,7 @@ impl NatsKeys {
         NatsKeys { subject, written: section.has(&SUBJECT) }
     }
 
-    /// The target, from the key of the route or that of its sink.
+    /// Returns the target, from the key of the route or that of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &NatsKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };
         if !keys.written {

@@ -9,12 +9,13 @@ use delaybridge_link::{KeyPrefix, Side};
 use delaybridge_sink::headers::IdText;
 use delaybridge_sink::{Destination, Outbound};
 
-/// The key that a destination is kept under; empty for one that Redis does not have.
+/// Returns the key that a destination is kept under; empty for one that Redis does not have.
 pub(super) fn key(destination: &Destination) -> &[u8] {
     destination.of_kind(NAME).map_or(&[], |found: &RedisDestination| found.key().as_bytes())
 }
 
-/// The command that delivers this element: a script that writes it once, if it has a mark. The mark's key has this prefix.
+/// Returns the command that delivers this element: a script that writes it once, if it has a mark. The mark's key has
+/// this prefix.
 ///
 /// # Errors
 ///
@@ -48,7 +49,7 @@ fn write(message: &Outbound) -> Result<Cmd, Failure> {
     }
 }
 
-/// The call of the script with this hash that adds elements of one stream to it, in their order.
+/// Returns the call of the script with this hash that adds elements of one stream to it, in their order.
 ///
 /// # Errors
 ///
@@ -67,7 +68,7 @@ pub(super) fn entries(sha1: &str, messages: &[Outbound]) -> Result<Cmd, Failure>
     Ok(command)
 }
 
-/// The number of arguments of [`add_entry`].
+/// Returns the number of arguments of [`add_entry`].
 fn entry_len(message: &Outbound, max_len: Option<u64>) -> usize {
     9 + if max_len.is_some() { 3 } else { 0 } + if message.due_ms.is_some() { 2 } else { 0 } + 2 * message.headers.len()
 }
@@ -88,12 +89,12 @@ fn add_entry(command: &mut Cmd, message: &Outbound, max_len: Option<u64>) {
     }
 }
 
-/// Whether one command pushes this element and others to the same destination, in their order.
+/// Returns whether one command pushes this element and others to the same destination, in their order.
 pub(super) fn is_of_many(message: &Outbound) -> bool {
     message.mark.is_none() && matches!(message.destination.of_kind(NAME), Ok(RedisDestination::List { .. }))
 }
 
-/// The name of the command.
+/// Returns the name of the command.
 fn name(destination: &Destination) -> &'static str {
     match destination.of_kind(NAME) {
         Ok(RedisDestination::List { push: Side::Left, .. }) => "LPUSH",
@@ -103,8 +104,8 @@ fn name(destination: &Destination) -> &'static str {
     }
 }
 
-/// Whether an answer that is no error confirms the delivery of `count` elements: a push answers the list's length, an append
-/// the entry's id. Anything else confirms nothing.
+/// Returns whether an answer that is no error confirms the delivery of `count` elements: a push answers the list's
+/// length, an append the entry's id. Anything else confirms nothing.
 pub(super) fn confirmed(destination: &Destination, answer: &Value, count: usize) -> Result<(), Failure> {
     match (destination.of_kind(NAME)?, answer) {
         (RedisDestination::List { .. }, Value::Int(length))
@@ -117,13 +118,13 @@ pub(super) fn confirmed(destination: &Destination, answer: &Value, count: usize)
     }
 }
 
-/// The failure of a delivery with an answer that confirms nothing.
+/// Returns the failure of a delivery with an answer that confirms nothing.
 pub(super) fn unconfirmed(destination: &Destination) -> Failure {
     let text = format!("{}: the answer confirms nothing", attempt(destination));
     Failure::new(Class::Unknown, "unexpected_reply", text)
 }
 
-/// The delivery to this destination, for messages.
+/// Returns the delivery to this destination, for messages.
 pub(super) fn attempt(destination: &Destination) -> String {
     format!("{} to {destination}", name(destination))
 }

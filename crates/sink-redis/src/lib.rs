@@ -63,12 +63,12 @@ pub struct RedisSink {
 }
 
 impl RedisSink {
-    /// A sink on connections that their owner closes.
+    /// Returns a sink on connections that their owner closes.
     pub fn on_shared(redis: impl Into<Redis>, timeout: Duration) -> RedisSink {
         RedisSink::start(redis.into(), timeout, false)
     }
 
-    /// A sink on connections of its own, closed with the sink.
+    /// Returns a sink on connections of its own, closed with the sink.
     pub fn on_own(redis: impl Into<Redis>, timeout: Duration) -> RedisSink {
         RedisSink::start(redis.into(), timeout, true)
     }
@@ -155,7 +155,7 @@ impl Sink for RedisSink {
 }
 
 impl RunSink for RedisSink {
-    /// Every key: the elements of a run go to it one command after the other.
+    /// Returns every key: the elements of a run go to it one command after the other.
     fn line(&self, _: &Destination) -> Option<u32> {
         Some(0)
     }

@@ -20,7 +20,7 @@ const THERE: &str = "THERE";
 /// The script that writes.
 pub(super) static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new("once", include_str!("scripts/once.lua")));
 
-/// The command that runs this write, whose first argument is `key`, unless an earlier attempt has.
+/// Returns the command that runs this write, whose first argument is `key`, unless an earlier attempt has.
 pub(super) fn once(mark: &DeliveryMark, prefix: &KeyPrefix, key: &str, write: &Cmd) -> Cmd {
     let words: Vec<&[u8]> = write
         .args_iter()
@@ -46,13 +46,13 @@ pub(super) fn once(mark: &DeliveryMark, prefix: &KeyPrefix, key: &str, write: &C
     command
 }
 
-/// The key of the mark.
+/// Returns the key of the mark.
 fn name(mark: &DeliveryMark, prefix: &KeyPrefix, key: &str) -> String {
     format!("{}{{{}}}:{:032x}", prefix.name(delaybridge_sink::MARKS), tag(key), mark.element)
 }
 
-/// A text that has the slot of a key when it stands in braces. What decides the slot of the key does, unless a brace ends it:
-/// then a number is found.
+/// Returns a text that has the slot of a key when it stands in braces. What decides the slot of the key does, unless a
+/// brace ends it: then a number is found.
 fn tag(key: &str) -> Cow<'_, str> {
     let tag = hashed(key);
     let fits = |text: &str| slot(text.as_bytes()) == slot(tag.as_bytes());
@@ -63,7 +63,7 @@ fn tag(key: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether the script answers that the element was written before.
+/// Returns whether the script answers that the element was written before.
 pub(super) fn was_there(answer: &Value) -> bool {
     matches!(answer, Value::SimpleString(status) if status == THERE)
 }

@@ -16,7 +16,7 @@ use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_link::{Conn, KeyPrefix, LinkError, Redis, Script};
 use delaybridge_sink::{Answers, Outbound, behind};
 
-/// The script that adds entries to a stream.
+/// Returns the script that adds entries to a stream.
 pub(super) fn script() -> Script {
     Script::new("add_entries", include_str!("scripts/entries.lua"))
 }
@@ -144,7 +144,7 @@ async fn once(conn: &Conn, command: Cmd, part: &[Outbound]) -> Result<Result<Val
     }))
 }
 
-/// The elements from this place on that one command pushes, at least one.
+/// Returns the elements from this place on that one command pushes, at least one.
 fn part(run: &[Outbound], from: usize) -> Range<usize> {
     let first = &run[from];
     let mut bytes = 0;

@@ -63,7 +63,7 @@ pub enum RedisDestination {
 }
 
 impl RedisDestination {
-    /// The key of the list or stream.
+    /// Returns the key of the list or stream.
     pub fn key(&self) -> &str {
         let (RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) = self;
         key
@@ -124,19 +124,19 @@ pub enum KeyValue {
 }
 
 impl KeyTarget {
-    /// The values of this kind with this key.
+    /// Returns the values of this kind with this key.
     pub fn new(key: Template, value: KeyValue) -> KeyTarget {
         let fixed = key.static_text().filter(|key| !key.is_empty());
         let constant = fixed.map(|key| value.at(key.to_owned()).into());
         KeyTarget { key, value, constant }
     }
 
-    /// The list with this key, pushed to at this end.
+    /// Returns the list with this key, pushed to at this end.
     pub fn list(key: Template, push: Side, exactly_once: bool) -> KeyTarget {
         KeyTarget::new(key, KeyValue::List { push, exactly_once })
     }
 
-    /// The name of the key in the configuration.
+    /// Returns the name of the key in the configuration.
     fn name(&self) -> &'static str {
         match self.value {
             KeyValue::List { .. } => LIST.name,
@@ -146,7 +146,7 @@ impl KeyTarget {
 }
 
 impl KeyValue {
-    /// The destination with this key.
+    /// Returns the destination with this key.
     fn at(self, key: String) -> RedisDestination {
         match self {
             KeyValue::List { push, .. } => RedisDestination::List { key, push },

@@ -79,7 +79,7 @@ pub(super) async fn run(redis: Redis, mut items: mpsc::Receiver<WorkItem>) {
     }
 }
 
-/// The server that has the destination now, by a number.
+/// Returns the server that has the destination now, by a number.
 fn lane_of(redis: &Redis, item: &WorkItem) -> usize {
     match place(redis, item).node() {
         Some(node) if redis.is_cluster() => Arc::as_ptr(&node) as usize,
@@ -170,7 +170,7 @@ struct Push {
 }
 
 impl Push {
-    /// Whether the element can go with the same command.
+    /// Returns whether the element can go with the same command.
     fn takes(&self, item: &WorkItem) -> bool {
         let last = self.items.last().map(WorkItem::message);
         let next = item.message();
@@ -195,7 +195,7 @@ impl Push {
     }
 }
 
-/// The commands for what may be sent, in the order of the elements.
+/// Returns the commands for what may be sent, in the order of the elements.
 fn pushes(batch: Vec<WorkItem>, prefix: &KeyPrefix) -> Vec<Push> {
     let mut pushes: Vec<Push> = Vec::new();
     for item in batch {
@@ -224,9 +224,9 @@ fn attempt(item: &WorkItem) -> String {
     command::attempt(&item.message().destination)
 }
 
-/// The connection, or what it means that there is none. It was waited for only while no attempt to connect had failed: an
-/// outage is reported at once, so that the pipeline stops claiming, but neither the start nor a quick reconnect fails a
-/// delivery.
+/// Returns the connection, or what it means that there is none. It was waited for only while no attempt to connect had
+/// failed: an outage is reported at once, so that the pipeline stops claiming, but neither the start nor a quick
+/// reconnect fails a delivery.
 pub(super) fn connection(redis: &Redis, first: Result<Conn, Option<Arc<ConnectError>>>) -> Result<Conn, Failure> {
     first.map_err(|problem| match problem {
         Some(problem) => errors::not_connected(&problem),

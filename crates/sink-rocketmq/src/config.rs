@@ -65,7 +65,7 @@ words! {
     }
 }
 
-/// The text of an address.
+/// Returns the text of an address.
 pub(super) fn shown_server((host, port): &(String, u16)) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }

@@ -18,7 +18,8 @@ enum Meaning {
     Failed(Class, &'static str, &'static str),
 }
 
-/// The table. Codes are those of the protocol; `SYSTEM_ERROR` (1) is told apart by the words that brokers have used since 4.9.
+/// Returns the table. Codes are those of the protocol; `SYSTEM_ERROR` (1) is told apart by the words that brokers have
+/// used since 4.9.
 fn meaning(code: i64, remark: &str) -> Meaning {
     use Meaning::Failed;
     let says = |words: &str| remark.contains(words);
@@ -59,14 +60,14 @@ fn meaning(code: i64, remark: &str) -> Meaning {
     }
 }
 
-/// Whether a refusal by ACL is about the access key itself, not about a topic.
+/// Returns whether a refusal by ACL is about the access key itself, not about a topic.
 fn is_of_login(remark: &str) -> bool {
     ["signature", "accessKey", "AccessKey", "No acl config"]
         .iter()
         .any(|words| remark.contains("AclException") && remark.contains(words))
 }
 
-/// The outcome of the messages that a broker has answered.
+/// Returns the outcome of the messages that a broker has answered.
 pub(super) fn of_send(attempt: &str, answer: &RemotingAnswer, without_slave: SlaveNotAvailable) -> Outcome {
     let (class, code, advice) = match meaning(answer.code, &answer.remark) {
         Meaning::Stored => return Ok(()),
@@ -78,12 +79,12 @@ pub(super) fn of_send(attempt: &str, answer: &RemotingAnswer, without_slave: Sla
     Err(Failure::new(class, code, text).about(About::Target))
 }
 
-/// Whether a batch was refused, as a whole, because of something that one of its messages may be.
+/// Returns whether a batch was refused, as a whole, because of something that one of its messages may be.
 pub(super) fn is_of_one(answer: &RemotingAnswer) -> bool {
     matches!(meaning(answer.code, &answer.remark), Meaning::Failed(Class::MessagePermanent, ..))
 }
 
-/// Whether another broker, or a newer route, may do better.
+/// Returns whether another broker, or a newer route, may do better.
 pub(super) fn is_of_broker(answer: &RemotingAnswer) -> bool {
     match meaning(answer.code, &answer.remark) {
         Meaning::Stored | Meaning::Failed(Class::MessagePermanent, ..) => false,
@@ -91,7 +92,7 @@ pub(super) fn is_of_broker(answer: &RemotingAnswer) -> bool {
     }
 }
 
-/// The failure of a question to a name server or a broker.
+/// Returns the failure of a question to a name server or a broker.
 pub(super) fn of_ask(attempt: &str, answer: &RemotingAnswer) -> Failure {
     let (class, code, advice) = match meaning(answer.code, &answer.remark) {
         Meaning::Failed(Class::Ambiguous | Class::MessagePermanent, ..) => {
@@ -105,7 +106,8 @@ pub(super) fn of_ask(attempt: &str, answer: &RemotingAnswer) -> Failure {
     if matches!(code, "rocketmq_no_topic" | "rocketmq_denied") { failure.about(About::Target) } else { failure }
 }
 
-/// The failure of the first question over a connection. It names no topic: a missing right is one of the access key.
+/// Returns the failure of the first question over a connection. It names no topic: a missing right is one of the access
+/// key.
 pub(super) fn at_connect(attempt: &str, answer: &RemotingAnswer) -> Failure {
     match of_ask(attempt, answer) {
         Failure { code: "rocketmq_denied", .. } => {
@@ -116,7 +118,7 @@ pub(super) fn at_connect(attempt: &str, answer: &RemotingAnswer) -> Failure {
     }
 }
 
-/// The server's words.
+/// Returns the server's words.
 fn words(answer: &RemotingAnswer) -> String {
     match answer.remark.as_str() {
         "" => format!("code {}", answer.code),
@@ -124,7 +126,7 @@ fn words(answer: &RemotingAnswer) -> String {
     }
 }
 
-/// The message cannot be sent to any broker.
+/// Returns the message cannot be sent to any broker.
 pub(super) fn unfit(attempt: &str, why: &str) -> Failure {
     Failure::new(Class::MessagePermanent, "rocketmq_unfit", format!("{attempt}: {why}")).about(About::Target)
 }
@@ -165,19 +167,19 @@ pub(super) fn waited(attempt: &str, waited: Duration, has_route: bool) -> Failur
     Failure::new(Class::Transient, Failure::NOT_SENT, text).about(About::Target)
 }
 
-/// No answer in time, while the server answers others.
+/// Returns no answer in time, while the server answers others.
 pub(super) fn late(attempt: &str, timeout: Duration) -> Failure {
     let text = format!("{attempt}: no answer within {timeout:?}: see the broker's log");
     Failure::new(Class::Ambiguous, "timeout", text).about(About::Target)
 }
 
-/// No answer to a question in time.
+/// Returns no answer to a question in time.
 pub(super) fn no_answer(attempt: &str, timeout: Duration) -> Failure {
     let text = format!("{attempt}: no answer within {timeout:?}: check that it is well");
     Failure::new(Class::Transient, "rocketmq_unavailable", text)
 }
 
-/// The connection ended; `sent` if a byte of the message may have left.
+/// Returns the connection ended; `sent` if a byte of the message may have left.
 pub(super) fn lost(attempt: &str, why: &str, sent: bool) -> Failure {
     if sent {
         Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no answer: {why}"))

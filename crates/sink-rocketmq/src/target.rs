@@ -101,7 +101,7 @@ pub struct RocketMqTarget {
 }
 
 impl RocketMqTarget {
-    /// The messages of this topic, with these tags, sharding key and keys.
+    /// Returns the messages of this topic, with these tags, sharding key and keys.
     pub fn new(topic: Template, [tags, sharding_key, keys]: [Option<Template>; 3]) -> RocketMqTarget {
         let fixed = |template: &Option<Template>| match template {
             Some(template) => template.static_shared().cloned().filter(|text| !text.is_empty()).map(Some),
@@ -202,7 +202,7 @@ impl RocketMqKeys {
         }
     }
 
-    /// The target, from these keys of the route and those of its sink.
+    /// Returns the target, from these keys of the route and those of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &RocketMqKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };
         if !keys.written {
@@ -229,7 +229,7 @@ impl RocketMqKeys {
     }
 }
 
-/// Whether brokers take no topic or group of this name.
+/// Returns whether brokers take no topic or group of this name.
 pub(super) fn unfit_name(name: &str) -> bool {
     name.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b"_-%|".contains(&byte))
 }

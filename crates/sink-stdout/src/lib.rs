@@ -62,7 +62,7 @@ pub struct StdoutSink {
 }
 
 impl StdoutSink {
-    /// A sink on the process's standard output.
+    /// Returns a sink on the process's standard output.
     pub fn on_stdout(timeout: Duration) -> StdoutSink {
         // A file on the same descriptor: the library's own handle takes a closed descriptor for success, and splits
         // what is written at every line.
@@ -72,7 +72,7 @@ impl StdoutSink {
         }
     }
 
-    /// A sink on any stream.
+    /// Returns a sink on any stream.
     pub fn on(stream: impl Write + Send + 'static, timeout: Duration) -> StdoutSink {
         let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
         let (end, ended) = oneshot::channel();

@@ -41,7 +41,7 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.confirmed.is_empty() && self.failed.is_empty() && self.panicked.is_empty()
     }
@@ -106,7 +106,7 @@ impl Answers {
         }
     }
 
-    /// The places of elements without an answer.
+    /// Returns the places of elements without an answer.
     pub fn open(&self) -> Vec<usize> {
         let state = self.0.state.lock();
         (0..state.open.len()).filter(|place| state.open[*place]).collect()
@@ -117,7 +117,7 @@ impl Answers {
         std::mem::take(&mut self.0.state.lock().some)
     }
 
-    /// Whether every element has its answer.
+    /// Returns whether every element has its answer.
     pub fn is_complete(&self) -> bool {
         self.0.state.lock().left == 0
     }

@@ -14,15 +14,16 @@ pub trait SinkAddress: DynEq + fmt::Debug + fmt::Display + Send + Sync {
     /// Failure-domain key: elements whose addresses in a sink have equal keys fail together.
     fn lane(&self) -> (&[u8], &[u8]);
 
-    /// The filled destination keys, by their names under `to:`; those of properties are behind a dot. Secrets are left out.
+    /// Returns the filled destination keys, by their names under `to:`; those of properties are behind a dot. Secrets
+    /// are left out.
     fn fields(&self) -> Vec<(String, Bytes)>;
 
-    /// Whether its messages have headers in which other programs look for a trace.
+    /// Returns whether its messages have headers in which other programs look for a trace.
     fn carries_traces(&self) -> bool {
         false
     }
 
-    /// The key whose messages the destination keeps in their order.
+    /// Returns the key whose messages the destination keeps in their order.
     fn record_key(&self) -> Option<&[u8]> {
         None
     }
@@ -30,7 +31,7 @@ pub trait SinkAddress: DynEq + fmt::Debug + fmt::Display + Send + Sync {
 
 /// Equality of values whose types are not known; implemented by every type that has it.
 pub trait DynEq: Any {
-    /// Whether the other value is of the same type, and equal.
+    /// Returns whether the other value is of the same type, and equal.
     fn equals(&self, other: &dyn Any) -> bool;
 }
 
@@ -45,7 +46,7 @@ impl<T: PartialEq + 'static> DynEq for T {
 pub struct Destination(Arc<dyn SinkAddress>);
 
 impl Destination {
-    /// The address in a sink of the named kind.
+    /// Returns the address in a sink of the named kind.
     ///
     /// # Errors
     /// The element was routed to a sink of another kind. The configuration check refuses that, so it is a defect, and

@@ -27,12 +27,12 @@ impl fmt::Display for Anywhere {
     }
 }
 
-/// A destination for a sink that does not look at it, or does not have it.
+/// Returns a destination for a sink that does not look at it, or does not have it.
 pub fn anywhere() -> Destination {
     Anywhere.into()
 }
 
-/// An element as the pipeline would hand it over.
+/// Returns an element as the pipeline would hand it over.
 pub fn outbound(id: u64, destination: Destination, body: impl AsRef<[u8]>) -> Outbound {
     Outbound {
         id: MessageId(id.to_be_bytes()).into(),

@@ -75,7 +75,7 @@ impl HeaderRules {
         }
     }
 
-    /// Whether a header of this name steers the destination, or is one that the sink writes itself.
+    /// Returns whether a header of this name steers the destination, or is one that the sink writes itself.
     pub fn steers(&self, name: &str) -> bool {
         let spelled = self.spelled(name);
         let is_spelled_so = |pattern: &&str| match pattern.strip_suffix('*') {
@@ -85,7 +85,7 @@ impl HeaderRules {
         self.control.iter().any(is_spelled_so)
     }
 
-    /// Whether a header of a route can have this name.
+    /// Returns whether a header of a route can have this name.
     pub fn has_name(&self, name: &str) -> bool {
         (self.fits)(name, ANY_VALUE)
     }

@@ -16,7 +16,7 @@ pub const MARK: &str = "delaybridge-mark";
 /// Header with the number of the attempt, from 1.
 pub const ATTEMPT: &str = "delaybridge-attempt";
 
-/// Whether the name is kept for headers of ours, in any spelling.
+/// Returns whether the name is kept for headers of ours, in any spelling.
 pub fn is_standard(name: &str) -> bool {
     name.to_ascii_lowercase().starts_with("delaybridge-")
 }
@@ -30,7 +30,7 @@ pub struct Standard<'a> {
 }
 
 impl<'a> Standard<'a> {
-    /// The headers of this element.
+    /// Returns the headers of this element.
     pub fn of(message: &'a Outbound) -> Standard<'a> {
         Standard {
             id: IdText::of(&message.id),
@@ -67,7 +67,7 @@ impl<'a> IdText<'a> {
         }
     }
 
-    /// The characters.
+    /// Returns the characters.
     pub fn as_str(&self) -> &str {
         match self {
             IdText::Own(text) => text,

@@ -100,7 +100,7 @@ pub struct RouteSite<'a, 's> {
 }
 
 impl RouteSite<'_, '_> {
-    /// The report that takes problems.
+    /// Returns the report that takes problems.
     pub fn report(&self) -> &Report {
         &self.section.cx.report
     }

@@ -89,10 +89,10 @@ pub struct Outbound {
 /// - One element's failure is not its neighbours'.
 /// - Many calls run at once; the sink batches and bounds them by itself.
 pub trait Sink: Send + Sync + 'static {
-    /// The kind as written in the configuration (`redis`, `stdout`).
+    /// Returns the kind as written in the configuration (`redis`, `stdout`).
     fn kind(&self) -> &'static str;
 
-    /// The longest that [`deliver`](Sink::deliver) takes; the lease of a queue is longer.
+    /// Returns the longest that [`deliver`](Sink::deliver) takes; the lease of a queue is longer.
     fn timeout(&self) -> Duration;
 
     /// Delivers one element.
@@ -107,24 +107,25 @@ pub trait Sink: Send + Sync + 'static {
         one_by_one(self, batch, answers).boxed()
     }
 
-    /// The same sink, if it keeps the order of elements that are sent together. `None`: elements that depend on their order go one
-    /// at a time.
+    /// Returns the same sink, if it keeps the order of elements that are sent together. `None`: elements that depend on
+    /// their order go one at a time.
     fn runs(&self) -> Option<&dyn RunSink> {
         None
     }
 
-    /// The part of this destination that the element goes to and that can fail by itself, where that is known: the
-    /// partition of a topic of which some have no leader.
+    /// Returns the part of this destination that the element goes to and that can fail by itself, where that is known:
+    /// the partition of a topic of which some have no leader.
     fn part(&self, _destination: &Destination) -> Option<u32> {
         None
     }
 
-    /// The number of copies of a body of so many bytes that the client library keeps beside it: they count as in flight too.
+    /// Returns the number of copies of a body of so many bytes that the client library keeps beside it: they count as
+    /// in flight too.
     fn copies(&self, _bytes: usize) -> u64 {
         0
     }
 
-    /// The sink's way to look for what earlier attempts have left, if it has one. The kind says so beforehand
+    /// Returns the sink's way to look for what earlier attempts have left, if it has one. The kind says so beforehand
     /// ([`Target::recognition`]).
     fn lookup(&self) -> Option<&dyn Lookup> {
         None
@@ -155,14 +156,14 @@ pub trait Sink: Send + Sync + 'static {
 
 /// A sink that keeps the order of elements that are sent together.
 pub trait RunSink: Send + Sync {
-    /// The line of elements with this destination: the part of it within which their order is kept. `None` where it is not, or
-    /// where that is not certain: such elements are delivered one at a time.
+    /// Returns the line of elements with this destination: the part of it within which their order is kept. `None`
+    /// where it is not, or where that is not certain: such elements are delivered one at a time.
     fn line(&self, destination: &Destination) -> Option<u32>;
 
     /// Says that runs will come, so that the first one need not wait for what a kind makes for runs alone. Does not wait.
     fn prepare(&self) {}
 
-    /// Whether a run may have elements of several keys, each of which is in order by itself.
+    /// Returns whether a run may have elements of several keys, each of which is in order by itself.
     fn joins_keys(&self) -> bool {
         true
     }
@@ -196,7 +197,7 @@ pub async fn one_by_one<S: Sink + ?Sized>(sink: &S, batch: Vec<Outbound>, answer
     }
 }
 
-/// The answer to an element of a run that was not sent, because one before it has failed.
+/// Returns the answer to an element of a run that was not sent, because one before it has failed.
 pub fn behind(destination: &Destination) -> Failure {
     let text = format!("send to {destination}: not sent, because an element before it has failed");
     Failure::new(Class::Transient, Failure::BEHIND, text)

@@ -39,22 +39,22 @@ pub struct FrameOutput {
 }
 
 impl FrameOutput {
-    /// The place behind the last byte.
+    /// Returns the place behind the last byte.
     pub fn end(&self) -> u64 {
         self.written + self.bytes.len() as u64
     }
 
-    /// Whether a byte behind this place may have left.
+    /// Returns whether a byte behind this place may have left.
     pub fn may_have_left(&self, place: u64) -> bool {
         place < self.written
     }
 
-    /// Whether everything before this place has left.
+    /// Returns whether everything before this place has left.
     pub fn has_left(&self, place: u64) -> bool {
         place <= self.left
     }
 
-    /// Whether there is anything to write or to flush.
+    /// Returns whether there is anything to write or to flush.
     pub fn waits(&self) -> bool {
         self.end() > self.left
     }

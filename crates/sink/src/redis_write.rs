@@ -40,7 +40,7 @@ pub enum RedisCommand {
 }
 
 impl<'a> RedisWrite<'a> {
-    /// The list, and its end, that the source's script pushes to together with the verdict.
+    /// Returns the list, and its end, that the source's script pushes to together with the verdict.
     pub fn push_with_verdict(&self) -> Option<(&'a Bytes, Side)> {
         match self.command {
             RedisCommand::Push(side) if self.with_verdict => Some((self.key.static_bytes()?, side)),
@@ -48,8 +48,9 @@ impl<'a> RedisWrite<'a> {
         }
     }
 
-    /// The rights that delivery needs, for elements of the queue with this id; `in_order`: its elements are; `once`: the write leaves
-    /// a mark, whose key has the prefix. None where the source sends the command, in its own script.
+    /// Returns the rights that delivery needs, for elements of the queue with this id; `in_order`: its elements are;
+    /// `once`: the write leaves a mark, whose key has the prefix. None where the source sends the command, in its own
+    /// script.
     pub fn grants(&self, queue: &str, in_order: bool, once: Option<&KeyPrefix>) -> Vec<Grant> {
         let command = match self.command {
             _ if self.with_verdict => return Vec::new(),

@@ -58,7 +58,7 @@ pub struct CopyMark {
 }
 
 impl CopyMark {
-    /// The mark in the text that a message was [written](fmt::Display) with.
+    /// Returns the mark in the text that a message was [written](fmt::Display) with.
     pub fn read(text: &str) -> Option<CopyMark> {
         let (element, attempt) = text.split_once('.')?;
         let hex = |digits: &str, count| digits.len() == count && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -85,17 +85,18 @@ pub struct DeliveryMark {
 }
 
 impl DeliveryMark {
-    /// Whether a copy may be there.
+    /// Returns whether a copy may be there.
     pub fn is_suspect(&self) -> bool {
         self.suspicion != Suspicion::Nothing
     }
 
-    /// Whether the text that a message was [written](fmt::Display) with makes it a copy that an earlier attempt has left.
+    /// Returns whether the text that a message was [written](fmt::Display) with makes it a copy that an earlier attempt
+    /// has left.
     pub fn is_copy(&self, text: &str) -> bool {
         CopyMark::read(text).is_some_and(|copy| self.recognises(copy))
     }
 
-    /// Whether this is the mark of a copy that an earlier attempt has left.
+    /// Returns whether this is the mark of a copy that an earlier attempt has left.
     pub fn recognises(&self, copy: CopyMark) -> bool {
         self.element == copy.element
             && match self.suspicion {

@@ -39,7 +39,7 @@ impl SinkSpec {
         self.connector.connect_to_check(self.timeout, source)
     }
 
-    /// Whether the client that [`connect`](Self::connect) would start takes its settings. Connects nowhere.
+    /// Returns whether the client that [`connect`](Self::connect) would start takes its settings. Connects nowhere.
     ///
     /// # Errors
     /// What it does not take, as the client says it.
@@ -47,7 +47,7 @@ impl SinkSpec {
         self.connector.validate(self.timeout)
     }
 
-    /// The kind as written in the configuration.
+    /// Returns the kind as written in the configuration.
     pub fn kind(&self) -> &'static str {
         self.connector.kind()
     }
@@ -55,7 +55,7 @@ impl SinkSpec {
 
 /// The checked settings of one kind of sink: makes the sink, and answers what others have to know before.
 pub trait Connector: Any + fmt::Debug + Send + Sync {
-    /// The kind as written in the configuration.
+    /// Returns the kind as written in the configuration.
     fn kind(&self) -> &'static str;
 
     /// Builds the sink; its deliveries answer within `timeout`. It begins to connect. `source` is the link of the Redis
@@ -68,7 +68,7 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
         self.connect(timeout, source)
     }
 
-    /// Whether the client takes the settings. Connects nowhere.
+    /// Returns whether the client takes the settings. Connects nowhere.
     ///
     /// # Errors
     /// What it does not take, as the client says it.
@@ -84,34 +84,34 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// The settings in effect, in the shape and the units of the YAML; no secret.
+    /// Returns the settings in effect, in the shape and the units of the YAML; no secret.
     fn settings(&self) -> Map<String, Value>;
 
-    /// The address that it connects to, for a person; without a login.
+    /// Returns the address that it connects to, for a person; without a login.
     fn address(&self) -> String;
 
-    /// Whether [`Sink::check`] looks for the destinations, and not only whether the server answers.
+    /// Returns whether [`Sink::check`] looks for the destinations, and not only whether the server answers.
     fn looks_for_destinations(&self) -> bool {
         true
     }
 
-    /// The file descriptors that its connections may need at once, as far as the settings tell.
+    /// Returns the file descriptors that its connections may need at once, as far as the settings tell.
     fn descriptors(&self) -> u64 {
         // A connection or two, those that replace them, and what the client library opens beside them.
         8
     }
 
-    /// The shortest time-out that the client can work with.
+    /// Returns the shortest time-out that the client can work with.
     fn least_timeout(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// A setting that does not go with this time-out: what is wrong, and what to do.
+    /// Returns a setting that does not go with this time-out: what is wrong, and what to do.
     fn against_timeout(&self, _timeout: Duration) -> Option<(String, &'static str)> {
         None
     }
 
-    /// The Redis server that it writes to, if it is one.
+    /// Returns the Redis server that it writes to, if it is one.
     fn redis(&self) -> Option<SinkRedis<'_>> {
         None
     }
@@ -119,30 +119,30 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
 
 /// The destination of a route in its sink: the destination keys, with the templates compiled.
 pub trait Target: Any + fmt::Debug + Send + Sync {
-    /// The destination of one element.
+    /// Returns the destination of one element.
     ///
     /// # Errors
     /// When a template has nothing to put in, or when what comes out is empty or cannot be a destination.
     fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError>;
 
-    /// The templates that choose what a failure is about; asked only for parts of the destination.
+    /// Returns the templates that choose what a failure is about; asked only for parts of the destination.
     fn choosing(&self, about: About) -> [Option<&Template>; 2];
 
-    /// Whether the element's payload chose what a failure is about, so that the failure is the element's own. A topic
-    /// that is named after the queue is the same for all of its elements, and a person can fix it; so can an exchange
-    /// that is missing, whatever the routing key.
+    /// Returns whether the element's payload chose what a failure is about, so that the failure is the element's own. A
+    /// topic that is named after the queue is the same for all of its elements, and a person can fix it; so can an
+    /// exchange that is missing, whatever the routing key.
     fn is_chosen_by_payload(&self, about: About) -> bool {
         about.is_of_destination() && self.choosing(about).into_iter().flatten().any(Template::uses_payload)
     }
 
-    /// Whether elements of one queue can differ in what a failure is about. Where they cannot, all of them wait for what
-    /// has to be fixed; where they can, only those with the same destination.
+    /// Returns whether elements of one queue can differ in what a failure is about. Where they cannot, all of them wait
+    /// for what has to be fixed; where they can, only those with the same destination.
     fn varies(&self, about: About) -> bool {
         about.is_of_destination() && self.choosing(about).into_iter().flatten().any(Template::varies)
     }
 
-    /// The parts of a destination that came out of payloads, each with the template that made it: what is shown in its
-    /// place where payloads must not be.
+    /// Returns the parts of a destination that came out of payloads, each with the template that made it: what is shown
+    /// in its place where payloads must not be.
     fn chosen<'a>(&'a self, _destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
         Vec::new()
     }
@@ -150,17 +150,18 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
     /// The destination keys in effect, as they are written under `to:`.
     fn keys(&self) -> Map<String, Value>;
 
-    /// A text that is the same for two targets of one sink when their elements go to the same place. `None` where that
-    /// does not matter.
+    /// Returns a text that is the same for two targets of one sink when their elements go to the same place. `None`
+    /// where that does not matter.
     fn place(&self) -> Option<String>;
 
-    /// The destination for [`Sink::check`], if it is the same for every element, or for every one without an address of its own.
+    /// Returns the destination for [`Sink::check`], if it is the same for every element, or for every one without an
+    /// address of its own.
     fn fixed(&self) -> Option<Fixed>;
 
-    /// The row of the destination in the table of headers.
+    /// Returns the row of the destination in the table of headers.
     fn header_rules(&self) -> &'static HeaderRules;
 
-    /// Whether the sink's own settings have a header of this name, which one of a message does not replace.
+    /// Returns whether the sink's own settings have a header of this name, which one of a message does not replace.
     fn has_header(&self, _name: &str) -> bool {
         false
     }
@@ -168,12 +169,12 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
     /// Reports headers that the sink's messages cannot carry, or have already.
     fn check_headers(&self, _headers: &RouteHeaders<'_, '_>) {}
 
-    /// The way in which the destination recognises elements that it has already.
+    /// Returns the way in which the destination recognises elements that it has already.
     fn recognition(&self) -> Recognition {
         Recognition::None
     }
 
-    /// The write to a Redis server, if the sink is one.
+    /// Returns the write to a Redis server, if the sink is one.
     fn redis_write(&self) -> Option<RedisWrite<'_>> {
         None
     }

@@ -106,7 +106,7 @@ mod tests {
 
     type Question = oneshot::Sender<Result<u32, Failure>>;
 
-    /// A task that answers every element, and each question with 7.
+    /// Returns a task that answers every element, and each question with 7.
     fn honest() -> SinkTask<Question> {
         SinkTask::start("fake", TIMEOUT, |mut intake: Intake<Question>, _stop| async move {
             loop {
@@ -123,7 +123,7 @@ mod tests {
         })
     }
 
-    /// A task that holds what it gets, and ends by the token alone.
+    /// Returns a task that holds what it gets, and ends by the token alone.
     fn silent() -> SinkTask<Question> {
         SinkTask::start("fake", TIMEOUT, |intake, stop: CancellationToken| async move {
             stop.cancelled().await;

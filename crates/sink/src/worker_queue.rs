@@ -49,7 +49,8 @@ impl WorkBatch {
         &self.elements[place].1
     }
 
-    /// The failure of an element that has no outcome: nothing of it was sent (and nothing will be), or it may have been.
+    /// Returns the failure of an element that has no outcome: nothing of it was sent (and nothing will be), or it may
+    /// have been.
     fn without_outcome(&self, place: usize, not_sent: bool, why: NoOutcome) -> Failure {
         let message = &self.elements[place].0;
         if not_sent && Instant::now() >= message.send_before {
@@ -95,7 +96,7 @@ pub struct WorkItem {
 }
 
 impl WorkItem {
-    /// The element to deliver.
+    /// Returns the element to deliver.
     pub fn message(&self) -> &Outbound {
         &self.batch.elements[self.place].0
     }
@@ -145,18 +146,18 @@ pub struct WorkerQueue {
 }
 
 impl WorkerQueue {
-    /// A queue of `capacity` elements; deliveries answer within `timeout`.
+    /// Returns a queue of `capacity` elements; deliveries answer within `timeout`.
     pub fn new(kind: &'static str, timeout: Duration, capacity: usize) -> (WorkerQueue, mpsc::Receiver<WorkItem>) {
         let (sender, receiver) = mpsc::channel(capacity);
         (WorkerQueue { kind, timeout, queue: Mutex::new(Some(sender)) }, receiver)
     }
 
-    /// The kind of the sink.
+    /// Returns the kind of the sink.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// The longest that a delivery takes.
+    /// Returns the longest that a delivery takes.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }

@@ -68,7 +68,7 @@ pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Ve
     Ok(Some((blocked(&list, field(&own, "db").unwrap_or("0")), empty)))
 }
 
-/// The clients of the connection's database, each with its last command. `None` if that may not be asked.
+/// Returns the clients of the connection's database, each with its last command. `None` if that may not be asked.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ pub async fn clients(conn: &Conn) -> Result<Option<Vec<Client>>, StoreError> {
     Ok(Some(list.lines().filter(|line| field(line, "db") == Some(db)).filter_map(client).collect()))
 }
 
-/// The client in a line of `CLIENT LIST`. Redis 7 writes `get`, and a command of a container as `client|list`.
+/// Returns the client in a line of `CLIENT LIST`. Redis 7 writes `get`, and a command of a container as `client|list`.
 fn client(line: &str) -> Option<Client> {
     Some(Client {
         address: field(line, "addr").unwrap_or_default().to_owned(),
@@ -104,7 +104,7 @@ fn client(line: &str) -> Option<Client> {
 /// Clients that are named one by one; the rest is counted.
 const NAMED: usize = 5;
 
-/// A message about clients that wait on a list, with advice; `None` if there are none.
+/// Returns a message about clients that wait on a list, with advice; `None` if there are none.
 pub fn advice(blocked: &[Client]) -> Option<String> {
     let advice = "If one of them is a Java consumer of a ready list that this daemon drains, they share its elements: stop the \
                   consumer, or keep it and write `consume: [delayed]`";
@@ -122,7 +122,7 @@ fn blocked(list: &str, db: &str) -> Vec<Client> {
     of_database.filter(|client| client.blocked && TAKING.contains(&&*client.command)).collect()
 }
 
-/// The value of `name=value` in a line of `CLIENT LIST`. Values have no blanks.
+/// Returns the value of `name=value` in a line of `CLIENT LIST`. Values have no blanks.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }

@@ -51,48 +51,49 @@ pub struct SourceSettings {
 
 /// The checked settings of one queue's source: makes the source, and answers what others have to know before.
 pub trait SourceConfig: Any + fmt::Debug + Send + Sync {
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> &'static SourceKind;
 
     /// Makes the source.
     fn build(&self) -> Arc<dyn Source>;
 
-    /// The settings in effect, in the shape and the units of the YAML. `rescue`: the queue is in `mode: rescue`.
+    /// Returns the settings in effect, in the shape and the units of the YAML. `rescue`: the queue is in `mode:
+    /// rescue`.
     fn fields(&self, rescue: bool) -> Map<String, Value>;
 
-    /// The name of the queue in Redis: of Redisson's the key of the list that due elements are moved to, else the key of the
-    /// schedule. Empty when none was written.
+    /// Returns the name of the queue in Redis: of Redisson's the key of the list that due elements are moved to, else
+    /// the key of the schedule. Empty when none was written.
     fn name(&self) -> &str;
 
-    /// The part that all keys of the queue with this name have in common: two queues with the same would take each other's
-    /// elements.
+    /// Returns the part that all keys of the queue with this name have in common: two queues with the same would take
+    /// each other's elements.
     fn tag(&self) -> String;
 
-    /// Whether the programs that add elements announce those that are due earlier than all others. Where they do not, a
-    /// poll has to find an element before it is due.
+    /// Returns whether the programs that add elements announce those that are due earlier than all others. Where they
+    /// do not, a poll has to find an element before it is due.
     fn announces(&self) -> bool {
         false
     }
 
-    /// The same source in a Redis where our keys and channels have these names.
+    /// Returns the same source in a Redis where our keys and channels have these names.
     fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig>;
 
-    /// The same source with what the job queue allows; `None` where that makes no difference.
+    /// Returns the same source with what the job queue allows; `None` where that makes no difference.
     fn with_jobs(&self, _settings: &JobSettings) -> Option<Arc<dyn SourceConfig>> {
         None
     }
 
-    /// Whether due elements are claimed.
+    /// Returns whether due elements are claimed.
     fn consumes_due(&self) -> bool {
         true
     }
 
-    /// Whether a list of elements that others have moved there is drained.
+    /// Returns whether a list of elements that others have moved there is drained.
     fn consumes_ready(&self) -> bool {
         false
     }
 
-    /// The list that the source's own clients move due elements to, if they do.
+    /// Returns the list that the source's own clients move due elements to, if they do.
     fn ready_list(&self) -> Option<&str> {
         None
     }
@@ -107,51 +108,51 @@ pub trait SourceConfig: Any + fmt::Debug + Send + Sync {
         u64::MAX
     }
 
-    /// The time that an element may be overdue before a rescue moves it; `None` where no client would move it.
+    /// Returns the time that an element may be overdue before a rescue moves it; `None` where no client would move it.
     fn rescue_after(&self) -> Option<Duration> {
         None
     }
 
-    /// A note that every user of such a queue should know, where there is one.
+    /// Returns a note that every user of such a queue should know, where there is one.
     fn note(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether the ids of elements are texts of their payloads, and a hash is what is left where there is none.
+    /// Returns whether the ids of elements are texts of their payloads, and a hash is what is left where there is none.
     fn names_elements(&self) -> bool {
         false
     }
 
-    /// Whether no two elements ever have the same id, due time and payload, unless a program offers one again on purpose: ids
-    /// are random.
+    /// Returns whether no two elements ever have the same id, due time and payload, unless a program offers one again
+    /// on purpose: ids are random.
     fn has_unique_ids(&self) -> bool {
         false
     }
 
-    /// Whether due elements have their payloads in themselves.
+    /// Returns whether due elements have their payloads in themselves.
     fn has_payload_in_member(&self) -> bool {
         true
     }
 
-    /// Whether an element without its body is a dead letter; else its user has deleted it, and it is gone.
+    /// Returns whether an element without its body is a dead letter; else its user has deleted it, and it is gone.
     fn buries_without_body(&self) -> bool {
         false
     }
 }
 
 impl dyn SourceConfig {
-    /// The settings of this kind of source, if it is one.
+    /// Returns the settings of this kind of source, if it is one.
     pub fn of_kind<T: SourceConfig>(&self) -> Option<&T> {
         let any: &dyn Any = self;
         any.downcast_ref()
     }
 
-    /// The settings in effect under their kind. `rescue`: the queue is in `mode: rescue`.
+    /// Returns the settings in effect under their kind. `rescue`: the queue is in `mode: rescue`.
     pub fn settings(&self, rescue: bool) -> Map<String, Value> {
         Map::from_iter([(self.kind().key.name.to_owned(), self.fields(rescue).into())])
     }
 
-    /// The part that all keys of the queue have in common; empty when the queue has no name.
+    /// Returns the part that all keys of the queue have in common; empty when the queue has no name.
     pub fn key_tag(&self) -> String {
         if self.name().is_empty() { String::new() } else { self.tag() }
     }

@@ -32,7 +32,7 @@ kinds! {
 /// The kind that a source has whose key is missing.
 static DEFAULT: &SourceKind = &redisson::KIND;
 
-/// Every table of the kinds' keys, in the order of the reference.
+/// Returns every table of the kinds' keys, in the order of the reference.
 pub fn tables() -> impl Iterator<Item = &'static Table> {
     KINDS.iter().flat_map(|kind| kind.tables.iter().copied())
 }
@@ -72,12 +72,12 @@ pub fn recognise(element: &Bytes) -> Option<Packed> {
     KINDS.iter().find_map(|kind| (kind.recognise)(element))
 }
 
-/// The metric names of every kind of source that has some.
+/// Returns the metric names of every kind of source that has some.
 pub fn metric_names() -> Vec<&'static SourceTerms> {
     KINDS.iter().filter_map(|kind| kind.metric_names).collect()
 }
 
-/// Every script that a daemon runs for these queues, to be loaded when a connection is made.
+/// Returns every script that a daemon runs for these queues, to be loaded when a connection is made.
 pub fn scripts<'a>(configs: impl Iterator<Item = &'a Arc<dyn SourceConfig>>) -> Vec<&'static Script> {
     let mut kinds: Vec<&Arc<dyn SourceConfig>> = Vec::new();
     for config in configs {

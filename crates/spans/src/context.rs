@@ -22,7 +22,7 @@ pub(super) struct Parent {
 }
 
 impl TraceId {
-    /// The trace of an element without a parent: the same at every attempt and in every daemon.
+    /// Returns the trace of an element without a parent: the same at every attempt and in every daemon.
     pub(super) fn of(queue: &str, id: &Identity) -> TraceId {
         let text = id.text.as_deref().unwrap_or_default();
         let bytes = [queue.as_bytes(), &[0], &id.id.0, text.as_bytes()].concat();
@@ -30,7 +30,7 @@ impl TraceId {
         TraceId(xxhash_rust::xxh3::xxh3_128(&bytes).max(1).to_be_bytes())
     }
 
-    /// The number that decides about sampling.
+    /// Returns the number that decides about sampling.
     pub(super) fn number(self) -> u64 {
         self.0.last_chunk().map_or(0, |last| u64::from_be_bytes(*last))
     }

@@ -150,7 +150,7 @@ struct Finished {
 }
 
 impl Finished {
-    /// The number of spans of the element.
+    /// Returns the number of spans of the element.
     fn spans(&self) -> u64 {
         // The element's own span, and those for claim, decoding and settling.
         4 + self.trace.deliveries.len() as u64

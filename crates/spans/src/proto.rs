@@ -149,7 +149,7 @@ fn all_of(element: &Finished, spans: &mut Message) {
     spans.message(2, span(element, inner(parent, "settle", judged, *ended)));
 }
 
-/// A child of the element's span.
+/// Returns a child of the element's span.
 fn inner(parent: SpanId, name: &str, from: Instant, to: Instant) -> Span<'_> {
     let id = SpanId::random();
     let parent = Some(parent);

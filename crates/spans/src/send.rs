@@ -47,7 +47,7 @@ fn later(error: impl std::fmt::Display) -> NotTaken {
     NotTaken::Later(error.to_string())
 }
 
-/// The error of an exchange that failed after connecting: mostly the port speaks the other protocol.
+/// Returns the error of an exchange that failed after connecting: mostly the port speaks the other protocol.
 fn foreign(protocol: Protocol, error: &hyper::Error) -> NotTaken {
     let (speaks, other, port) = match protocol {
         Protocol::Grpc => ("gRPC", "http", 4318),

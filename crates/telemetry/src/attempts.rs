@@ -43,7 +43,7 @@ struct Shared {
 }
 
 impl Attempts {
-    /// The history of a queue, which lives as long as someone holds it.
+    /// Returns the history of a queue, which lives as long as someone holds it.
     pub fn queue(&self, queue: &Arc<str>) -> QueueAttempts {
         let mut queues = self.0.lock();
         let shared = queues.entry(queue.clone()).or_default();
@@ -51,7 +51,7 @@ impl Attempts {
         QueueAttempts { history: shared.history.clone(), queue: queue.clone(), all: self.clone() }
     }
 
-    /// The failed attempts of an element, the oldest first.
+    /// Returns the failed attempts of an element, the oldest first.
     pub fn seen(&self, queue: &str, id: MessageId) -> Vec<FailedAttempt> {
         let history = self.0.lock().get(queue).map(|shared| shared.history.clone());
         history.map_or_else(Vec::new, |history| history.seen(id))
@@ -113,17 +113,17 @@ impl AttemptHistory {
         }
     }
 
-    /// The sink of the last failed attempt of an element.
+    /// Returns the sink of the last failed attempt of an element.
     pub fn last_sink(&self, id: MessageId) -> Option<String> {
         self.0.lock().attempts.get(&id)?.last().map(|attempt| attempt.sink.clone()).filter(|sink| !sink.is_empty())
     }
 
-    /// The failed attempts of an element.
+    /// Returns the failed attempts of an element.
     fn seen(&self, id: MessageId) -> Vec<FailedAttempt> {
         self.0.lock().attempts.get(&id).cloned().unwrap_or_default()
     }
 
-    /// Whether nothing is known of any element.
+    /// Returns whether nothing is known of any element.
     pub fn is_empty(&self) -> bool {
         self.0.lock().attempts.is_empty()
     }

@@ -273,7 +273,7 @@ the label: above OWN used queues, add up within one daemon, not across daemons. 
 counters of the rest are under `other topics`.
 ";
 
-/// All metrics: the catalogue, then those of these sources.
+/// Returns all metrics: the catalogue, then those of these sources.
 pub fn all(sources: &[&SourceTerms]) -> Vec<Definition> {
     CATALOGUE.iter().copied().chain(sources.iter().flat_map(|terms| terms.metrics())).collect()
 }

@@ -57,22 +57,22 @@ impl Events {
         Events { metrics, status, ..Events::default() }
     }
 
-    /// The metrics, for counts without a log line.
+    /// Returns the metrics, for counts without a log line.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// The status board behind the probes.
+    /// Returns the status board behind the probes.
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// The live events of single elements, for people who watch.
+    /// Returns the live events of single elements, for people who watch.
     pub fn tail(&self) -> &Tail {
         &self.tail
     }
 
-    /// The failed attempts that this process saw.
+    /// Returns the failed attempts that this process saw.
     pub fn attempts(&self) -> &Attempts {
         &self.attempts
     }
@@ -82,12 +82,12 @@ impl Events {
         self.metrics.begin(queues);
     }
 
-    /// The events of one queue. Call it once and keep the result, which rate-limits the log lines.
+    /// Returns the events of one queue. Call it once and keep the result, which rate-limits the log lines.
     pub fn queue(&self, queue: &Arc<str>) -> QueueEvents {
         QueueEvents::new(self.metrics.queue(queue), self.status.clone())
     }
 
-    /// The events of one sink, which the board shows as unknown until it answers.
+    /// Returns the events of one sink, which the board shows as unknown until it answers.
     pub fn sink(&self, sink: &Arc<str>) -> SinkEvents {
         self.status.add_sink(sink);
         let metrics = self.metrics.sink(sink);
@@ -97,17 +97,18 @@ impl Events {
         events
     }
 
-    /// The events of the job queue. Call it once and keep the result, which rate-limits the log lines.
+    /// Returns the events of the job queue. Call it once and keep the result, which rate-limits the log lines.
     pub fn jobs(&self) -> JobEvents {
         JobEvents::new(self.metrics.clone())
     }
 
-    /// The events of the job queue's HTTP API. Call it once and keep the result, which rate-limits the log lines.
+    /// Returns the events of the job queue's HTTP API. Call it once and keep the result, which rate-limits the log
+    /// lines.
     pub fn api(&self) -> api::ApiEvents {
         api::ApiEvents::new(self.metrics.api(), "job queue's HTTP API")
     }
 
-    /// The events of the operators' API. Call it once and keep the result, which rate-limits the log lines.
+    /// Returns the events of the operators' API. Call it once and keep the result, which rate-limits the log lines.
     pub fn admin(&self) -> admin::AdminEvents {
         admin::AdminEvents::new(api::ApiEvents::new(self.metrics.api(), "admin API"))
     }
@@ -128,7 +129,7 @@ impl Events {
         info!(queues, sinks, owner, "started");
     }
 
-    /// The name of a Redis in a log line; `None` if there is only one.
+    /// Returns the name of a Redis in a log line; `None` if there is only one.
     fn shown<'a>(&self, name: &'a str) -> Option<&'a str> {
         self.status.has_several_redis().then_some(name)
     }

@@ -118,7 +118,7 @@ impl PackedSpan {
 /// Bits of a number that are kept.
 const BITS: u32 = 11;
 
-/// A number in 16 bits: exact up to 4,095, then with its first 12 bits.
+/// Returns a number in 16 bits: exact up to 4,095, then with its first 12 bits.
 fn pack(number: u64) -> u16 {
     let shift = (u64::BITS - number.leading_zeros()).saturating_sub(BITS + 1);
     match shift {
@@ -139,7 +139,7 @@ fn unpack(packed: u16) -> u64 {
 }
 
 impl HistoryArchive {
-    /// A history that begins now.
+    /// Creates a history that begins now.
     pub fn new(metrics: Metrics) -> HistoryArchive {
         let (queues, sinks) = Default::default();
         HistoryArchive { metrics, state: Mutex::new(Archives { noted: Instant::now(), minute: 0, queues, sinks }) }
@@ -166,13 +166,13 @@ impl HistoryArchive {
         note_all(&mut state.sinks, minute, &sinks);
     }
 
-    /// The past of a queue; `None` where there was no room for it.
+    /// Returns the past of a queue; `None` where there was no room for it.
     pub fn queue(&self, queue: &str) -> Option<Past> {
         let state = self.state.lock();
         past(&state, &state.queues, queue)
     }
 
-    /// The past of a sink; `None` where there was no room for it.
+    /// Returns the past of a sink; `None` where there was no room for it.
     pub fn sink(&self, sink: &str) -> Option<Past> {
         let state = self.state.lock();
         past(&state, &state.sinks, sink)

@@ -78,7 +78,7 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// The address in use, with the actual port if port 0 was requested.
+    /// Returns the address in use, with the actual port if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
@@ -203,7 +203,7 @@ fn router(metrics: Metrics, status: Status) -> Router {
         .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "read only: use GET or HEAD\n"))
 }
 
-/// The metrics in the format that the client asks for, packed if it reads gzip.
+/// Returns the metrics in the format that the client asks for, packed if it reads gzip.
 fn scrape(metrics: &Metrics, asked: &HeaderMap) -> Response {
     let rendered = if asked::wants_openmetrics(asked) {
         Ok((openmetrics::CONTENT_TYPE, metrics.render_openmetrics()))

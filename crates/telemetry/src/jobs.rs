@@ -56,7 +56,7 @@ impl JobEvents {
         self.0.shown.lock().extend(topics.into_iter().map(Box::from));
     }
 
-    /// The label of the topic.
+    /// Returns the label of the topic.
     fn label<'a>(&self, topic: &'a str) -> &'a str {
         let mut shown = self.0.shown.lock();
         if shown.contains(topic) {

@@ -14,7 +14,7 @@ macro_rules! words {
             /// Every value, in the order of declaration.
             pub const ALL: [$name; [$($word),*].len()] = [$($name::$variant,)*];
 
-            /// The word in metrics and logs.
+            /// Returns the word in metrics and logs.
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $word,)* }
             }
@@ -259,7 +259,8 @@ words! {
 /// The class label of a successful delivery.
 pub(super) const OK: &str = "ok";
 
-/// The labels that the reference page lists. The reasons of dead letters, which the pipeline decides, are among them.
+/// Returns the labels that the reference page lists. The reasons of dead letters, which the pipeline decides, are among
+/// them.
 pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("`state`", MessageState::ALL.iter().map(|word| word.as_str()).collect()),

@@ -81,19 +81,19 @@ impl Metrics {
         }
     }
 
-    /// The handles of a queue. Call it once and keep the result.
+    /// Returns the handles of a queue. Call it once and keep the result.
     pub fn queue(&self, queue: &Arc<str>) -> QueueMetrics {
         let metrics = self.clone();
         let queue = queue.clone();
         QueueMetrics(Arc::new(QueueInner { metrics, queue, is_own: OnceLock::new(), bound: OnceLock::new() }))
     }
 
-    /// The handles of a sink. Call it once and keep the result.
+    /// Returns the handles of a sink. Call it once and keep the result.
     pub fn sink(&self, sink: &Arc<str>) -> SinkMetrics {
         SinkMetrics::new(self.clone(), sink)
     }
 
-    /// The handle of a script, by the name of its file.
+    /// Returns the handle of a script, by the name of its file.
     pub fn script(&self, script: &'static str) -> ScriptMetrics {
         ScriptMetrics { metrics: self.clone(), script, duration: Arc::default() }
     }
@@ -155,12 +155,12 @@ impl Metrics {
         }
     }
 
-    /// The lateness of what this sink acknowledged, over all queues.
+    /// Returns the lateness of what this sink acknowledged, over all queues.
     fn lateness_of(&self, sink: &Arc<str>) -> Arc<SharedLateness> {
         self.0.late_by_sink.lock().entry(sink.clone()).or_default().clone()
     }
 
-    /// The tallies of all queues that were used.
+    /// Returns the tallies of all queues that were used.
     pub(super) fn tallies(&self) -> Vec<(Arc<str>, Arc<Tally>)> {
         self.0.tallies.lock().iter().map(|(queue, tally)| (queue.clone(), tally.clone())).collect()
     }
@@ -184,14 +184,14 @@ impl Metrics {
         sinks
     }
 
-    /// The highest rate at which a queue was delivered within the last day while elements were overdue, by second; `None` if it always
-    /// kept up.
+    /// Returns the highest rate at which a queue was delivered within the last day while elements were overdue, by
+    /// second; `None` if it always kept up.
     pub fn busy_rate(&self, queue: &str) -> Option<f64> {
         let tally = self.0.tallies.lock().get(queue).cloned();
         tally.and_then(|tally| tally.busy_rate())
     }
 
-    /// The help text of a metric, of a source's own or in the catalogue.
+    /// Returns the help text of a metric, of a source's own or in the catalogue.
     fn help(&self, name: &str) -> Option<&'static str> {
         let of_source = self.0.of_sources.lock().get(name).map(|(definition, _)| definition.help);
         of_source.or_else(|| CATALOGUE.iter().find(|metric| metric.name == name).map(|metric| metric.help))
@@ -231,7 +231,7 @@ impl Metrics {
         &self.0.families
     }
 
-    /// The family of a source's metric, registered on first use.
+    /// Returns the family of a source's metric, registered on first use.
     fn source_family(&self, definition: &'static Definition) -> GaugeVec {
         let mut families = self.0.of_sources.lock();
         let (_, family) = families.entry(definition.name).or_insert_with(|| {
@@ -289,7 +289,7 @@ impl QueueMetrics {
         self.add(|bound| &bound.claimed[from as usize], n, make);
     }
 
-    /// Whether any bound series was used.
+    /// Returns whether any bound series was used.
     pub(super) fn is_bound(&self) -> bool {
         self.0.bound.get().is_some()
     }
@@ -417,7 +417,7 @@ impl QueueMetrics {
         self.families().offered_overdue.with_label_values(&[self.label()]).observe(by.as_secs_f64());
     }
 
-    /// The handles for deliveries of this queue to one sink. Call it once and keep the result.
+    /// Returns the handles for deliveries of this queue to one sink. Call it once and keep the result.
     pub fn to(&self, sink: &Arc<str>) -> DeliveryMetrics {
         DeliveryMetrics::new(self.clone(), sink)
     }
@@ -512,7 +512,7 @@ impl QueueMetrics {
         self.0.metrics.families()
     }
 
-    /// The value of the label `queue`.
+    /// Returns the value of the label `queue`.
     fn label(&self) -> &str {
         if self.is_own() { &self.0.queue } else { OTHERS }
     }

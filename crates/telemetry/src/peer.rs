@@ -13,7 +13,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// The IP address; the loopback address for a Unix socket.
+    /// Returns the IP address; the loopback address for a Unix socket.
     pub fn ip(self) -> IpAddr {
         match self {
             Peer::Tcp(address) => address.ip().to_canonical(),

@@ -85,7 +85,7 @@ impl Recent {
         self.metrics.busy_rate(queue)
     }
 
-    /// The activity of all queues together since the oldest sample.
+    /// Returns the activity of all queues together since the oldest sample.
     pub fn total(&self) -> Lately {
         let samples = self.samples.lock();
         let Some(first) = samples.steps.front() else { return Lately::default() };
@@ -98,7 +98,7 @@ impl Recent {
         lately(&sum, seconds, &Tally::default())
     }
 
-    /// The activity of every used queue since the oldest sample.
+    /// Returns the activity of every used queue since the oldest sample.
     pub fn lately(&self) -> HashMap<Arc<str>, Lately> {
         let samples = self.samples.lock();
         let Some(first) = samples.steps.front() else { return HashMap::new() };
@@ -118,7 +118,7 @@ impl Recent {
 }
 
 impl Samples {
-    /// The activity of a queue since the last sample.
+    /// Returns the activity of a queue since the last sample.
     fn since_last(&self, queue: &str, tally: &Tally) -> Counts {
         let now = tally.counts();
         self.last.get(queue).map_or_else(|| now.clone(), |before| now.since(before))

@@ -184,7 +184,7 @@ impl Status {
         (held, paused)
     }
 
-    /// The state of a sink, if it is known by name.
+    /// Returns the state of a sink, if it is known by name.
     pub(super) fn sink_state(&self, sink: &Arc<str>) -> Option<SinkState> {
         self.board().sinks.get(sink).map(|(state, _)| state.clone())
     }
@@ -241,7 +241,7 @@ impl Status {
         self.board().redis.entry(redis.clone()).or_default();
     }
 
-    /// Whether there are several Redis servers, so that their names matter.
+    /// Returns whether there are several Redis servers, so that their names matter.
     pub(super) fn has_several_redis(&self) -> bool {
         self.board().redis.len() > 1
     }
@@ -309,7 +309,7 @@ impl Status {
         PauseNews { begins, over }
     }
 
-    /// Whether a line about a hold, or its end, is to be written now; otherwise it is counted for a sum.
+    /// Returns whether a line about a hold, or its end, is to be written now; otherwise it is counted for a sum.
     pub(super) fn admits_line(&self, cause: &str, queue: &Arc<str>) -> bool {
         self.lines().admit(Instant::now(), cause, queue)
     }
@@ -504,7 +504,7 @@ impl Status {
 }
 
 impl Board {
-    /// The queues with claims that no daemon has taken over for a while, because of their names.
+    /// Returns the queues with claims that no daemon has taken over for a while, because of their names.
     fn unknown(&self, now: Instant) -> impl Iterator<Item = (&Arc<str>, &(u64, Instant))> {
         self.unknown_claims.iter().filter(move |(_, (_, since))| now.since(*since) >= UNKNOWN_FOR)
     }

@@ -55,7 +55,7 @@ impl Fate {
     pub const ALL: [Fate; 7] =
         [Fate::Delivered, Fate::Retry, Fate::Waits, Fate::Dead, Fate::Held, Fate::Gone, Fate::Skipped];
 
-    /// The word in the API.
+    /// Returns the word in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Fate::Delivered => "delivered",
@@ -149,7 +149,7 @@ impl Second {
 }
 
 impl Tail {
-    /// Whether events are recorded.
+    /// Returns whether events are recorded.
     pub fn is_watched(&self) -> bool {
         self.0.watched.load(Ordering::Relaxed)
     }
@@ -185,7 +185,7 @@ impl Tail {
         }
     }
 
-    /// The latest events, the oldest first. Keeps the recording on for a minute.
+    /// Returns the latest events, the oldest first. Keeps the recording on for a minute.
     pub fn look(&self) -> Vec<Arc<ElementEvent>> {
         let mut state = self.0.state.lock();
         state.until = Some(Instant::now().after(LOOKED));
@@ -193,7 +193,7 @@ impl Tail {
         state.last.iter().cloned().collect()
     }
 
-    /// The kept events of an element, the oldest first. Does not keep the recording on.
+    /// Returns the kept events of an element, the oldest first. Does not keep the recording on.
     pub fn of(&self, queue: &str, id: &Identity) -> Vec<Arc<ElementEvent>> {
         let state = self.0.state.lock();
         state.last.iter().filter(|event| *event.queue == *queue && event.id.id == id.id).cloned().collect()
@@ -242,7 +242,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// Whether the listener has missed events, or will with the next one.
+    /// Returns whether the listener has missed events, or will with the next one.
     pub fn is_behind(&self) -> bool {
         self.feed.len() >= WAITING
     }

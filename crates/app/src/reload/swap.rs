@@ -83,7 +83,7 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
     sinks.close(old);
 }
 
-/// The sinks by name, after opening those that are new or changed.
+/// Returns the sinks by name, after opening those that are new or changed.
 fn open_sinks(groups: &[Group], sinks: &Sinks, plan: &Plan) -> ByName {
     let mut by_name = sinks.at_work();
     plan.sinks.removed.iter().for_each(|name| drop(by_name.remove(name)));
@@ -128,12 +128,12 @@ fn add(group: &Group, spec: &Arc<QueueSpec>) {
     forward(&group.registry, place);
 }
 
-/// The time limit for draining a queue: its lease, or the shutdown timeout if that is shorter.
+/// Returns the time limit for draining a queue: its lease, or the shutdown timeout if that is shorter.
 fn within(spec: &QueueSpec, config: &Config) -> Duration {
     spec.lease.min(config.shutdown_timeout)
 }
 
-/// The identity of a queue's elements: two queues with equal identities replace each other.
+/// Returns the identity of a queue's elements: two queues with equal identities replace each other.
 fn elements(spec: &QueueSpec) -> (Arc<str>, String) {
     (spec.redis.clone(), format!("{:?}", spec.source))
 }

@@ -43,7 +43,7 @@ pub(super) async fn run(path: PathBuf, handle: ReloadHandle, watching: bool) {
     }
 }
 
-/// The contents that were read at the start; the files may have changed since.
+/// Returns the contents that were read at the start; the files may have changed since.
 async fn at_start(path: &Path, handle: &ReloadHandle) -> Contents {
     let mut contents = look(path, handle).await;
     contents.extend(handle.parts().files().map(|(path, hash)| (path.to_owned(), Some(hash))));

@@ -24,13 +24,13 @@ const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 /// Largest answer.
 const ANSWER: usize = 64 << 10;
 
-/// The address that the variables of a container name.
+/// Returns the address that the variables of a container name.
 pub(super) fn container_url(variables: &AwsVariables) -> Option<String> {
     let relative = variables.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").map(|path| format!("{ECS}{path}"));
     relative.or_else(|| variables.get("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(str::to_owned))
 }
 
-/// The credentials of the container: a task of ECS, or a pod with an identity of EKS.
+/// Returns the credentials of the container: a task of ECS, or a pod with an identity of EKS.
 ///
 /// # Errors
 ///
@@ -55,7 +55,8 @@ pub(super) async fn of_container(variables: &AwsVariables) -> Result<AwsCredenti
     read(what, &origin, answer)
 }
 
-/// The credentials of the instance, by version 2 of its metadata. `Ok(None)` without a response: this is no instance.
+/// Returns the credentials of the instance, by version 2 of its metadata. `Ok(None)` without a response: this is no
+/// instance.
 ///
 /// # Errors
 ///

@@ -57,7 +57,7 @@ impl ProfileFiles {
         }
     }
 
-    /// The way to credentials; `None` if the profile is not there, or has none.
+    /// Returns the way to credentials; `None` if the profile is not there, or has none.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl ProfileFiles {
     }
 }
 
-/// The text of a file; empty where there is none.
+/// Returns the text of a file; empty where there is none.
 fn read(path: &Path) -> Result<String, String> {
     match files::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text", path.display())),
@@ -92,7 +92,7 @@ fn read(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The profiles in a file. In `config` the sections are named `profile NAME`, except `default`.
+/// Returns the profiles in a file. In `config` the sections are named `profile NAME`, except `default`.
 fn parse(text: &str, is_config: bool) -> Profiles {
     let mut profiles = Profiles::new();
     let mut current: Option<String> = None;

@@ -44,7 +44,7 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
     Some(AuditDraft { sink: sink.name.clone(), trail, spot: section.spot.clone(), on_spot })
 }
 
-/// The fates that are recorded. One that no daemon sees is refused.
+/// Returns the fates that are recorded. One that no daemon sees is refused.
 fn fates(section: &Section<'_>) -> Vec<AuditFate> {
     let fates = section.some_of::<Fates>(&audit::ON);
     if section.has(&audit::ON) && fates.contains(&None) {

@@ -14,7 +14,7 @@ struct ClassDraft {
     fields: Vec<Spot>,
 }
 
-/// All classes; none if something is wrong with them, which is reported.
+/// Returns all classes; none if something is wrong with them, which is reported.
 pub(super) fn read(top: &Section<'_>) -> Classes {
     let rule = |name: &str| {
         if name.is_empty() || name.contains(char::is_whitespace) {

@@ -48,7 +48,7 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
     DeadLetterDraft { max_len, sink: Some(sink.name.clone()), to }
 }
 
-/// The length that the stream is trimmed to.
+/// Returns the length that the stream is trimmed to.
 fn stream(section: &Section<'_>) -> Option<u64> {
     if section.is_text(&dead_letter::STREAM) {
         let message = "`stream` is the stream that the queue keeps, and has keys of its own";

@@ -38,14 +38,15 @@ pub(super) enum Goods {
 }
 
 impl Goods {
-    /// Whether no payload of an element belongs to the message.
+    /// Returns whether no payload of an element belongs to the message.
     fn is_without_payload(self) -> bool {
         matches!(self, Goods::DeadLetters | Goods::Records)
     }
 }
 
 impl DestinationDraft<'_, '_> {
-    /// The destination that these keys and those of the sink make, and where it is written. `None` after a problem.
+    /// Returns the destination that these keys and those of the sink make, and where it is written. `None` after a
+    /// problem.
     pub(super) fn read(&self, sink: &SinkDraft<'_>, sink_spot: &Spot) -> Option<(Arc<dyn Target>, Spot)> {
         let Some(known) = &sink.known else {
             self.pass_over();
@@ -68,7 +69,7 @@ impl DestinationDraft<'_, '_> {
         }
     }
 
-    /// The destination keys of every kind.
+    /// Returns the destination keys of every kind.
     fn keys(&self) -> impl Iterator<Item = (&'static SinkKind, &'static Key)> {
         let dead = self.of.is_without_payload();
         let keys = move |kind: &'static SinkKind| if dead { kind.dead_letter } else { kind.to };

@@ -62,7 +62,7 @@ fn one(name: &str, section: &Section<'_>) -> Option<InputSpec> {
     Some(InputSpec { name: name.into(), connector: read.into_iter().next()?, topic, rules })
 }
 
-/// The settings of the job queue of a file that has inputs and says nothing else about jobs.
+/// Returns the settings of the job queue of a file that has inputs and says nothing else about jobs.
 pub(super) fn job_settings(inputs: &[InputSpec]) -> Option<JobSettings> {
     (!inputs.is_empty()).then(JobSettings::default)
 }
@@ -101,7 +101,8 @@ pub(super) fn check_circles(inputs: &[InputSpec], queues: &[QueueDraft<'_>], sin
     }
 }
 
-/// The queues of inputs that say where their messages go, as if they were written under `queues:`, with their names.
+/// Returns the queues of inputs that say where their messages go, as if they were written under `queues:`, with their
+/// names.
 pub(super) fn queues(tree: &Node) -> Vec<(Name, Node)> {
     let redis = child(tree, top::JOBS.name).and_then(|jobs| child(jobs, jobs::REDIS.name));
     let Some(Value::Map(inputs)) = child(tree, top::INPUTS.name).map(|node| &node.value) else { return Vec::new() };

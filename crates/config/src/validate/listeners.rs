@@ -15,7 +15,7 @@ pub(super) fn check(report: &Report, listeners: &[(Spot, &str, Listen)]) {
     }
 }
 
-/// Whether the second of two listeners would find its address in use. Port 0 is another one each time.
+/// Returns whether the second of two listeners would find its address in use. Port 0 is another one each time.
 fn clash(one: &Listen, other: &Listen) -> bool {
     match (one, other) {
         (Listen::Tcp(one), Listen::Tcp(other)) => {
@@ -26,7 +26,7 @@ fn clash(one: &Listen, other: &Listen) -> bool {
     }
 }
 
-/// Whether one of two addresses takes connections that are for the other.
+/// Returns whether one of two addresses takes connections that are for the other.
 fn meets(one: IpAddr, other: IpAddr) -> bool {
     one == other
         || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4())

@@ -132,7 +132,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     })
 }
 
-/// The name of the Redis with the jobs.
+/// Returns the name of the Redis with the jobs.
 fn jobs_redis(section: &Section<'_>, servers: Option<&Servers>) -> Option<Arc<str>> {
     let written = section.text(&jobs::REDIS);
     let servers = servers?;

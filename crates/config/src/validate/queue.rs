@@ -53,19 +53,19 @@ pub(super) struct QueueDraft<'a> {
 }
 
 impl QueueDraft<'_> {
-    /// Every route and the place of its destination, including those of the dead letters and of the records.
+    /// Returns every route and the place of its destination, including those of the dead letters and of the records.
     pub(super) fn routes(&self) -> impl Iterator<Item = (&RouteSpec, &Spot)> {
         let dead = self.spec.dead_letter_to.as_deref().zip(self.dead_target.as_ref());
         self.spec.to.iter().zip(&self.targets).chain(dead).chain(self.records())
     }
 
-    /// The route of the records, and the place of its destination.
+    /// Returns the route of the records, and the place of its destination.
     pub(super) fn records(&self) -> Option<(&RouteSpec, &Spot)> {
         let (spec, spot) = self.trail.as_ref()?.trail.as_ref()?;
         Some((&spec.route, spot))
     }
 
-    /// Whether anything of the queue goes to this sink.
+    /// Returns whether anything of the queue goes to this sink.
     pub(super) fn uses(&self, sink: &str) -> bool {
         let trail = self.trail.as_ref().map(|trail| &trail.sink);
         self.names.iter().chain(&self.dead_sink).chain(trail).any(|name| name == sink)
@@ -222,7 +222,7 @@ fn check_coding(section: &Section<'_>, coding: Coding) {
     }
 }
 
-/// The rule for absurd due times. In order, an element that waits for ever would hold up those behind it.
+/// Returns the rule for absurd due times. In order, an element that waits for ever would hold up those behind it.
 fn absurd(section: &Section<'_>, written: Option<OnAbsurdDue>, in_order: bool) -> OnAbsurdDue {
     if in_order && written == Some(OnAbsurdDue::Hold) {
         section.cx.report.problem(
@@ -234,7 +234,7 @@ fn absurd(section: &Section<'_>, written: Option<OnAbsurdDue>, in_order: bool) -
     written.unwrap_or(if in_order { OnAbsurdDue::DeadLetter } else { OnAbsurdDue::Hold })
 }
 
-/// The default of `on_opaque`. A consumer of decoded values does not get the bytes of an object instead.
+/// Returns the default of `on_opaque`. A consumer of decoded values does not get the bytes of an object instead.
 fn opaque(to: &[RouteSpec]) -> OnDecodeError {
     if to.iter().any(|route| route.message.envelope.is_decoded()) {
         OnDecodeError::DeadLetter

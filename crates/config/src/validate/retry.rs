@@ -17,7 +17,7 @@ pub(super) struct PolicyDraft<'a> {
     pub(super) written: Option<(Spot, &'a delaybridge_settings::problem::Report)>,
 }
 
-/// All policies. `default` is always among them.
+/// Returns all policies. `default` is always among them.
 pub(super) fn policies<'a>(top: &Section<'a>) -> Vec<PolicyDraft<'a>> {
     let mut policies: Vec<_> = top
         .named(&top::RETRY)

@@ -59,7 +59,7 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
     Some(RouteDraft { spec: Some((spec, spot)), ..route })
 }
 
-/// The headers of messages that the route wants, and those that it names to be kept.
+/// Returns the headers of messages that the route wants, and those that it names to be kept.
 fn header_filter(section: &Section<'_>) -> Option<(HeaderFilter, Vec<Scalar>)> {
     let section = section.opt_section(&to::HEADERS_FROM_MESSAGE)?;
     let has_keep = section.has(&headers_from_message::KEEP);

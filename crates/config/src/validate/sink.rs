@@ -29,7 +29,7 @@ pub(super) struct KnownSink {
 }
 
 impl SinkDraft<'_> {
-    /// The settings, if its kind is known.
+    /// Returns the settings, if its kind is known.
     pub(super) fn spec(&self) -> Option<&SinkSpec> {
         self.known.as_ref().map(|known| &*known.spec)
     }
@@ -54,7 +54,7 @@ pub(super) fn find<'a, 's>(
     found
 }
 
-/// All sinks, in the order of the file.
+/// Returns all sinks, in the order of the file.
 pub(super) fn sinks<'a>(top: &Section<'a>) -> Vec<SinkDraft<'a>> {
     top.named(&top::SINKS).into_iter().map(|(name, section)| one(name, &section)).collect()
 }

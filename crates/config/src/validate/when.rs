@@ -25,7 +25,7 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>) -> Option<Condition> {
     }
 }
 
-/// The correction of a mistake.
+/// Returns the correction of a mistake.
 fn help(error: &ConditionError) -> String {
     match &error.mistake {
         Mistake::UnknownField(name) => {

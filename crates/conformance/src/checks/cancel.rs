@@ -138,13 +138,13 @@ fn by_value(bench: &mut Bench) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The number that a cancellation answered.
+/// Returns the number that a cancellation answered.
 pub fn cancel(bench: &mut Bench, operation: Value) -> Result<Option<usize>, Stop> {
     let removed = bench.ask(operation)?.get("removed").and_then(Value::as_u64);
     Ok(removed.and_then(|removed| usize::try_from(removed).ok()))
 }
 
-/// A queue without some of its elements.
+/// Returns a queue without some of its elements.
 fn without(seen: &Seen, gone: impl Fn(&Vec<u8>) -> bool) -> Seen {
     let scheduled = seen.scheduled.iter().filter(|one| !gone(&one.element)).cloned().collect();
     Seen { scheduled, listed: seen.listed.iter().filter(|element| !gone(element)).cloned().collect() }

@@ -79,7 +79,7 @@ fn jsons(bench: &mut Bench) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Whether two values are the same to a reader of JSON: `1.0` is `1`, and fields have no order.
+/// Returns whether two values are the same to a reader of JSON: `1.0` is `1`, and fields have no order.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -108,7 +108,7 @@ fn large(bench: &mut Bench) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The bytes, for a report: a text in quotes, cut.
+/// Returns the bytes, for a report: a text in quotes, cut.
 fn shown(bytes: &[u8]) -> String {
     let text = format!("{:?}", String::from_utf8_lossy(bytes));
     if text.chars().count() > 80 { text.chars().take(80).collect::<String>() + "..." } else { text }

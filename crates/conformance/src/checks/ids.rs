@@ -94,7 +94,7 @@ fn late(bench: &mut Bench) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A random id, as the protocol writes it.
+/// Returns a random id, as the protocol writes it.
 pub fn id(bench: &mut Bench) -> String {
     format!("{:016x}", bench.rng.u64(..))
 }

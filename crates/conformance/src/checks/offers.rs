@@ -231,7 +231,7 @@ fn one_call(bench: &mut Bench) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The commands of a queue while something runs, in the words of `MONITOR`.
+/// Returns the commands of a queue while something runs, in the words of `MONITOR`.
 pub fn watch(bench: &mut Bench, run: impl FnOnce(&mut Bench) -> Result<(), Stop>) -> Result<Watched, Stop> {
     let Ok(mut monitor) = Monitor::on(&bench.server) else {
         return Err(Stop::NotChecked("the server does not let the kit MONITOR".to_owned()));
@@ -244,7 +244,7 @@ pub fn watch(bench: &mut Bench, run: impl FnOnce(&mut Bench) -> Result<(), Stop>
 pub struct Watched(Vec<(String, String)>);
 
 impl Watched {
-    /// Whether all commands of these names were in one script, or in one `MULTI`, and there was at least one.
+    /// Returns whether all commands of these names were in one script, or in one `MULTI`, and there was at least one.
     pub fn in_one(&self, names: &[&str]) -> bool {
         let writes = self.0.iter().filter(|(name, _)| names.contains(&&**name));
         let (inside, outside): (Vec<_>, Vec<_>) = writes.partition(|(_, sender)| sender == "lua");
@@ -258,7 +258,7 @@ impl Watched {
         !inside.is_empty() && calls.count() == 1
     }
 
-    /// The names of the commands, those inside of scripts in parentheses.
+    /// Returns the names of the commands, those inside of scripts in parentheses.
     pub fn shown(&self) -> String {
         let shown = self.0.iter().map(|(name, by)| if by == "lua" { format!("({name})") } else { name.clone() });
         shown.take(20).collect::<Vec<_>>().join(" ")

@@ -93,22 +93,22 @@ impl Condition {
         Ok(Condition { source: text.into(), test: parse::parse(text)? })
     }
 
-    /// The original text.
+    /// Returns the original text.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether the condition holds for an element.
+    /// Returns whether the condition holds for an element.
     pub fn holds(&self, element: &Filler<'_>) -> bool {
         self.test.holds(element)
     }
 
-    /// Whether the condition reads the payload.
+    /// Returns whether the condition reads the payload.
     pub fn uses_payload(&self) -> bool {
         self.test.names(&|field| matches!(field, Field::Payload(_)))
     }
 
-    /// Whether the condition reads a field inside the payload, which only a structured codec provides.
+    /// Returns whether the condition reads a field inside the payload, which only a structured codec provides.
     pub fn uses_payload_path(&self) -> bool {
         self.test.names(&|field| matches!(field, Field::Payload(path) if !path.is_empty()))
     }
@@ -136,7 +136,7 @@ impl Test {
         }
     }
 
-    /// Whether any field of the test is one of these.
+    /// Returns whether any field of the test is one of these.
     fn names(&self, wanted: &dyn Fn(&Field) -> bool) -> bool {
         match self {
             Test::All(tests) | Test::Any(tests) => tests.iter().any(|test| test.names(wanted)),
@@ -172,7 +172,7 @@ impl Literal {
 }
 
 impl Relation {
-    /// Whether the relation holds for these values. Flags and nulls are in no order.
+    /// Returns whether the relation holds for these values. Flags and nulls are in no order.
     fn holds(self, left: &FieldValue<'_>, right: &FieldValue<'_>) -> bool {
         let order = compare(left, right);
         match self {
@@ -187,8 +187,8 @@ impl Relation {
     }
 }
 
-/// The order of two values of one type; `None` if they are of different types, nested, or unequal flags. Texts are in the order of
-/// their code points.
+/// Returns the order of two values of one type; `None` if they are of different types, nested, or unequal flags. Texts
+/// are in the order of their code points.
 fn compare(left: &FieldValue<'_>, right: &FieldValue<'_>) -> Option<Ordering> {
     match (left, right) {
         (FieldValue::Text(left), FieldValue::Text(right)) => Some(left.cmp(right)),

@@ -49,14 +49,14 @@ impl ExactNumber<'_> {
         self.magnitude.cmp(&other.magnitude).then_with(|| self.significant().cmp(other.significant()))
     }
 
-    /// The digits up to the last that is not zero.
+    /// Returns the digits up to the last that is not zero.
     fn significant(&self) -> impl Iterator<Item = u8> {
         let last = self.digits.iter().rposition(|byte| !matches!(byte, b'0' | b'.'));
         self.digits[..last.map_or(0, |last| last + 1)].iter().copied().filter(|byte| *byte != b'.')
     }
 }
 
-/// The power of ten behind an `e`; one that is out of all bounds as the bound.
+/// Returns the power of ten behind an `e`; one that is out of all bounds as the bound.
 fn power(exponent: &str) -> i64 {
     let digits = exponent.trim_start_matches(['e', 'E', '+']);
     if digits.is_empty() {

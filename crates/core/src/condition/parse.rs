@@ -180,7 +180,7 @@ impl ConditionParser<'_> {
         if self.next == *token { self.step() } else { Err(self.expected(expected)) }
     }
 
-    /// Whether this word was next.
+    /// Returns whether this word was next.
     fn takes_word(&mut self, word: &str) -> Result<bool, ConditionError> {
         let is_next = matches!(&self.next, Lexeme::Word(next) if next == word);
         if is_next {
@@ -204,7 +204,7 @@ fn one(mut tests: Vec<Test>, several: fn(Vec<Test>) -> Test) -> Test {
     }
 }
 
-/// The types that an operand can have; `None` of a field of the payload, which can have any.
+/// Returns the types that an operand can have; `None` of a field of the payload, which can have any.
 fn kind(operand: &Operand) -> Option<&'static str> {
     Some(match operand {
         Operand::Field(Field::Payload(_)) => return None,

@@ -72,7 +72,7 @@ struct EventAttributes<'a> {
 }
 
 impl EventSpec {
-    /// The media type of the body.
+    /// Returns the media type of the body.
     pub(super) fn content_type(&self, payload: &Payload) -> &'static str {
         match self.mode {
             EventMode::Binary => self.data_type(payload),
@@ -128,7 +128,7 @@ impl EventSpec {
         })
     }
 
-    /// The media type of the data.
+    /// Returns the media type of the data.
     fn data_type(&self, payload: &Payload) -> &'static str {
         match (self.mode, self.data, payload.view()) {
             (EventMode::Binary, EventData::Raw, _) => payload.media_type(),
@@ -146,7 +146,7 @@ fn headers(attributes: EventAttributes<'_>) -> Vec<(Arc<str>, String)> {
     NAMES.iter().cloned().zip(values).filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// The event format of JSON, on one line.
+/// Returns the event format of JSON, on one line.
 fn object(attributes: &EventAttributes<'_>, payload: &Payload) -> Bytes {
     let EventAttributes { id, source, kind, subject, time, content_type } = attributes;
     let fields = [

@@ -32,7 +32,7 @@ pub enum Envelope {
 }
 
 impl Envelope {
-    /// The name in the configuration.
+    /// Returns the name in the configuration.
     pub fn as_str(&self) -> &'static str {
         match self {
             Envelope::Raw => "raw",
@@ -42,7 +42,8 @@ impl Envelope {
         }
     }
 
-    /// Whether the body is the decoded value and nothing else: then its consumers do not expect any other bytes.
+    /// Returns whether the body is the decoded value and nothing else: then its consumers do not expect any other
+    /// bytes.
     pub fn is_decoded(&self) -> bool {
         match self {
             Envelope::Decoded => true,
@@ -71,7 +72,7 @@ pub struct RouteMessage {
 }
 
 impl MessageSpec {
-    /// The values for the templates of a message of this kind and of its target.
+    /// Returns the values for the templates of a message of this kind and of its target.
     pub fn filler<'a>(&self, element: &'a ElementInfo<'a>, payload: &'a Payload) -> Filler<'a> {
         let content_type = match &self.envelope {
             Envelope::CloudEvents(event) => Some(event.content_type(payload)),

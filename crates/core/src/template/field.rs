@@ -84,7 +84,7 @@ impl Field {
 }
 
 impl<'a> FieldValue<'a> {
-    /// The text, number or flag as text. A null counts as missing: a key that ends in `null` is useless.
+    /// Returns the text, number or flag as text. A null counts as missing: a key that ends in `null` is useless.
     pub fn text(self) -> Option<Cow<'a, str>> {
         match self {
             FieldValue::Text(text) | FieldValue::Number(text) => Some(text),

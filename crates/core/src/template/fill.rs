@@ -26,15 +26,15 @@ pub struct ElementInfo<'a> {
 
 /// A payload whose fields templates can read.
 pub trait Fields {
-    /// The value at this path. An empty path means the payload itself.
+    /// Returns the value at this path. An empty path means the payload itself.
     fn value(&self, path: &[String]) -> Option<FieldValue<'_>>;
 
-    /// Whether the payload is a text that is a JSON object or list, which its codec does not look into.
+    /// Returns whether the payload is a text that is a JSON object or list, which its codec does not look into.
     fn is_json_text(&self) -> bool {
         false
     }
 
-    /// The text, number or boolean at this path, as text.
+    /// Returns the text, number or boolean at this path, as text.
     fn field(&self, path: &[String]) -> Option<Cow<'_, str>> {
         self.value(path)?.text()
     }
@@ -87,7 +87,7 @@ pub enum FillError {
     },
 }
 
-/// The remedy for a missing field.
+/// Returns the remedy for a missing field.
 fn cure(field: &str, in_text: bool) -> String {
     if in_text {
         "the payload is a text that is JSON: with `json_in_text: true` the queue looks into it".to_owned()
@@ -97,7 +97,7 @@ fn cure(field: &str, in_text: bool) -> String {
 }
 
 impl FillError {
-    /// A short stable code, safe as a metric label and in dead letters.
+    /// Returns a short stable code, safe as a metric label and in dead letters.
     pub fn code(&self) -> &'static str {
         match self {
             FillError::MissingField { .. } => "template_field_missing",
@@ -106,7 +106,7 @@ impl FillError {
         }
     }
 
-    /// The error for an empty result of the template of `place`.
+    /// Returns the error for an empty result of the template of `place`.
     pub fn empty(place: &str) -> FillError {
         FillError::EmptyDestination { place: place.to_owned() }
     }
@@ -119,7 +119,7 @@ impl<'a> Filler<'a> {
         Filler { element, payload, content_type }
     }
 
-    /// The media type of the body, if the envelope determines it.
+    /// Returns the media type of the body, if the envelope determines it.
     pub fn content_type(&self) -> Option<&'static str> {
         self.content_type
     }

@@ -120,7 +120,7 @@ impl Template {
         Ok(Template { source, body, addressed: false })
     }
 
-    /// The routing key with which a message of an input was published, or none.
+    /// Returns the routing key with which a message of an input was published, or none.
     pub fn original_key() -> Template {
         const TEXT: &str = "${input.routing_key}";
         Template::compile(TEXT).unwrap_or_else(|_| Template {
@@ -130,7 +130,7 @@ impl Template {
         })
     }
 
-    /// The address of a message that came by an input: the one in its header, else this text.
+    /// Returns the address of a message that came by an input: the one in its header, else this text.
     #[must_use]
     pub fn addressed(self) -> Template {
         let body = match self.body {
@@ -140,12 +140,12 @@ impl Template {
         Template { body, addressed: true, ..self }
     }
 
-    /// The original text.
+    /// Returns the original text.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The text, if it is the same for all elements.
+    /// Returns the text, if it is the same for all elements.
     pub fn static_text(&self) -> Option<&str> {
         match &self.body {
             Body::Static { text, .. } => Some(text),
@@ -153,7 +153,7 @@ impl Template {
         }
     }
 
-    /// The same as [`static_text`](Template::static_text), shared.
+    /// Returns the same as [`static_text`](Template::static_text), shared.
     pub fn static_shared(&self) -> Option<&Arc<str>> {
         match &self.body {
             Body::Static { text, .. } => Some(text),
@@ -161,7 +161,7 @@ impl Template {
         }
     }
 
-    /// The text of every element that has no address of its own, if it is the same for all of these.
+    /// Returns the text of every element that has no address of its own, if it is the same for all of these.
     pub fn usual_text(&self) -> Option<Arc<str>> {
         match &self.body {
             Body::Static { text, .. } => Some(text.clone()),
@@ -172,7 +172,7 @@ impl Template {
         }
     }
 
-    /// The same as [`static_text`](Template::static_text), as shared bytes.
+    /// Returns the same as [`static_text`](Template::static_text), as shared bytes.
     pub fn static_bytes(&self) -> Option<&Bytes> {
         match &self.body {
             Body::Static { bytes, .. } => Some(bytes),
@@ -180,42 +180,43 @@ impl Template {
         }
     }
 
-    /// Whether the result depends on the payload, or on a part of the message that came with it. Then a failure of its
-    /// destination is the message's own: a dead letter, not a hold.
+    /// Returns whether the result depends on the payload, or on a part of the message that came with it. Then a failure
+    /// of its destination is the message's own: a dead letter, not a hold.
     pub fn uses_payload(&self) -> bool {
         let of_message = |part: &Part| matches!(part, Part::Hole { field: Field::Input(_), .. });
         self.addressed || self.reads_payload() || self.parts().iter().any(of_message)
     }
 
-    /// Whether the template reads the payload itself.
+    /// Returns whether the template reads the payload itself.
     pub fn reads_payload(&self) -> bool {
         self.payload_fields().next().is_some()
     }
 
-    /// Whether elements of one queue can get different texts.
+    /// Returns whether elements of one queue can get different texts.
     pub fn varies(&self) -> bool {
         self.addressed
             || self.parts().iter().any(|part| matches!(part, Part::Hole { field, .. } if *field != Field::Queue))
     }
 
-    /// Whether the template reads a field inside the payload, which only a structured codec provides.
+    /// Returns whether the template reads a field inside the payload, which only a structured codec provides.
     pub fn uses_payload_path(&self) -> bool {
         self.payload_fields().any(|path| !path.is_empty())
     }
 
-    /// Whether all placeholders read fields inside the payload, and there is at least one.
+    /// Returns whether all placeholders read fields inside the payload, and there is at least one.
     pub fn is_of_payload_fields(&self) -> bool {
         let inside = |part: &&Part| matches!(part, Part::Hole { field: Field::Payload(path), .. } if !path.is_empty());
         let mut holes = self.parts().iter().filter(|part| matches!(part, Part::Hole { .. })).peekable();
         holes.peek().is_some() && holes.all(|hole| inside(&hole))
     }
 
-    /// Whether the template reads the due time without a default; elements of the ready list have none.
+    /// Returns whether the template reads the due time without a default; elements of the ready list have none.
     pub fn needs_due(&self) -> bool {
         self.parts().iter().any(|part| matches!(part, Part::Hole { field: Field::DueMs, default: None, .. }))
     }
 
-    /// The texts of the template for this queue, in order; `None` stands for a placeholder that depends on the element.
+    /// Returns the texts of the template for this queue, in order; `None` stands for a placeholder that depends on the
+    /// element.
     pub fn outline(&self, queue: &str) -> impl Iterator<Item = Option<String>> {
         let known = self.static_text().map(|text| Some(text.to_owned()));
         let parts = self.parts().iter().map(|part| match part {

@@ -86,7 +86,7 @@ fn refuses_client(error: &Error) -> bool {
     matches!(error, Error::AlertReceived(alert) if REFUSALS.contains(alert))
 }
 
-/// The refusal of our certificate that an error is, or was caused by. HTTP/2 keeps only the words of an error.
+/// Returns the refusal of our certificate that an error is, or was caused by. HTTP/2 keeps only the words of an error.
 pub(crate) fn client_refusal(error: &(dyn StdError + 'static)) -> Option<Error> {
     if let Some(error) = rustls_error(error) {
         return refuses_client(error).then(|| error.clone());
@@ -100,12 +100,12 @@ pub(crate) fn client_refusal(error: &(dyn StdError + 'static)) -> Option<Error> 
     REFUSALS.into_iter().find(|refusal| format!("{refusal:?}") == alert).map(Error::AlertReceived)
 }
 
-/// The certificate errors that rustls has no names for.
+/// Returns the certificate errors that rustls has no names for.
 fn odd(other: &OtherError) -> Option<&Odd> {
     other.0.downcast_ref()
 }
 
-/// The error of TLS that an error is, or was caused by.
+/// Returns the error of TLS that an error is, or was caused by.
 pub fn rustls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     let mut next = Some(error);
     while let Some(error) = next {

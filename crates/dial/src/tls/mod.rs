@@ -62,13 +62,13 @@ struct Content {
 }
 
 impl Tls {
-    /// The TLS that these files make.
+    /// Returns the TLS that these files make.
     pub fn new(files: TlsFiles) -> Tls {
         init();
         Tls { files, protocols: &[], made: Mutex::default() }
     }
 
-    /// The same TLS, with an offer of protocols (ALPN), the preferred one first.
+    /// Returns the same TLS, with an offer of protocols (ALPN), the preferred one first.
     #[must_use]
     pub fn with_protocols(self, protocols: &'static [&'static [u8]]) -> Tls {
         Tls { protocols, ..self }
@@ -88,7 +88,7 @@ impl Tls {
         Ok(TlsConnector::from(config).connect(name, stream).await.map(DialStream::tls))
     }
 
-    /// The settings for a new connection.
+    /// Returns the settings for a new connection.
     async fn config(&self) -> Result<Arc<ClientConfig>, DialError> {
         let files = self.files.clone();
         let protocols = self.protocols;
@@ -169,7 +169,7 @@ fn unfit(certificate: &Path, key: &Path, error: &rustls::Error) -> String {
     }
 }
 
-/// The authorities that are trusted: only those of the file, if there is one.
+/// Returns the authorities that are trusted: only those of the file, if there is one.
 fn roots(ca_file: Option<&Path>, content: &Content) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     match (ca_file, &content.ca) {

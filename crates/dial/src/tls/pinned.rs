@@ -11,7 +11,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, Signatu
 
 use delaybridge_settings::Fingerprint;
 
-/// The check for one of these certificates.
+/// Returns the check for one of these certificates.
 pub(super) fn verifier(fingerprints: Vec<Fingerprint>) -> Arc<dyn ServerCertVerifier> {
     let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
     Arc::new(Pinned { fingerprints, algorithms })

@@ -5,7 +5,7 @@ use crate::named::{Hash, SHORTEST, hash};
 use delaybridge_settings::problem::{Position, Report};
 use delaybridge_settings::words::Words as _;
 
-/// Whether the file has lines: YAML begins with its key.
+/// Returns whether the file has lines: YAML begins with its key.
 pub(super) fn is_meant(text: &str) -> bool {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     first.is_some_and(|line| {
@@ -13,7 +13,7 @@ pub(super) fn is_meant(text: &str) -> bool {
     })
 }
 
-/// The tokens; what is wrong is reported, and never quoted where it may be a token.
+/// Returns the tokens; what is wrong is reported, and never quoted where it may be a token.
 pub(super) fn parse(text: &str, report: &Report) -> Tokens {
     let mut tokens: Vec<(TopicToken, Vec<TopicGrant>)> = Vec::new();
     let lines = (1..).zip(text.lines().map(str::trim));

@@ -18,7 +18,7 @@ const MOST_KNOWN: usize = 1_000;
 pub struct KnownTokens(Mutex<HashMap<(String, String), (Instant, MadeToken)>>);
 
 impl KnownTokens {
-    /// A token that was looked up lately.
+    /// Returns a token that was looked up lately.
     pub fn get(&self, key: &(String, String)) -> Option<MadeToken> {
         self.0.lock().get(key).filter(|(at, _)| at.elapsed() < KNOWN).map(|(_, token)| token.clone())
     }

@@ -26,7 +26,7 @@ const LONGEST_VALUE: usize = 128;
 pub struct JobAttributes(Map<String, Value>);
 
 impl JobAttributes {
-    /// The attributes of a request. Longer ones are cut off.
+    /// Returns the attributes of a request. Longer ones are cut off.
     pub fn of(headers: &HeaderMap) -> Result<JobAttributes, Problem> {
         if !headers.get("enable-job-version").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"yes")) {
             return Ok(JobAttributes::default());
@@ -47,7 +47,7 @@ impl JobAttributes {
     }
 }
 
-/// The body to store, and its content type.
+/// Returns the body to store, and its content type.
 pub fn envelope(body: Bytes, attributes: &JobAttributes) -> (Bytes, &'static str) {
     if attributes.0.is_empty() {
         return (body, "");
@@ -56,8 +56,8 @@ pub fn envelope(body: Bytes, attributes: &JobAttributes) -> (Bytes, &'static str
     (envelope.to_string().into(), ENVELOPE)
 }
 
-/// The opposite: the body in base64, and the attributes or `null`. What claims to be an envelope and is none is a body: any client
-/// may say so of any bytes.
+/// Returns the opposite: the body in base64, and the attributes or `null`. What claims to be an envelope and is none is
+/// a body: any client may say so of any bytes.
 fn opened(body: &Bytes, content_type: &str) -> (String, Value) {
     let envelope = if content_type == ENVELOPE { read_envelope(body) } else { None };
     envelope.unwrap_or_else(|| (STANDARD.encode(OpenBody::of(body, content_type).body), Value::Null))
@@ -75,7 +75,7 @@ fn read_envelope(body: &Bytes) -> Option<(String, Value)> {
     Some((inner, attributes.into()))
 }
 
-/// A job that was consumed.
+/// Returns a job that was consumed.
 pub fn consumed(job: &Reserved, namespace: &str, now_ms: i64) -> Value {
     let (data, attributes) = opened(&job.body, &job.content_type);
     json!({
@@ -91,7 +91,7 @@ pub fn consumed(job: &Reserved, namespace: &str, now_ms: i64) -> Value {
     })
 }
 
-/// A job that was looked at.
+/// Returns a job that was looked at.
 pub fn looked_at(job: &JobInfo, namespace: &str, now_ms: i64) -> Value {
     let (data, attributes) = opened(&job.body, &job.content_type);
     json!({
@@ -106,7 +106,7 @@ pub fn looked_at(job: &JobInfo, namespace: &str, now_ms: i64) -> Value {
     })
 }
 
-/// The name behind the namespace.
+/// Returns the name behind the namespace.
 fn queue<'a>(topic: &'a str, namespace: &str) -> &'a str {
     topic.get(namespace.len() + 1..).unwrap_or_default()
 }

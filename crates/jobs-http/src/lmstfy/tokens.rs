@@ -27,12 +27,12 @@ const POOL: &str = "default";
 /// Shortest token that a client may choose.
 const SHORTEST: usize = 20;
 
-/// The hash under which a token is kept.
+/// Returns the hash under which a token is kept.
 fn hash(token: &str) -> String {
     hex::encode(digest::digest(&digest::SHA256, token.as_bytes()).as_ref())
 }
 
-/// The token without its pool.
+/// Returns the token without its pool.
 fn without_pool(token: &str) -> Result<&str, Problem> {
     match token.split_once(':') {
         None => Ok(token),
@@ -41,7 +41,8 @@ fn without_pool(token: &str) -> Result<&str, Problem> {
     }
 }
 
-/// The owner of a token of the namespace in the path. It is valid as long as the token that made it has the right to.
+/// Returns the owner of a token of the namespace in the path. It is valid as long as the token that made it has the
+/// right to.
 ///
 /// # Errors
 /// There is no such token, or Redis cannot be asked.
@@ -86,7 +87,7 @@ pub fn throttle(api: &Api, call: &Call, how: TokenUse) -> Result<(), Problem> {
     }
 }
 
-/// A new token.
+/// Creates a new token.
 pub async fn new(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let form = call.read(|body| Query::parse(&String::from_utf8_lossy(&body))).await?;
@@ -107,7 +108,7 @@ pub async fn new(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     }
 }
 
-/// The tokens: their hashes, and what was said of them.
+/// Returns the tokens: their hashes, and what was said of them.
 pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let tokens = api.queue.tokens(&namespace).await.map_err(|error| problem("list the tokens", error))?;
@@ -136,13 +137,13 @@ pub async fn limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     })
 }
 
-/// A token that has no limits gets some; for other daemons within two seconds. Each daemon counts for itself.
+/// Returns a token that has no limits gets some; for other daemons within two seconds. Each daemon counts for itself.
 pub async fn add_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let limits = change_limits(&api, call, false).await?;
     Ok(answer(StatusCode::CREATED, json!({ "limiter": limits })))
 }
 
-/// The same, in place of those that it has.
+/// Returns the same, in place of those that it has.
 pub async fn set_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let limits = change_limits(&api, call, true).await?;
     Ok(answer(StatusCode::OK, json!({ "limiter": limits })))
@@ -188,7 +189,7 @@ async fn keep(api: &Api, namespace: &str, hash: &str, token: &MadeToken) -> Resu
     kept.map_err(|error| problem("change the token", error))
 }
 
-/// The hash of the token in the path, or that hash itself.
+/// Returns the hash of the token in the path, or that hash itself.
 fn hash_in(call: &Call) -> Result<String, Problem> {
     let token = call.part("token");
     match token.strip_prefix("sha256:") {
@@ -197,8 +198,8 @@ fn hash_in(call: &Call) -> Result<String, Problem> {
     }
 }
 
-/// The namespace in the path, if the caller may do everything with all of its topics. A token that was made at run time makes no
-/// others, and does not change what it may do itself.
+/// Returns the namespace in the path, if the caller may do everything with all of its topics. A token that was made at
+/// run time makes no others, and does not change what it may do itself.
 fn administered(call: &Call) -> Result<String, Problem> {
     let namespace = namespace(call)?;
     if call.caller.made.is_none() && administers(&call.caller, namespace) {
@@ -212,7 +213,7 @@ fn administers(caller: &Caller, namespace: &str) -> bool {
     caller.may(Right::Admin, &format!("{namespace}.*"))
 }
 
-/// A token of 160 random bits.
+/// Returns a token of 160 random bits.
 fn random() -> String {
     let mut bytes = [0; 20];
     // Without random numbers from the system no key of TLS could be made either.

@@ -18,7 +18,7 @@ pub(super) struct BodySchema {
 }
 
 impl BodySchema {
-    /// The schema of a type.
+    /// Returns the schema of a type.
     const fn of<T: JsonSchema>() -> BodySchema {
         BodySchema {
             #[cfg(any(test, feature = "testing"))]
@@ -38,7 +38,7 @@ impl BodySchema {
         (part("properties"), part("required"))
     }
 
-    /// The schema of bytes.
+    /// Returns the schema of bytes.
     const fn bytes() -> BodySchema {
         BodySchema {
             #[cfg(any(test, feature = "testing"))]
@@ -79,7 +79,7 @@ pub(super) struct Success {
 }
 
 impl Operation {
-    /// An endpoint without parameters and answers.
+    /// Creates an endpoint without parameters and answers.
     pub const fn new(summary: &'static str) -> Operation {
         Operation {
             summary,
@@ -94,22 +94,22 @@ impl Operation {
         }
     }
 
-    /// The same with further sentences.
+    /// Returns the same with further sentences.
     pub const fn about(self, description: &'static str) -> Operation {
         Operation { description, ..self }
     }
 
-    /// The same with parameters of the query.
+    /// Returns the same with parameters of the query.
     pub const fn query(self, query: &'static [&'static str]) -> Operation {
         Operation { query, ..self }
     }
 
-    /// The same with parameters of the query that only the description names.
+    /// Returns the same with parameters of the query that only the description names.
     pub const fn unlisted(self, unlisted: &'static [&'static str]) -> Operation {
         Operation { unlisted, ..self }
     }
 
-    /// The same with a type of the request. Its reader refuses unknown fields.
+    /// Returns the same with a type of the request. Its reader refuses unknown fields.
     pub const fn request<T: JsonSchema>(self) -> Operation {
         Operation { request: Some(BodySchema::of::<T>()), ..self }
     }
@@ -126,33 +126,33 @@ impl Operation {
         }
     }
 
-    /// The same with a body of JSON.
+    /// Returns the same with a body of JSON.
     pub const fn takes<T: JsonSchema>(self) -> Operation {
         Operation { body: Some(("application/json", BodySchema::of::<T>())), ..self }
     }
 
-    /// The same with a body of lines, each of which is a JSON object.
+    /// Returns the same with a body of lines, each of which is a JSON object.
     pub const fn takes_lines(self) -> Operation {
         // Generators of clients refuse `application/x-ndjson`.
         Operation { body: Some(("application/octet-stream", BodySchema::bytes())), ..self }
     }
 
-    /// The same with an answer that has a body.
+    /// Returns the same with an answer that has a body.
     pub const fn returns<T: JsonSchema>(self, status: u16, description: &'static str) -> Operation {
         self.answer(Success { status, description, schema: Some(BodySchema::of::<T>()) })
     }
 
-    /// The same with an answer that has no body.
+    /// Returns the same with an answer that has no body.
     pub const fn empty(self, status: u16, description: &'static str) -> Operation {
         self.answer(Success { status, description, schema: None })
     }
 
-    /// The same with bodies of this media type.
+    /// Returns the same with bodies of this media type.
     pub const fn media_type(self, media_type: &'static str) -> Operation {
         Operation { media_type, ..self }
     }
 
-    /// The same with further problems.
+    /// Returns the same with further problems.
     pub const fn problems(self, problems: &'static [ProblemKind]) -> Operation {
         Operation { problems, ..self }
     }

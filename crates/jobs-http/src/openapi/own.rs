@@ -20,7 +20,7 @@ const ALWAYS: [ProblemKind; 9] = [
     ProblemKind::Stopping,
 ];
 
-/// The document.
+/// Returns the document.
 pub(crate) fn document() -> Value {
     let endpoints = OWN.iter().filter_map(|route| {
         let always: &[ProblemKind] = if route.open { &[] } else { &ALWAYS };
@@ -68,7 +68,7 @@ const ABOUT: ApiDescription = ApiDescription {
     ],
 };
 
-/// A topic, or several with commas between.
+/// Returns a topic, or several with commas between.
 fn name() -> Value {
     json!({ "type": "string", "minLength": 1 })
 }

@@ -4,7 +4,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-/// A generator of schemas that refer to each other inside of a document.
+/// Returns a generator of schemas that refer to each other inside of a document.
 pub fn generator() -> SchemaGenerator {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
@@ -16,7 +16,7 @@ pub fn reader() -> SchemaGenerator {
     settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
 }
 
-/// The schemas that were asked for, by name, and that of a problem.
+/// Returns the schemas that were asked for, by name, and that of a problem.
 pub fn components(mut generator: SchemaGenerator) -> Value {
     let mut schemas = Map::from_iter([("Problem".to_owned(), problem())]);
     schemas.extend(generator.take_definitions(false));

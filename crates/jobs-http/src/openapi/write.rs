@@ -60,13 +60,13 @@ pub struct Parameter {
     required: bool,
 }
 
-/// A parameter; in a path every one is required.
+/// Returns a parameter; in a path every one is required.
 pub const fn parameter(name: &'static str, schema: fn() -> Value, description: &'static str) -> Parameter {
     Parameter { name, description, schema, required: false }
 }
 
 impl Parameter {
-    /// The same, required in a query too.
+    /// Returns the same, required in a query too.
     pub const fn required(self) -> Parameter {
         Parameter { required: true, ..self }
     }
@@ -109,7 +109,7 @@ pub struct DescribedEndpoint<'a> {
 }
 
 impl DescribedEndpoint<'_> {
-    /// The endpoint in the terms of OpenAPI.
+    /// Returns the endpoint in the terms of OpenAPI.
     fn write(&self, tag: &str, parameters: &[Parameter], schemas: &mut SchemaGenerator) -> Value {
         let operation = self.operation;
         let names = self.path.split('{').skip(1).filter_map(|part| part.split('}').next());
@@ -151,7 +151,7 @@ impl DescribedEndpoint<'_> {
         described
     }
 
-    /// Whether it reads a body.
+    /// Returns whether it reads a body.
     fn has_body(&self) -> bool {
         self.operation.body.is_some()
             || self.operation.request.is_some() && ![Method::GET, Method::DELETE].contains(self.method)

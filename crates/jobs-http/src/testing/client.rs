@@ -26,17 +26,17 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The last word of the problem's type, and its detail.
+    /// Returns the last word of the problem's type, and its detail.
     pub fn problem(&self) -> (u16, String, String) {
         assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text());
         let body = self.json();
@@ -82,7 +82,8 @@ impl Client {
         timeout(Duration::from_secs(30), self.read()).await.expect("an answer in time")
     }
 
-    /// The status of the next answer, of which nothing more is read; `None` if the server closes the connection.
+    /// Returns the status of the next answer, of which nothing more is read; `None` if the server closes the
+    /// connection.
     pub async fn status(&mut self) -> Option<u16> {
         timeout(Duration::from_secs(30), self.head()).await.expect("an answer in time").map(|(status, _)| status)
     }

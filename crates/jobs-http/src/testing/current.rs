@@ -16,7 +16,8 @@ pub fn assert_current(folder: &str, file: &str, document: &Value) {
     }
 }
 
-/// Every value on a line of its own, so that differences can be read; without indents, because the file is inside of the binary.
+/// Returns every value on a line of its own, so that differences can be read; without indents, because the file is
+/// inside of the binary.
 fn lines(document: &Value) -> String {
     let mut text = Vec::new();
     document.serialize(&mut Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b""))).unwrap();

@@ -94,7 +94,7 @@ impl OddHead {
         answers[0]
     }
 
-    /// The head for a person.
+    /// Returns the head for a person.
     pub fn text(&self) -> String {
         format!("{} {}", self.before_path, self.headers.escape_ascii())
     }

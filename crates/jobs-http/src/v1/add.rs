@@ -51,7 +51,7 @@ pub(super) const CONTENT: &str = "content_type";
 /// The media type that `curl -d` gives any body.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// One job.
+/// Returns one job.
 pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
     let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -110,12 +110,13 @@ pub async fn batch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &AddedShapes { jobs: added.into_iter().map(AddedShape::from).collect() })
 }
 
-/// Whether a body of which nobody said that it is JSON is to be read as a job: an object is, and nothing at all.
+/// Returns whether a body of which nobody said that it is JSON is to be read as a job: an object is, and nothing at
+/// all.
 fn is_object(body: &Bytes) -> bool {
     body.trim_ascii().is_empty() || body.trim_ascii_start().starts_with(b"{") && Json::read(body.clone()).is_ok()
 }
 
-/// Whether a body is a job with its settings, and not the body of one.
+/// Returns whether a body is a job with its settings, and not the body of one.
 fn is_job(body: &Bytes) -> bool {
     JsonFields::parse(body.clone()).is_ok_and(|fields| {
         fields.names().any(|name| BODY.contains(&name))
@@ -123,13 +124,13 @@ fn is_job(body: &Bytes) -> bool {
     })
 }
 
-/// Whether a body is a job with a setting that would be ignored if the whole were taken for the body of one.
+/// Returns whether a body is a job with a setting that would be ignored if the whole were taken for the body of one.
 fn is_job_with_settings(body: &Bytes) -> bool {
     is_job(body)
         && JsonFields::parse(body.clone()).is_ok_and(|fields| fields.names().any(|name| SETTINGS.contains(&name)))
 }
 
-/// The jobs of a batch.
+/// Returns the jobs of a batch.
 fn jobs(body: Bytes, now_ms: i64) -> Result<Vec<NewJob>, Problem> {
     let mut fields = JsonFields::parse(body)?;
     let items = fields.list("jobs", BATCH)?;
@@ -139,7 +140,7 @@ fn jobs(body: Bytes, now_ms: i64) -> Result<Vec<NewJob>, Problem> {
     items.iter().enumerate().map(read).collect()
 }
 
-/// A job as a JSON object.
+/// Returns a job as a JSON object.
 fn job(mut fields: JsonFields, now_ms: i64) -> Result<NewJob, Problem> {
     let none = "`body` is missing: a text, or any JSON value; bytes are `body_base64`";
     let (body, default_type) = body(&mut fields)?.ok_or_else(|| fields.problem(none))?;
@@ -149,7 +150,8 @@ fn job(mut fields: JsonFields, now_ms: i64) -> Result<NewJob, Problem> {
     Ok(job)
 }
 
-/// The body with its media type, if there is one: a text is its characters, any other value its JSON as it was sent.
+/// Returns the body with its media type, if there is one: a text is its characters, any other value its JSON as it was
+/// sent.
 pub(super) fn body(fields: &mut JsonFields) -> Result<Option<(Bytes, &'static str)>, Problem> {
     match (fields.any("body"), fields.bytes("body_base64")?) {
         (Some(_), Some(_)) => Err(fields.problem("there are both `body` and `body_base64`; send one of them")),
@@ -170,7 +172,7 @@ pub(super) trait SettingsSource {
     fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem>;
     fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem>;
     fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem>;
-    /// Whether it is there without a value.
+    /// Returns whether it is there without a value.
     fn is_null(&self, name: &str) -> bool;
     fn refused(&self, detail: &str) -> Problem;
 }
@@ -221,7 +223,7 @@ impl SettingsSource for FromQuery<'_> {
     }
 }
 
-/// The due time, if there is one. A `null` is refused: a client that has lost its delay does not mean at once.
+/// Returns the due time, if there is one. A `null` is refused: a client that has lost its delay does not mean at once.
 pub(super) fn due(from: &mut impl SettingsSource, now_ms: i64) -> Result<Option<Due>, Problem> {
     if let Some(name) = ["delay", "delay_ms", "due", "due_ms"].into_iter().find(|name| from.is_null(name)) {
         return Err(from.refused(&format!("`{name}` is null; leave it out, or send a time")));
@@ -255,7 +257,7 @@ fn with_settings(job: NewJob, from: &mut impl SettingsSource, now_ms: i64) -> Re
     Ok(NewJob { id, due, ttr, tries, ttl, priority, unique, ..job })
 }
 
-/// The priority, if there is one.
+/// Returns the priority, if there is one.
 pub(super) fn priority(from: &mut impl SettingsSource) -> Result<Option<u8>, Problem> {
     let priority = from.whole("priority")?.map(u8::try_from).transpose();
     priority
@@ -264,7 +266,7 @@ pub(super) fn priority(from: &mut impl SettingsSource) -> Result<Option<u8>, Pro
         .ok_or_else(|| from.refused(&format!("`priority` is 0 to {MAX_PRIORITY}, and the highest is handed out first")))
 }
 
-/// The unique key, if there is one.
+/// Returns the unique key, if there is one.
 fn unique(from: &mut impl SettingsSource) -> Result<Option<Unique>, Problem> {
     let key = from.word("unique")?.map(|key| key.parse()).transpose();
     let key = key.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`unique`: {error}")))?;

@@ -10,7 +10,7 @@ use delaybridge_link::LinkError;
 /// Before another attempt in an outage, and while a topic is full.
 pub const AGAIN: Duration = Duration::from_secs(1);
 
-/// The problem; `what` was attempted, as in `add the job`.
+/// Returns the problem; `what` was attempted, as in `add the job`.
 pub fn problem(what: &str, error: JobError) -> Problem {
     let unknown = error.outcome_unknown();
     let (kind, advice) = match &error {

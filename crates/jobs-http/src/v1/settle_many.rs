@@ -137,7 +137,7 @@ impl SaidOfJobs {
         said.answer(what, done)
     }
 
-    /// The places of the jobs of each topic.
+    /// Returns the places of the jobs of each topic.
     fn by_topic(&self) -> BTreeMap<Topic, Vec<usize>> {
         let mut by_topic: BTreeMap<Topic, Vec<usize>> = BTreeMap::new();
         for (place, (id, _)) in self.jobs.iter().enumerate() {
@@ -146,7 +146,7 @@ impl SaidOfJobs {
         by_topic
     }
 
-    /// The answer. A problem that all jobs share is the problem of the request.
+    /// Returns the answer. A problem that all jobs share is the problem of the request.
     fn answer(&self, what: &str, done: Vec<Result<Done, JobError>>) -> Result<Reply, Problem> {
         let of_the_job = |error: &JobError| matches!(error, JobError::NotFound | JobError::Conflict);
         if let Some(Err(error)) = done.first()

@@ -94,7 +94,7 @@ impl BodyShape {
     }
 }
 
-/// Whether a priority is that of a job without one.
+/// Returns whether a priority is that of a job without one.
 pub(super) fn is_zero(priority: &u8) -> bool {
     *priority == 0
 }

@@ -290,7 +290,7 @@ impl JobQueue {
         Ok(ListedRecurring { now_ms, recurring, nameless, rows: read_rows, more })
     }
 
-    /// The time of Redis, in ms since 1970.
+    /// Returns the time of Redis, in ms since 1970.
     async fn redis_ms(&self, topic: &Topic) -> Result<i64, JobError> {
         Ok(self.list_recurring(topic, RecurringSelection::Due(0), 0).await?.now_ms)
     }

@@ -69,29 +69,29 @@ impl CronSchedule {
         Ok(CronSchedule { expression: expression.into(), zone, occurrences })
     }
 
-    /// The expression.
+    /// Returns the expression.
     pub fn expression(&self) -> &str {
         &self.expression
     }
 
-    /// The name of the time zone.
+    /// Returns the name of the time zone.
     pub fn zone(&self) -> &str {
         &self.zone
     }
 
-    /// Whether it fires at all. An expression that never does costs a search to the end of the calendar, which takes long enough to
-    /// be noticed by others; here it is a search of 41 years.
+    /// Returns whether it fires at all. An expression that never does costs a search to the end of the calendar, which
+    /// takes long enough to be noticed by others; here it is a search of 41 years.
     pub fn fires(&self) -> bool {
         self.after(LAST_YEARS_MS).is_some()
     }
 
-    /// The first firing after a time, both in ms since 1970; `None` if there is none.
+    /// Returns the first firing after a time, both in ms since 1970; `None` if there is none.
     pub fn after(&self, ms: i64) -> Option<i64> {
         let found = self.occurrences.after(Timestamp::from_millisecond(ms).ok()?)?;
         Some(found.as_millisecond())
     }
 
-    /// The last firing before or at a time, both in ms since 1970.
+    /// Returns the last firing before or at a time, both in ms since 1970.
     pub fn until(&self, ms: i64) -> Option<i64> {
         let found = self.occurrences.until(Timestamp::from_millisecond(ms).ok()?)?;
         Some(found.as_millisecond())
@@ -126,7 +126,7 @@ mod tests {
         text.parse::<Timestamp>().unwrap().as_millisecond()
     }
 
-    /// The firings after a time; each is also the last one until itself, and the one before the next.
+    /// Returns the firings after a time; each is also the last one until itself, and the one before the next.
     fn firings(expression: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
         let cron = CronSchedule::new(expression, zone).unwrap();
         let mut at = ms(from);

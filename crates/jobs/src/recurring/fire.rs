@@ -135,7 +135,7 @@ impl JobQueue {
     }
 }
 
-/// The firing of a recurring job that this version can read, as it is decided now.
+/// Returns the firing of a recurring job that this version can read, as it is decided now.
 fn planned(state: RecurringState, now_ms: i64) -> Option<PlannedFiring> {
     let definition = state.definition?;
     let due_ms = state.next_ms?;
@@ -148,7 +148,7 @@ fn planned(state: RecurringState, now_ms: i64) -> Option<PlannedFiring> {
     })
 }
 
-/// The id of the job of a firing, behind its topic: `NAME:2027-01-31T09:00:00Z`.
+/// Returns the id of the job of a firing, behind its topic: `NAME:2027-01-31T09:00:00Z`.
 fn job_id(name: &RecurringName, at_ms: i64) -> String {
     let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
     format!("{name}:{at}")

@@ -21,7 +21,7 @@ pub(super) struct FiringPlan {
     pub(super) next_ms: Option<i64>,
 }
 
-/// The plan for a firing that was due at `due_ms`, and is looked at now.
+/// Returns the plan for a firing that was due at `due_ms`, and is looked at now.
 pub(super) fn plan(schedule: &CronSchedule, missed: MissedFirings, due_ms: i64, now_ms: i64) -> FiringPlan {
     let most = if missed == MissedFirings::All { MAX_MADE_UP } else { 1 };
     let mut fires = Vec::new();

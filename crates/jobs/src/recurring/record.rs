@@ -26,7 +26,7 @@ pub(super) struct ReadDefinition {
     pub(super) recurring: Recurring,
 }
 
-/// The definition behind the head.
+/// Returns the definition behind the head.
 pub(super) fn tail(recurring: &Recurring) -> Vec<u8> {
     let Recurring { schedule, missed, ttr, tries, ttl, priority, content_type } = recurring;
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

@@ -83,7 +83,7 @@ impl ClaimScripts<'_> {
     }
 }
 
-/// The number of these that are read in one round trip: a MiB of them, or a single larger one.
+/// Returns the number of these that are read in one round trip: a MiB of them, or a single larger one.
 fn page(bodies: &[(usize, BodyAt, usize)]) -> usize {
     let mut bytes = 0;
     let fits = |(_, _, size): &&(usize, BodyAt, usize)| {

@@ -37,7 +37,7 @@ pub struct ClaimScripts<'a> {
 }
 
 impl Ledger {
-    /// The calls on claims.
+    /// Returns the calls on claims.
     pub fn claims(&self) -> ClaimScripts<'_> {
         ClaimScripts { keys: &self.keys, source: &*self.source, scripts: &self.scripts.claims, ordered: self.ordered }
     }
@@ -172,7 +172,7 @@ impl ClaimScripts<'_> {
         Ok(reply::extended(conn.script(script, &keys, &args).await?, names.len())?)
     }
 
-    /// The contents of a claim.
+    /// Returns the contents of a claim.
     ///
     /// # Errors
     ///

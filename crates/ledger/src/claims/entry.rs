@@ -82,7 +82,8 @@ pub struct Header {
 /// missing.
 pub const RECORD_PENDING: u64 = 0;
 
-/// The name of a sink as the header keeps it: not its position, because the configuration may change between attempts.
+/// Returns the name of a sink as the header keeps it: not its position, because the configuration may change between
+/// attempts.
 pub fn sink_hash(name: &str) -> u64 {
     xxhash_rust::xxh3::xxh3_64(name.as_bytes())
 }
@@ -92,12 +93,12 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 }
 
 impl Header {
-    /// The header of an element of the sorted set that has no history.
+    /// Returns the header of an element of the sorted set that has no history.
     pub fn new(due_ms: i64) -> Self {
         Header::redriven(Origin::Delayed, MessageId([0; 8]), due_ms, Vec::new())
     }
 
-    /// A header as a redriven dead letter gets it: a new life of the same element, with what is known of it.
+    /// Returns a header as a redriven dead letter gets it: a new life of the same element, with what is known of it.
     pub fn redriven(origin: Origin, id: MessageId, time_ms: i64, confirmed: Vec<u64>) -> Self {
         Header {
             attempts: 0,
@@ -121,7 +122,7 @@ impl Header {
         MessageId(self.given_id)
     }
 
-    /// The score that the element had, where the source keeps it.
+    /// Returns the score that the element had, where the source keeps it.
     pub fn kept_score(&self) -> Option<Score> {
         let kept = self.origin == Origin::Delayed && self.given_id != [0; 8];
         kept.then(|| Score::from_bytes(self.given_id)).flatten()
@@ -159,7 +160,7 @@ impl Header {
         FIXED + 8 * self.confirmed.len()
     }
 
-    /// The bytes in front of the element.
+    /// Returns the bytes in front of the element.
     pub fn encode(&self) -> Vec<u8> {
         let len = self.size();
         let mut out = Vec::with_capacity(len);
@@ -256,12 +257,12 @@ pub struct Element {
 }
 
 impl Element {
-    /// A bare element.
+    /// Returns a bare element.
     pub fn bare(member: Bytes, due_ms: i64) -> Self {
         Element { member, score_ms: due_ms, given: MessageId([0; 8]), header: None, body: None }
     }
 
-    /// The same with what the source keeps of its score.
+    /// Returns the same with what the source keeps of its score.
     pub fn given(self, given: MessageId) -> Self {
         Element { given, ..self }
     }
@@ -272,8 +273,8 @@ impl Element {
         Some(Element { member, score_ms, given: header.given_id(), header: Some(Box::new(header)), body: None })
     }
 
-    /// An entry of this version with a header that cannot be read: something has damaged it. All of its bytes are the
-    /// element, which is junk. `None` for any other entry.
+    /// Returns an entry of this version with a header that cannot be read: something has damaged it. All of its bytes
+    /// are the element, which is junk. `None` for any other entry.
     pub fn damaged(member: Bytes, score_ms: i64) -> Option<Self> {
         if !member.starts_with(&MAGIC) || Header::decode(&member).is_some() {
             return None;
@@ -282,7 +283,7 @@ impl Element {
         Some(Element { member, score_ms, given: header.given_id(), header: Some(Box::new(header)), body: None })
     }
 
-    /// Whether it is what [`damaged`](Element::damaged) makes: it can become a dead letter, and nothing else.
+    /// Returns whether it is what [`damaged`](Element::damaged) makes: it can become a dead letter, and nothing else.
     pub fn is_damaged(&self) -> bool {
         self.header.as_ref().is_some_and(|header| header.damaged)
     }
@@ -298,13 +299,13 @@ impl Element {
         if self.header.is_some() { Part::Entries } else { Part::Bare }
     }
 
-    /// The bytes that the foreign program wrote; they share the member's memory.
+    /// Returns the bytes that the foreign program wrote; they share the member's memory.
     pub fn bytes(&self) -> Bytes {
         let begin = self.header.as_ref().filter(|header| !header.damaged).map_or(0, |header| header.size());
         self.member.slice(begin..)
     }
 
-    /// The place that it was first claimed from.
+    /// Returns the place that it was first claimed from.
     pub fn origin(&self) -> Origin {
         self.header.as_ref().map_or(Origin::Delayed, |header| header.origin)
     }
@@ -324,18 +325,18 @@ impl Element {
         self.header.as_ref().map_or(0, |header| header.attempts)
     }
 
-    /// Whether a sink may have had it in an attempt that did not count.
+    /// Returns whether a sink may have had it in an attempt that did not count.
     pub fn is_doubtful(&self) -> bool {
         self.header.as_ref().is_some_and(|header| header.doubt)
     }
 
-    /// The header, or the one that the element would get.
+    /// Returns the header, or the one that the element would get.
     pub fn header(&self) -> Header {
         let new = || Header::redriven(Origin::Delayed, self.given, self.score_ms, Vec::new());
         self.header.as_ref().map_or_else(new, |header| (**header).clone())
     }
 
-    /// The bytes of its body, if they were read.
+    /// Returns the bytes of its body, if they were read.
     pub fn body_bytes(&self) -> Option<&Bytes> {
         match self.body.as_deref() {
             Some(Body::Here { bytes, .. }) => Some(bytes),
@@ -343,17 +344,17 @@ impl Element {
         }
     }
 
-    /// The memory that it takes: its member, and its body.
+    /// Returns the memory that it takes: its member, and its body.
     pub fn weight(&self) -> usize {
         self.member.len() + self.body_bytes().map_or(0, Bytes::len)
     }
 
-    /// The room that it takes in what may be in flight: see [`room_of`].
+    /// Returns the room that it takes in what may be in flight: see [`room_of`].
     pub fn room(&self) -> u64 {
         room_of(self.weight() as u64)
     }
 
-    /// The member that it becomes under another header.
+    /// Returns the member that it becomes under another header.
     pub fn under(&self, header: &Header) -> Bytes {
         let mut member = header.encode();
         member.extend_from_slice(&self.bytes());
@@ -361,8 +362,9 @@ impl Element {
     }
 }
 
-/// The room of an element of so many bytes. A large one is read and written by itself, and each time the client library of Redis
-/// has two copies of it more: in its buffer, and as a value or a command. Of small ones it has a megabyte at a time.
+/// Returns the room of an element of so many bytes. A large one is read and written by itself, and each time the client
+/// library of Redis has two copies of it more: in its buffer, and as a value or a command. Of small ones it has a
+/// megabyte at a time.
 pub fn room_of(bytes: u64) -> u64 {
     if bytes > BATCH_BYTES as u64 { bytes.saturating_mul(3) } else { bytes }
 }

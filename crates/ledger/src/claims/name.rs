@@ -25,22 +25,22 @@ pub struct ClaimName {
 }
 
 impl ClaimName {
-    /// The name of a new claim.
+    /// Returns the name of a new claim.
     pub fn new(owner: [u8; 8], number: u64) -> Self {
         ClaimName { owner, number, expiries: 0 }
     }
 
-    /// The name under which this owner takes over what `self` holds.
+    /// Returns the name under which this owner takes over what `self` holds.
     pub fn taken_over_by(self, owner: [u8; 8], number: u64) -> Self {
         ClaimName { owner, number, expiries: self.expiries.saturating_add(1) }
     }
 
-    /// Whether what it holds has to be delivered alone: it may kill the process.
+    /// Returns whether what it holds has to be delivered alone: it may kill the process.
     pub fn is_suspect(self) -> bool {
         (SUSPECT_EXPIRIES..MAX_EXPIRIES).contains(&self.expiries)
     }
 
-    /// Whether what it holds is not to be delivered any more.
+    /// Returns whether what it holds is not to be delivered any more.
     pub fn is_exhausted(self) -> bool {
         self.expiries >= MAX_EXPIRIES
     }

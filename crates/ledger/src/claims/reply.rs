@@ -110,14 +110,14 @@ pub(super) fn take_over(source: &dyn Source, answer: Value) -> Result<TakeOverRe
     Ok(TakeOverReply::Taken { now_ms, elements, left: fields.int()?.unsigned_abs(), unknown, damaged })
 }
 
-/// The names among these that this version knows, and how many others there are.
+/// Returns the names among these that this version knows, and how many others there are.
 pub(super) fn names(found: &[Bytes]) -> (Vec<ClaimName>, u64) {
     let known: Vec<ClaimName> = found.iter().filter_map(|name| std::str::from_utf8(name).ok()?.parse().ok()).collect();
     let others = found.len() - known.len();
     (known, others as u64)
 }
 
-/// The answer to an extension of so many leases.
+/// Returns the answer to an extension of so many leases.
 pub(super) fn extended(answer: Value, names: usize) -> Result<Extended, BadReply> {
     const SCRIPT: &str = "claims_extend";
     let mut fields = Fields::of(SCRIPT, answer)?;

@@ -49,12 +49,12 @@ pub struct Fragments {
 pub type Patch<'a> = (&'a str, &'a str, &'a str);
 
 impl Scripts {
-    /// The scripts with these parts in them.
+    /// Returns the scripts with these parts in them.
     pub fn new(fragments: &Fragments, clock: Clock) -> Self {
         Self::patched(fragments, clock, &[])
     }
 
-    /// The same with texts replaced, so that a test can show that it notices a bug.
+    /// Returns the same with texts replaced, so that a test can show that it notices a bug.
     ///
     /// # Panics
     ///
@@ -89,7 +89,7 @@ impl Scripts {
         }
     }
 
-    /// All of them, to be loaded when a connection is made.
+    /// Returns all of them, to be loaded when a connection is made.
     pub fn all(&self) -> [&Script; 5] {
         let Scripts { claim, take_over, extend, settle, bury, in_order: _ } = self;
         [claim, take_over, extend, settle, bury]
@@ -116,7 +116,7 @@ const ORDER: [(&str, &str); 6] = [
     ("--#order own", include_str!("scripts/order/own.lua")),
 ];
 
-/// The text that Redis gets.
+/// Returns the text that Redis gets.
 fn text_of(name: &str, fragments: &Fragments, clock: Clock, ordered: bool) -> String {
     let body = TEXTS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
     let Fragments { keys, look, quick, check, open, move_taken, finish } = fragments;

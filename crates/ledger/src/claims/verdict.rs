@@ -65,8 +65,8 @@ pub(super) fn arguments(
     }
 }
 
-/// The place of the key of a body, counted from 1. Bodies in one hash have one key, as what is beside them, so it is among
-/// the last if it is there.
+/// Returns the place of the key of a body, counted from 1. Bodies in one hash have one key, as what is beside them, so
+/// it is among the last if it is there.
 fn place_of(keys: &mut Vec<Bytes>, first: usize, key: Bytes) -> Bytes {
     let from = first.max(keys.len().saturating_sub(4));
     let known = keys[from..].iter().rposition(|known| *known == key);
@@ -107,8 +107,8 @@ pub(super) async fn digests(has_bodies: bool, batch: &[SettleCommand]) -> Vec<Op
 }
 
 impl SettleCommand {
-    /// The verdict that the element at this place of a claim goes back to its due time, uncounted. An entry keeps its header,
-    /// which no other entry has.
+    /// Returns the verdict that the element at this place of a claim goes back to its due time, uncounted. An entry
+    /// keeps its header, which no other entry has.
     pub fn release(claim: ClaimName, number: u64, at: usize, element: &Element) -> SettleCommand {
         let mut header = element.header();
         // The owner of the lease that ran out may have sent it. The name of the claim says so, and is gone with it.
@@ -121,7 +121,7 @@ impl SettleCommand {
         SettleCommand { claim, part: element.part(), member: element.member.clone(), step, body: None }
     }
 
-    /// The same of an element that a sink may have already, for another reason.
+    /// Returns the same of an element that a sink may have already, for another reason.
     pub fn doubtful(mut self, may_repeat: bool) -> SettleCommand {
         if let SettleOp::Release { header, .. } = &mut self.step {
             header.doubt |= may_repeat;
@@ -129,7 +129,7 @@ impl SettleCommand {
         self
     }
 
-    /// The bytes that the foreign program wrote.
+    /// Returns the bytes that the foreign program wrote.
     fn element(&self) -> Bytes {
         let entry = (self.part == Part::Entries).then(|| Element::entry(self.member.clone(), 0)).flatten();
         entry.map_or_else(|| self.member.clone(), |entry| entry.bytes())
@@ -174,7 +174,8 @@ fn push(source: &dyn Source, verdict: &SettleCommand, key: Bytes, args: &mut Vec
     }
 }
 
-/// The place at which a value begins in these bytes, if it is the end of them: the same memory, not only the same bytes.
+/// Returns the place at which a value begins in these bytes, if it is the end of them: the same memory, not only the
+/// same bytes.
 fn begin_of(value: &Bytes, bytes: &Bytes) -> Option<usize> {
     let begin = bytes.len().checked_sub(value.len())?;
     (!value.is_empty() && value.as_ptr() == bytes[begin..].as_ptr()).then_some(begin)

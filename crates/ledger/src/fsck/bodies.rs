@@ -87,7 +87,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Every sorted set with ids: the schedules, and others of a source with bodies.
+    /// Returns every sorted set with ids: the schedules, and others of a source with bodies.
     fn all_ids(&self) -> Vec<Bytes> {
         let others = self.source.bodies().map(|bodies| bodies.other_ids()).unwrap_or_default();
         self.source.schedules().into_iter().chain(others).collect()

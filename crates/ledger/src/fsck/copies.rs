@@ -47,7 +47,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// The bytes that no other element has, where the source has no two alike.
+    /// Returns the bytes that no other element has, where the source has no two alike.
     fn unique(&self) -> Option<&Bytes> {
         self.element.as_ref().filter(|_| !self.bare)
     }
@@ -95,7 +95,7 @@ impl Ledger {
         Ok(held)
     }
 
-    /// The places of the bodies of everything that is held now.
+    /// Returns the places of the bodies of everything that is held now.
     pub(super) async fn held_bodies(&self, conn: &Conn, unleased: &[ClaimName]) -> Result<HashSet<u64>, StoreError> {
         let mut bodies = HashSet::new();
         self.each_copy(conn, unleased, async |page: Vec<Copy>| {
@@ -182,8 +182,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// An element that is held and scheduled. What is held goes on, because it knows of earlier attempts; of a dead letter
-    /// the scheduled copy does.
+    /// Returns an element that is held and scheduled. What is held goes on, because it knows of earlier attempts; of a
+    /// dead letter the scheduled copy does.
     fn scheduled_too(&self, schedule: &Bytes, copy: &Copy, element: &Bytes) -> Suspect {
         let subject = format!("element {}: scheduled, and {}", self.name_of(element), copy.place);
         if copy.place == Place::Dead {
@@ -248,7 +248,7 @@ impl Ledger {
         Suspect::new(Fault::TwoPlaces, subject, Repair::Script, check)
     }
 
-    /// A member of a claim or of retry without a header of this version.
+    /// Returns a member of a claim or of retry without a header of this version.
     fn unreadable(&self, copy: &Copy) -> Suspect {
         let check = || Check::new(&MEMBER, vec![copy.key.clone()], vec![copy.member.clone()]);
         let subject = |what: &str| format!("{what} of {} bytes: {}", copy.member.len(), copy.place);
@@ -274,7 +274,7 @@ impl Ledger {
         )
     }
 
-    /// The name of an element for an operator.
+    /// Returns the name of an element for an operator.
     pub(super) fn name_of(&self, element: &Bytes) -> String {
         let read = self.source.search().read(MessageId([0; 8]), element, element.len());
         read.id.map_or_else(|| "of no known format".to_owned(), |id| id.to_string())

@@ -18,18 +18,18 @@ pub struct Held {
 }
 
 impl Held {
-    /// Whether an element with these bytes is held.
+    /// Returns whether an element with these bytes is held.
     pub fn has(&self, element: &[u8]) -> bool {
         self.hashes.contains(&xxh3_64(element))
     }
 
-    /// Whether the element of the body at this place is held.
+    /// Returns whether the element of the body at this place is held.
     pub(super) fn has_body(&self, place: u64) -> bool {
         self.bodies.contains(&place)
     }
 }
 
-/// A hash of the place of a body: its key, and its field there.
+/// Returns a hash of the place of a body: its key, and its field there.
 pub(super) fn place_of(at: &BodyAt) -> u64 {
     let empty = Bytes::new();
     xxh3_64(&[&at.key()[..], b"\0", at.field().unwrap_or(&empty)].concat())

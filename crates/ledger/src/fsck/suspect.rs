@@ -101,7 +101,7 @@ pub struct Suspect {
 }
 
 impl Check {
-    /// The call of this script. Its own arguments come behind the one that says whether it repairs.
+    /// Returns the call of this script. Its own arguments come behind the one that says whether it repairs.
     pub fn new(script: &'static LazyLock<Script>, keys: Vec<Bytes>, args: Vec<Bytes>) -> Self {
         Check { script, keys, args }
     }
@@ -113,12 +113,12 @@ impl Check {
 }
 
 impl Suspect {
-    /// A suspect.
+    /// Creates a suspect.
     pub fn new(fault: Fault, subject: impl Into<String>, repair: Repair, check: Check) -> Self {
         Suspect { fault, subject: subject.into(), repair, check }
     }
 
-    /// Whether the fault is there now.
+    /// Returns whether the fault is there now.
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ pub struct Terms {
     pub sinks: Vec<Arc<str>>,
 }
 
-/// A script of this kind.
+/// Returns a script of this kind.
 pub fn script(name: &str, body: &str) -> Script {
     Script::new(name, whole(body, Clock::Redis))
 }

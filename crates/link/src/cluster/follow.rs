@@ -38,12 +38,12 @@ impl Route {
         Route { cluster, led_on: Arc::default() }
     }
 
-    /// Whether a command was sent on.
+    /// Returns whether a command was sent on.
     pub(crate) fn has_led_on(&self) -> bool {
         self.led_on.load(Ordering::Relaxed)
     }
 
-    /// Whether the error redirects to another node. An error that makes the map doubtful requests a new one.
+    /// Returns whether the error redirects to another node. An error that makes the map doubtful requests a new one.
     pub(crate) fn leads_on(&self, error: &LinkError) -> bool {
         match error.code() {
             Some("MOVED" | "ASK") => true,
@@ -103,7 +103,7 @@ impl Route {
         Err(error)
     }
 
-    /// The connection to a node, which is made if necessary.
+    /// Returns the connection to a node, which is made if necessary.
     async fn connected(&self, at: &Address) -> Option<Conn> {
         let node = {
             let mut map = self.cluster.map.write();
@@ -153,7 +153,7 @@ impl Route {
         Ok(answer)
     }
 
-    /// All current connections, for commands that every node needs.
+    /// Returns all current connections, for commands that every node needs.
     pub(crate) fn everywhere(&self) -> Vec<Conn> {
         self.cluster.map.read().nodes.values().filter_map(|node| node.current()).collect()
     }

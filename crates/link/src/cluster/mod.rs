@@ -35,7 +35,7 @@ pub struct ClusterTarget {
 }
 
 impl ClusterTarget {
-    /// The settings of one node.
+    /// Returns the settings of one node.
     pub fn node(&self, at: &Address) -> Arc<RedisEndpoint> {
         Arc::new(self.servers.at(&at.host, at.port))
     }
@@ -46,7 +46,7 @@ impl ClusterTarget {
         format!("cluster:{}", seeds.join(","))
     }
 
-    /// Whether the two have a node in common.
+    /// Returns whether the two have a node in common.
     pub(super) fn same_servers(&self, other: &ClusterTarget) -> bool {
         let nodes: Vec<_> = other.seeds.iter().map(|at| other.node(at)).collect();
         self.seeds.iter().map(|at| self.node(at)).any(|one| nodes.iter().any(|other| one.same_server(other)))
@@ -131,7 +131,7 @@ impl Cluster {
         Cluster { shared, _stop_on_drop: Arc::new(stop.drop_guard()) }
     }
 
-    /// The target that it was started with.
+    /// Returns the target that it was started with.
     pub(super) fn target(&self) -> &Arc<ClusterTarget> {
         &self.shared.target
     }
@@ -161,18 +161,18 @@ impl Cluster {
         }
     }
 
-    /// The connection to the master of a slot.
+    /// Returns the connection to the master of a slot.
     pub(super) fn conn(&self, slot: u16) -> Option<Conn> {
         let conn = self.node(slot)?.current()?;
         Some(conn.in_cluster(follow::Route::new(self.shared.clone())))
     }
 
-    /// The connection to a node, which follows redirections.
+    /// Returns the connection to a node, which follows redirections.
     pub(super) fn conn_of(&self, node: &Node) -> Option<Conn> {
         Some(node.current()?.in_cluster(follow::Route::new(self.shared.clone())))
     }
 
-    /// The master of a slot.
+    /// Returns the master of a slot.
     pub(super) fn node(&self, slot: u16) -> Option<Arc<Node>> {
         let map = self.shared.map.read();
         map.nodes.get(map.slots.owner(slot)?).cloned()
@@ -193,7 +193,7 @@ impl Cluster {
         }
     }
 
-    /// The masters in use.
+    /// Returns the masters in use.
     pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
         self.shared.map.read().nodes.values().cloned().collect()
     }
@@ -205,7 +205,7 @@ impl Cluster {
         map.nodes.iter().map(|(at, node)| (node.clone(), map.away.contains(at))).collect()
     }
 
-    /// All masters. Each gets a connection and keeps it.
+    /// Returns all masters. Each gets a connection and keeps it.
     pub(super) fn masters(&self) -> Vec<Arc<Node>> {
         let mut map = self.shared.map.write();
         map.all = true;
@@ -218,7 +218,7 @@ impl Cluster {
         self.shared.candidates().iter().map(|at| self.shared.target.node(at)).collect()
     }
 
-    /// The settings that all nodes have in common; host and port are unused.
+    /// Returns the settings that all nodes have in common; host and port are unused.
     pub(super) fn servers(&self) -> &RedisEndpoint {
         &self.shared.target.servers
     }
@@ -278,7 +278,7 @@ impl Map {
 }
 
 impl Shared {
-    /// The node at an address; its connection is started if there is none.
+    /// Returns the node at an address; its connection is started if there is none.
     fn node_at(self: &Arc<Self>, map: &mut Map, at: &Address) -> Arc<Node> {
         if let Some(node) = map.nodes.get(at) {
             return node.clone();
@@ -364,7 +364,7 @@ impl Shared {
         self.changed();
     }
 
-    /// Whether a master in use has no connection.
+    /// Returns whether a master in use has no connection.
     fn any_is_down(&self) -> bool {
         self.map.read().nodes.values().any(|node| node.current().is_none())
     }

@@ -13,7 +13,7 @@ pub(super) enum Redirect {
 }
 
 impl Redirect {
-    /// The redirection in an error reply of the node `asked`; `None` for any other error.
+    /// Returns the redirection in an error reply of the node `asked`; `None` for any other error.
     pub(super) fn of(error: &LinkError, asked: &str) -> Option<Redirect> {
         let LinkError::Server { code, message } = error else { return None };
         if !matches!(*code, "MOVED" | "ASK") {
@@ -32,7 +32,7 @@ impl Redirect {
         Some(if *code == "MOVED" { Redirect::Moved(slot, to) } else { Redirect::Ask(to) })
     }
 
-    /// The target of the redirection.
+    /// Returns the target of the redirection.
     pub(super) fn to(&self) -> &Address {
         let (Redirect::Moved(_, to) | Redirect::Ask(to)) = self;
         to

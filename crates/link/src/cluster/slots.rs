@@ -103,12 +103,12 @@ impl Slots {
         Ok(slots)
     }
 
-    /// The master of a slot.
+    /// Returns the master of a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
         self.masters.get(usize::from(*self.owners.get(usize::from(slot))?))
     }
 
-    /// The masters that own a slot.
+    /// Returns the masters that own a slot.
     pub(super) fn masters(&self) -> impl Iterator<Item = &Address> {
         let mut owns = vec![false; self.masters.len()];
         for owner in &self.owners {
@@ -119,7 +119,7 @@ impl Slots {
         self.masters.iter().zip(owns).filter(|(_, owns)| *owns).map(|(master, _)| master)
     }
 
-    /// All nodes of the map, replicas included.
+    /// Returns all nodes of the map, replicas included.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Address> {
         self.masters.iter().chain(&self.replicas)
     }
@@ -146,7 +146,7 @@ impl Slots {
     }
 }
 
-/// The address of a node: `Some(None)` if it is unknown, `None` for an unknown shape.
+/// Returns the address of a node: `Some(None)` if it is unknown, `None` for an unknown shape.
 fn address(node: Value, asked: &Address, names: bool) -> Option<Option<Address>> {
     let Value::Array(fields) = node else { return None };
     let mut fields = fields.into_iter();
@@ -175,7 +175,7 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-/// The metadata of a node, since Redis 7.0: names and values, as a list or a map.
+/// Returns the metadata of a node, since Redis 7.0: names and values, as a list or a map.
 fn pairs(value: Value) -> Vec<(String, String)> {
     match value {
         Value::Array(fields) => {

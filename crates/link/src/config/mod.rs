@@ -82,7 +82,7 @@ fn key_prefix(section: &Section<'_>, key: &Key) -> KeyPrefix {
 }
 
 impl Beside {
-    /// The settings that all servers have in common, without host and port.
+    /// Returns the settings that all servers have in common, without host and port.
     fn servers(self, section: &Section<'_>) -> RedisEndpoint {
         needs_password(section, &self.username, &self.password);
         RedisEndpoint {

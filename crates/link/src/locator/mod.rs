@@ -39,7 +39,7 @@ impl Locator {
         }
     }
 
-    /// The address for people: `host:port/db`, or the name of the master.
+    /// Returns the address for people: `host:port/db`, or the name of the master.
     pub(super) fn address(&self) -> String {
         match self {
             Locator::Fixed(endpoint) => endpoint.address(),
@@ -48,7 +48,7 @@ impl Locator {
         }
     }
 
-    /// The settings that all its servers have in common; host and port are unused.
+    /// Returns the settings that all its servers have in common; host and port are unused.
     pub(super) fn servers(&self) -> &RedisEndpoint {
         match self {
             Locator::Fixed(endpoint) => endpoint,
@@ -87,7 +87,7 @@ impl Locator {
         Err(first_error.unwrap_or_else(|| error(ConnectErrorKind::Server, self.address(), "no server is named")))
     }
 
-    /// The possible servers, the most likely first; at least one.
+    /// Returns the possible servers, the most likely first; at least one.
     ///
     /// # Errors
     ///

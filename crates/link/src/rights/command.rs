@@ -26,7 +26,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// The access that includes both.
+    /// Returns the access that includes both.
     pub fn and(self, other: Access) -> Access {
         Access { reads: self.reads || other.reads, writes: self.writes || other.writes }
     }
@@ -46,12 +46,12 @@ const fn all(name: &'static str, access: Access, arguments: &'static [&'static s
 }
 
 impl Command {
-    /// Whether it can only be checked with all of its keys.
+    /// Returns whether it can only be checked with all of its keys.
     pub(super) fn needs_all_keys(&self) -> bool {
         self.together && *self != EVALSHA
     }
 
-    /// The command with these keys or channels, as words: once, or once for each key.
+    /// Returns the command with these keys or channels, as words: once, or once for each key.
     pub(super) fn samples(&self, keys: &[Bytes]) -> Vec<Vec<Bytes>> {
         let words = |keys: &[Bytes]| -> Vec<Bytes> {
             let name = self.name.split('|').map(|word| Bytes::from_static(word.as_bytes()));

@@ -29,24 +29,25 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern for this name only.
+    /// Returns a pattern for this name only.
     pub fn exact(name: impl Into<Bytes>) -> Pattern {
         let name = name.into();
         Pattern { glob: escaped(&name), name: Some(name) }
     }
 
-    /// A pattern of known texts with anything between them.
+    /// Returns a pattern of known texts with anything between them.
     pub fn around(texts: impl IntoIterator<Item = Option<String>>) -> Pattern {
         let glob = texts.into_iter().map(|text| text.map_or("*".to_owned(), |text| escaped(text.as_bytes())));
         Pattern { glob: glob.collect(), name: None }
     }
 
-    /// The same pattern with an example: a user with the right to every matching name has the right to this one.
+    /// Returns the same pattern with an example: a user with the right to every matching name has the right to this
+    /// one.
     pub fn with_example(self, name: impl Into<Bytes>) -> Pattern {
         Pattern { name: Some(name.into()), ..self }
     }
 
-    /// The glob pattern of Redis.
+    /// Returns the glob pattern of Redis.
     pub fn glob(&self) -> &str {
         &self.glob
     }
@@ -67,17 +68,17 @@ fn escaped(name: &[u8]) -> String {
 }
 
 impl Grant {
-    /// A grant of commands that take neither keys nor channels, or take any channel.
+    /// Returns a grant of commands that take neither keys nor channels, or take any channel.
     pub fn plain(commands: impl IntoIterator<Item = Command>) -> Grant {
         Grant::new(commands, On::Nothing)
     }
 
-    /// A grant of commands on keys.
+    /// Returns a grant of commands on keys.
     pub fn on(keys: impl IntoIterator<Item = Pattern>, commands: impl IntoIterator<Item = Command>) -> Grant {
         Grant::new(commands, On::Keys(sorted(keys)))
     }
 
-    /// A grant of commands on channels.
+    /// Returns a grant of commands on channels.
     pub fn channels(channels: impl IntoIterator<Item = Pattern>, commands: impl IntoIterator<Item = Command>) -> Grant {
         Grant::new(commands, On::Channels(sorted(channels)))
     }
@@ -86,24 +87,24 @@ impl Grant {
         Grant { commands: sorted(commands), on }
     }
 
-    /// The access to its keys.
+    /// Returns the access to its keys.
     pub(super) fn access(&self) -> Access {
         let none = Access { reads: false, writes: false };
         self.commands.iter().fold(none, |access, command| access.and(command.access))
     }
 
-    /// The grant without one of its commands.
+    /// Returns the grant without one of its commands.
     #[cfg(any(test, feature = "testing"))]
     pub fn without(&self, command: Command) -> Grant {
         Grant::new(self.commands.iter().copied().filter(|other| *other != command), self.on.clone())
     }
 
-    /// The granted commands.
+    /// Returns the granted commands.
     pub fn commands(&self) -> impl Iterator<Item = &Command> {
         self.commands.iter()
     }
 
-    /// The patterns without a known name, because elements choose the keys.
+    /// Returns the patterns without a known name, because elements choose the keys.
     pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         let (On::Keys(all) | On::Channels(all)) = &self.on else { return [].iter().filter(chosen) };
         all.iter().filter(chosen)

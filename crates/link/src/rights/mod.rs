@@ -19,39 +19,39 @@ use command::{
 pub use grant::{Grant, Pattern};
 pub use rules::{Dialect, Rules};
 
-/// The rights that every connection of a link needs.
+/// Returns the rights that every connection of a link needs.
 pub fn to_connect(database: u32) -> Grant {
     let select = (database != 0).then_some(SELECT);
     Grant::plain([PING, INFO, CLIENT_SETNAME].into_iter().chain(select))
 }
 
-/// The rights to find the master of a slot, and to follow a slot that moves.
+/// Returns the rights to find the master of a slot, and to follow a slot that moves.
 pub fn to_follow_slots() -> Grant {
     Grant::plain([CLUSTER_SLOTS, ASKING])
 }
 
-/// The rights at a sentinel.
+/// Returns the rights at a sentinel.
 pub fn to_ask_sentinels() -> Vec<Grant> {
     let channels = super::locator::SENTINEL_CHANNELS.map(Pattern::exact);
     vec![Grant::plain([PING, SENTINEL_MASTER]), Grant::channels(channels, [SUBSCRIBE])]
 }
 
-/// The rights to load scripts.
+/// Returns the rights to load scripts.
 pub fn to_load_scripts() -> Grant {
     Grant::plain([SCRIPT_LOAD])
 }
 
-/// The rights to check rights.
+/// Returns the rights to check rights.
 pub fn to_ask_for_rights() -> Grant {
     Grant::plain([ACL_WHOAMI, ACL_DRYRUN])
 }
 
-/// The rights to wait for replicas or disks.
+/// Returns the rights to wait for replicas or disks.
 pub fn to_wait(need: &Durability) -> Grant {
     Grant::plain([if need.aof { WAITAOF } else { WAIT }])
 }
 
-/// The rights to list clients that block on a key.
+/// Returns the rights to list clients that block on a key.
 pub fn to_see_clients() -> Grant {
     Grant::plain([CLIENT_INFO, CLIENT_LIST])
 }
@@ -101,7 +101,7 @@ pub async fn missing_rights(conn: &Conn, grants: &[Grant]) -> Result<Option<Vec<
     Ok(Some(missing))
 }
 
-/// The user of this connection.
+/// Returns the user of this connection.
 ///
 /// # Errors
 ///

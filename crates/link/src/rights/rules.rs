@@ -63,7 +63,7 @@ impl Rules {
         }
     }
 
-    /// The rules; selectors are in parentheses.
+    /// Returns the rules; selectors are in parentheses.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.root.iter().chain(&self.selectors).map(String::as_str)
     }

@@ -35,7 +35,7 @@ const NOTED_AFTER: Duration = Duration::from_secs(1);
 /// The time after which an element comes back whose record could not be sent within its lease.
 const LATE_AFTER: Duration = Duration::from_secs(1);
 
-/// The fate that a verdict makes; `None` of what keeps the element in Redis.
+/// Returns the fate that a verdict makes; `None` of what keeps the element in Redis.
 fn fate(verdict: &Verdict) -> Option<AuditFate> {
     match verdict {
         Verdict::Confirm | Verdict::Push { .. } => Some(AuditFate::Delivered),
@@ -56,7 +56,7 @@ fn fate(verdict: &Verdict) -> Option<AuditFate> {
     }
 }
 
-/// The trail that takes a record of this verdict, with the fate.
+/// Returns the trail that takes a record of this verdict, with the fate.
 fn trail_of<'a>(queue: &'a Queue, verdict: &Verdict) -> Option<(AuditFate, &'a AuditTrail)> {
     let fate = fate(verdict)?;
     let trail = queue.audit.as_deref()?;
@@ -124,7 +124,7 @@ pub async fn recorded(element: &mut ClaimedElement, verdict: Verdict) -> Option<
     conclude(trail, element.state(), (fate, verdict), outcome)
 }
 
-/// The record on its way.
+/// Returns the record on its way.
 fn message(trail: &AuditTrail, state: &ElementState, fate: AuditFate, verdict: &Verdict) -> Result<Outbound, Failure> {
     let queue = state.queue();
     let now_ms = queue.home().now_ms();

@@ -10,7 +10,7 @@ use delaybridge_model::AuditFate;
 /// The version of the format. A field that is added does not change it.
 const VERSION: u32 = 1;
 
-/// The record of an element that has this fate at this time of Redis.
+/// Returns the record of an element that has this fate at this time of Redis.
 pub(super) fn record(state: &ElementState, (fate, verdict): (AuditFate, &Verdict), attempt: u32, now_ms: i64) -> Bytes {
     let header = &state.header;
     let queue = state.queue();
@@ -45,7 +45,7 @@ pub(super) fn record(state: &ElementState, (fate, verdict): (AuditFate, &Verdict
     Value::Object(fields.collect()).to_string().into()
 }
 
-/// A destination of the element, by its sink, and by its name if the element went there in this attempt.
+/// Returns a destination of the element, by its sink, and by its name if the element went there in this attempt.
 fn destination(state: &ElementState, place: usize) -> Map<String, Value> {
     let sink = state.queue().routes.get(place).map(|route| ("sink".to_owned(), json!(&*route.spec.sink)));
     let found = state.sent_to.iter().find(|(sent, _)| *sent == place);

@@ -54,7 +54,7 @@ const TOGETHER: Duration = Duration::from_millis(2);
 const DOUBLINGS: u32 = 4;
 
 impl Alarm {
-    /// An alarm clock that rings at once: there may be elements due already.
+    /// Creates an alarm clock that rings at once: there may be elements due already.
     pub fn new() -> Self {
         Alarm {
             next_ms: AtomicI64::new(i64::MAX),
@@ -98,7 +98,7 @@ impl Alarm {
         }
     }
 
-    /// Whether it will not ring before the horizon.
+    /// Returns whether it will not ring before the horizon.
     pub fn is_quiet(&self, now_ms: i64, horizon: Duration) -> bool {
         let next = self.next_ms.load(Ordering::Acquire);
         let hint = self.hint_ms.load(Ordering::Acquire);
@@ -180,7 +180,7 @@ mod tests {
         assert!(clock.now_ms() >= due);
     }
 
-    /// The time that the alarm waits for something that is due `in_ms` after a claim.
+    /// Returns the time that the alarm waits for something that is due `in_ms` after a claim.
     async fn waited(wake: &Alarm, clock: &RedisClock, in_ms: i64) -> Duration {
         let begun = Instant::now();
         wake.begin();

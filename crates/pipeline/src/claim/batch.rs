@@ -39,8 +39,8 @@ pub enum Lack {
 }
 
 impl ClaimBatch {
-    /// All elements of a claim. Where they may wait for their due times, or for each other, they are in the order of these: a claim
-    /// has entries before bare elements.
+    /// Returns all elements of a claim. Where they may wait for their due times, or for each other, they are in the
+    /// order of these: a claim has entries before bare elements.
     pub fn new(settler: Arc<Settler>, claim: Arc<Claim>, isolation: Isolation, probe: Option<GateProbe>) -> Self {
         let spec = &claim.queue.spec;
         let elements = &claim.elements;
@@ -56,17 +56,18 @@ impl ClaimBatch {
         ClaimBatch { claim, settler, isolation, probe, places, next, growth, lack: None, waited: false }
     }
 
-    /// Whether one of the elements is to find out if something works again.
+    /// Returns whether one of the elements is to find out if something works again.
     pub fn is_probe(&self) -> bool {
         self.probe.is_some()
     }
 
-    /// The guard of its elements; `None` while they wait for room.
+    /// Returns the guard of its elements; `None` while they wait for room.
     pub fn isolation(&self) -> Option<&Isolation> {
         self.isolation.as_ref()
     }
 
-    /// The place in the claim of the next element that is due at this Redis time, for a caller that takes over the duty for it.
+    /// Returns the place in the claim of the next element that is due at this Redis time, for a caller that takes over
+    /// the duty for it.
     pub fn take_place(&mut self, now_ms: i64) -> Option<usize> {
         let place = self.place()?;
         let claim = &self.claim;
@@ -97,7 +98,7 @@ impl ClaimBatch {
         self.probe.take()
     }
 
-    /// Whether the next element has waited for its due time.
+    /// Returns whether the next element has waited for its due time.
     pub fn has_waited(&self) -> bool {
         self.waited
     }
@@ -117,7 +118,7 @@ impl ClaimBatch {
         self.growth.take().map_or_else(|| self.claim.queue.growth(), |growth| *growth)
     }
 
-    /// Whether nothing else may be in flight beside it.
+    /// Returns whether nothing else may be in flight beside it.
     pub fn is_alone(&self) -> bool {
         matches!(self.isolation, Some(Isolation::Alone(_)))
     }
@@ -157,12 +158,12 @@ impl ClaimBatch {
         }
     }
 
-    /// The settler of its queue.
+    /// Returns the settler of its queue.
     pub fn settler(&self) -> &Arc<Settler> {
         &self.settler
     }
 
-    /// The claim.
+    /// Returns the claim.
     pub fn claim(&self) -> &Arc<Claim> {
         &self.claim
     }

@@ -39,13 +39,13 @@ impl ClaimedElement {
         self.state.as_ref().and_then(|state| state.header.due_ms())
     }
 
-    /// The state of the element.
+    /// Returns the state of the element.
     pub fn state(&mut self) -> &mut ElementState {
         // Only `settle`, `drop_stale` and `Drop` take the state, and they consume the element.
         self.state.as_mut().unwrap_or_else(|| unreachable!("an element has its state until it is consumed"))
     }
 
-    /// The settler of its queue.
+    /// Returns the settler of its queue.
     pub fn settler(&self) -> &Arc<Settler> {
         &self.settler
     }

@@ -164,7 +164,7 @@ impl Claimer {
         Box::pin(self.end()).await;
     }
 
-    /// The claim of another process to take over in this turn.
+    /// Returns the claim of another process to take over in this turn.
     fn next_takeover(&mut self) -> Option<ClaimName> {
         let Some(order) = &mut self.order else { return self.expired.next(self.pace.turns, self.pace.backlog) };
         let first = self.expired.first()?;
@@ -239,7 +239,7 @@ impl Claimer {
         }
     }
 
-    /// The point from which the claimer may end: none while there is anything that only it knows.
+    /// Returns the point from which the claimer may end: none while there is anything that only it knows.
     fn rest(&self) -> Option<RestAfter> {
         let rest = self.rest.as_ref()?;
         let knows = !self.outstanding.is_empty() || !self.expired.is_empty() || self.pace.is_unsettled();

@@ -88,7 +88,7 @@ fn claim(
     })
 }
 
-/// The queue whose claimer has ended. One that panicked ends the process.
+/// Returns the queue whose claimer has ended. One that panicked ends the process.
 fn check(registry: &QueueRegistry, ended: Result<EndedClaimer, JoinError>) -> Option<EndedClaimer> {
     match ended {
         Ok(ended) => Some(ended),

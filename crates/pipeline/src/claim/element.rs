@@ -82,12 +82,12 @@ impl ElementState {
         self.header.writer = self.claim.writer(self.place);
     }
 
-    /// The context of the queue.
+    /// Returns the context of the queue.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.claim.queue
     }
 
-    /// Whether its body came with the claim, as far as there is one.
+    /// Returns whether its body came with the claim, as far as there is one.
     pub fn has_room(&self) -> bool {
         !matches!(self.payload, Err(NoPayload::NoRoom))
     }
@@ -97,7 +97,7 @@ impl ElementState {
         self.growth = (growth.settle() > 0).then_some(growth);
     }
 
-    /// Whether nothing else may be in flight beside it.
+    /// Returns whether nothing else may be in flight beside it.
     pub fn is_alone(&self) -> bool {
         matches!(self.isolation, Some(Isolation::Alone(_)))
     }
@@ -126,7 +126,7 @@ impl ElementState {
         }
     }
 
-    /// The lateness of the element by Redis's clock; `None` for elements without a due time.
+    /// Returns the lateness of the element by Redis's clock; `None` for elements without a due time.
     pub fn lateness(&self) -> Option<Duration> {
         lateness(self.header.due_ms()?, self.queue().home().now_ms())
     }

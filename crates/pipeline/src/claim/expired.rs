@@ -65,7 +65,7 @@ pub struct MetClaims {
 }
 
 impl ExpiredClaim {
-    /// Whether it may kill the process that takes it over.
+    /// Returns whether it may kill the process that takes it over.
     pub fn is_suspect(&self) -> bool {
         self.name.taken_over_by([0; 8], 0).is_suspect()
     }
@@ -78,7 +78,7 @@ impl ExpiredClaim {
         }
     }
 
-    /// The Redis time in ms before which everything else is due that comes before it, if that is known.
+    /// Returns the Redis time in ms before which everything else is due that comes before it, if that is known.
     pub fn comes_after_ms(&self) -> Option<i64> {
         match self.head {
             ClaimHead::Unread => None,
@@ -120,8 +120,8 @@ impl Expired {
         MetClaims { strays, are_all }
     }
 
-    /// The heads that were read before. A claim that is over only loses elements, and its name never returns: so its head is not
-    /// earlier now, unless a failover has brought something back.
+    /// Returns the heads that were read before. A claim that is over only loses elements, and its name never returns:
+    /// so its head is not earlier now, unless a failover has brought something back.
     fn heads(&self, queue: &Queue) -> HashMap<ClaimName, ClaimHead> {
         let is_same = self.read_in.is_some() && self.read_in == queue.home().history();
         let known = self.claims.iter().filter(|claim| is_same && claim.head != ClaimHead::Unread);
@@ -175,7 +175,8 @@ impl Expired {
         (!is_empty).then(|| first.map_or(ClaimHead::Without, ClaimHead::At))
     }
 
-    /// The first of them, for a queue in order. It stays the first until it is [taken over](Expired::taken_over).
+    /// Returns the first of them, for a queue in order. It stays the first until it is [taken
+    /// over](Expired::taken_over).
     pub fn first(&self) -> Option<ExpiredClaim> {
         self.claims.front().copied()
     }
@@ -187,7 +188,7 @@ impl Expired {
         Some(format!("read claim {name}, whose lease is over, for its place in the order: {problem}"))
     }
 
-    /// The first, if it may kill the process.
+    /// Returns the first, if it may kill the process.
     pub fn first_suspect(&self) -> Option<ExpiredClaim> {
         self.first().filter(ExpiredClaim::is_suspect)
     }
@@ -219,12 +220,12 @@ impl Expired {
         (known.into_iter().chain(removed(queue, new).await).collect(), true)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }
 
-    /// The one to take over in this turn, if it is time for one. `busy`: there is something else to claim.
+    /// Returns the one to take over in this turn, if it is time for one. `busy`: there is something else to claim.
     pub fn next(&mut self, turn: u64, busy: bool) -> Option<ClaimName> {
         let suspects = !busy || turn % SUSPECTS_EVERY == SUSPECTS_EVERY - 1;
         let others = !busy || turn % 2 == 1;

@@ -97,13 +97,13 @@ pub async fn run(registry: Arc<QueueRegistry>) {
     }
 }
 
-/// The number of queues that one of so many daemons with the same queues reads at once.
+/// Returns the number of queues that one of so many daemons with the same queues reads at once.
 fn share(queues: usize, daemons: usize) -> usize {
     (GAUGES_BUDGET / daemons).max(queues.div_ceil(TURN)).min(GAUGES_BUDGET).min(queues)
 }
 
-/// The number of daemons that work on one of these queues, chosen at random; others may have more. Without an answer, or without
-/// the right to ask, it is one.
+/// Returns the number of daemons that work on one of these queues, chosen at random; others may have more. Without an
+/// answer, or without the right to ask, it is one.
 async fn daemons(registry: &QueueRegistry, places: &[usize]) -> usize {
     let Some(place) = fastrand::choice(places) else { return 1 };
     let listeners = registry.server().listeners(&[registry.store(*place).presence_in_database()]).await;

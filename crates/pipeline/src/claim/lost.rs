@@ -71,8 +71,8 @@ impl Lost {
         }
     }
 
-    /// A claim of ours that is not here, with a lease that was over at this Redis time. `left`: what is in it was left there,
-    /// and not sent.
+    /// Returns a claim of ours that is not here, with a lease that was over at this Redis time. `left`: what is in it
+    /// was left there, and not sent.
     pub fn stray(name: ClaimName, seen_ms: i64, left: bool) -> Self {
         Lost {
             name,
@@ -84,7 +84,7 @@ impl Lost {
         }
     }
 
-    /// A claim that the queue before this one, in the same process, has left.
+    /// Returns a claim that the queue before this one, in the same process, has left.
     pub fn forgotten(claim: Forgotten, now_ms: i64) -> Self {
         let Forgotten { name, not_after_ms, lease, may_repeat } = claim;
         let runs_ms = not_after_ms.saturating_sub(now_ms).try_into().unwrap_or(0);
@@ -92,18 +92,18 @@ impl Lost {
         Lost { name, not_after_ms, over_at, means: None, lease, may_repeat }
     }
 
-    /// The claim as the queue that follows is to know it.
+    /// Returns the claim as the queue that follows is to know it.
     pub fn forget(&self, queue: &Queue) -> Forgotten {
         let Lost { name, not_after_ms, may_repeat, .. } = *self;
         Forgotten { name, not_after_ms, lease: self.lease.max(queue.spec.lease), may_repeat }
     }
 
-    /// The name of the claim.
+    /// Returns the name of the claim.
     pub fn name(&self) -> ClaimName {
         self.name
     }
 
-    /// Whether it holds what others may wait for, and so goes before those that do not.
+    /// Returns whether it holds what others may wait for, and so goes before those that do not.
     pub fn holds(&self) -> bool {
         self.means.is_some()
     }

@@ -42,7 +42,7 @@ pub enum ClaimReplied {
 }
 
 impl ClaimCall {
-    /// The name under which the elements will be.
+    /// Returns the name under which the elements will be.
     pub fn name(&self) -> ClaimName {
         match self {
             ClaimCall::Claim(request) => request.name,
@@ -140,8 +140,8 @@ impl OutstandingClaims {
         self.0.push_back(OutstandingClaim { forgotten, answered: maybe_done(answered.boxed()) });
     }
 
-    /// The answer to the oldest claim; pending for ever while there is none. Cancel safe: an answer stays until it is
-    /// taken. Between two polls nothing is sent and no answer is read.
+    /// Returns the answer to the oldest claim; pending for ever while there is none. Cancel safe: an answer stays until
+    /// it is taken. Between two polls nothing is sent and no answer is read.
     pub async fn next(&mut self) -> Box<ClaimAnswer> {
         poll_fn(|cx| {
             for claim in &mut self.0 {
@@ -164,12 +164,12 @@ impl OutstandingClaims {
         self.0.drain(..).map(|outstanding| outstanding.forgotten)
     }
 
-    /// The number of outstanding claims.
+    /// Returns the number of outstanding claims.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -21,22 +21,22 @@ pub struct ClaimedPlace {
 }
 
 impl ClaimedPlace {
-    /// The duty for the element at this place, which the caller had.
+    /// Returns the duty for the element at this place, which the caller had.
     pub fn new(settler: &Arc<Settler>, claim: &Arc<Claim>, place: usize) -> Self {
         ClaimedPlace { claim: claim.clone(), settler: settler.clone(), place, decoded: None, handed_on: false }
     }
 
-    /// The claim of the element.
+    /// Returns the claim of the element.
     pub fn claim(&self) -> &Arc<Claim> {
         &self.claim
     }
 
-    /// The settler of its queue.
+    /// Returns the settler of its queue.
     pub fn settler(&self) -> &Arc<Settler> {
         &self.settler
     }
 
-    /// The place of the element in its claim.
+    /// Returns the place of the element in its claim.
     pub fn place(&self) -> usize {
         self.place
     }
@@ -51,7 +51,7 @@ impl ClaimedPlace {
         self.handed_on = true;
     }
 
-    /// The element by itself.
+    /// Returns the element by itself.
     pub fn into_element(mut self) -> Option<ClaimedElement> {
         self.handed_on = true;
         let mut element = self.element()?;

@@ -27,7 +27,7 @@ impl ClaimProgress {
         self.at(Stage::Reply);
     }
 
-    /// The number of claims that were sent.
+    /// Returns the number of claims that were sent.
     pub fn sent(&self) -> u64 {
         self.claims.load(Ordering::Relaxed)
     }
@@ -42,12 +42,12 @@ impl ClaimProgress {
         self.due.store(due, Ordering::Relaxed);
     }
 
-    /// Whether the last poll found something due.
+    /// Returns whether the last poll found something due.
     pub fn is_due(&self) -> bool {
         self.due.load(Ordering::Relaxed)
     }
 
-    /// The stage that the claimer is at.
+    /// Returns the stage that the claimer is at.
     pub fn stage(&self) -> Stage {
         Stage::ALL.get(usize::from(self.stage.load(Ordering::Relaxed))).copied().unwrap_or(Stage::Alarm)
     }

@@ -93,7 +93,7 @@ struct ClaimState {
 }
 
 impl ClaimState {
-    /// Whether the claim waits for something else than the writing of what is confirmed.
+    /// Returns whether the claim waits for something else than the writing of what is confirmed.
     fn is_waiting(&self) -> bool {
         self.counts.in_hand > 0 || self.counts.on_its_way > 0 || self.rewriting > 0
     }
@@ -141,8 +141,8 @@ impl std::fmt::Debug for Claim {
 }
 
 impl Claim {
-    /// The claim of these contents. `room` is what was reserved for it: what is not needed is released, what is missing is
-    /// taken all the same.
+    /// Returns the claim of these contents. `room` is what was reserved for it: what is not needed is released, what is
+    /// missing is taken all the same.
     pub(crate) fn new(queue: &Arc<Queue>, taken: ClaimContents, mut room: RoomReserved) -> Arc<Claim> {
         let ClaimContents { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;
         let bytes = elements.iter().map(|element| element.room()).sum();
@@ -184,7 +184,7 @@ impl Claim {
         rewritten.or(self.elements.get(place)).cloned()
     }
 
-    /// The exact member of an element, and the key that holds it.
+    /// Returns the exact member of an element, and the key that holds it.
     pub fn member(&self, place: usize) -> Option<(Part, Bytes)> {
         self.element(place).map(|element| (element.part(), element.member))
     }
@@ -202,7 +202,7 @@ impl Claim {
         state.rewritten.extend(element.map(|element| (place, element)));
     }
 
-    /// Whether there are confirmations without a writer. If so, the caller becomes the writer.
+    /// Returns whether there are confirmations without a writer. If so, the caller becomes the writer.
     pub fn begin_flush(&self) -> bool {
         let mut state = self.lock();
         state.counts.unwritten > 0 && !std::mem::replace(&mut state.flushing, true)
@@ -213,14 +213,14 @@ impl Claim {
         self.lock().flushing = false;
     }
 
-    /// The number of this attempt for whoever receives an element of it, with so many attempts that counted before: 1 only if
-    /// no sink has had it before. So it can be larger than what counts towards `max_attempts`.
+    /// Returns the number of this attempt for whoever receives an element of it, with so many attempts that counted
+    /// before: 1 only if no sink has had it before. So it can be larger than what counts towards `max_attempts`.
     pub fn attempt(&self, attempts: u32, doubt: bool) -> u32 {
         let attempt = attempts.saturating_add(u32::from(self.name.expiries)).saturating_add(1);
         attempt.max(1 + u32::from(doubt || self.may_repeat))
     }
 
-    /// The writer of a new header of the element at this place.
+    /// Returns the writer of a new header of the element at this place.
     pub fn writer(&self, place: usize) -> Writer {
         let place = u32::try_from(place + 1).unwrap_or(u32::MAX);
         Writer { owner: self.queue.store.owner(), claim: self.name.number, place }
@@ -238,12 +238,12 @@ impl Claim {
         self.lock().deadline
     }
 
-    /// Whether it was lost.
+    /// Returns whether it was lost.
     pub fn is_lost(&self) -> bool {
         self.lock().lost
     }
 
-    /// Whether another process may have taken it over.
+    /// Returns whether another process may have taken it over.
     pub fn is_over(&self, now: Instant) -> bool {
         let state = self.lock();
         state.lost || state.deadline <= now
@@ -266,7 +266,7 @@ impl Claim {
         self.lock().counts.open()
     }
 
-    /// The bytes that the foreign program wrote, of the elements that have not ended.
+    /// Returns the bytes that the foreign program wrote, of the elements that have not ended.
     pub fn in_hand(&self) -> Vec<Bytes> {
         let state = self.lock();
         let open = |stage: &ElementStage| !matches!(stage, ElementStage::Ended(_) | ElementStage::Stale);
@@ -322,15 +322,15 @@ impl Claim {
         Some(Unwritten::Whole(Whole { name: self.name, bare: places.len() - entries, entries }))
     }
 
-    /// The places with a verdict on its way.
+    /// Returns the places with a verdict on its way.
     pub fn on_their_way(&self) -> Vec<usize> {
         let state = self.lock();
         (0..state.stages.len()).filter(|at| matches!(state.stages[*at], ElementStage::OnItsWay(_))).collect()
     }
 
-    /// Whether its name may be removed with whatever is under it, by a call that is over before this point: nothing has left it in
-    /// another way than by a confirmation, no other process can have taken a part of it, and the server is the one that it was
-    /// claimed at.
+    /// Returns whether its name may be removed with whatever is under it, by a call that is over before this point:
+    /// nothing has left it in another way than by a confirmation, no other process can have taken a part of it, and the
+    /// server is the one that it was claimed at.
     pub fn may_end_whole(&self, until: Instant) -> bool {
         let state = self.lock();
         let history = self.queue.home().history();
@@ -353,7 +353,7 @@ impl Claim {
         self.lock().history = Some(history);
     }
 
-    /// The history of the server in which its elements are known to be under its name.
+    /// Returns the history of the server in which its elements are known to be under its name.
     pub fn history(&self) -> Option<History> {
         self.lock().history
     }

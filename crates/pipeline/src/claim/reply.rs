@@ -14,7 +14,7 @@ use delaybridge_core::message::Origin;
 use delaybridge_ledger::claims::Claimed;
 use delaybridge_telemetry::labels::ClaimLabel;
 
-/// Whether something is due that the claim did not take.
+/// Returns whether something is due that the claim did not take.
 pub fn more_is_due(claimed: &Claimed) -> bool {
     claimed.more || claimed.next_ms.is_some_and(|next| next <= claimed.now_ms)
 }

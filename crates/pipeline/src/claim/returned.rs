@@ -20,7 +20,7 @@ pub struct ReturnedClaims {
 }
 
 impl ReturnedClaims {
-    /// Whether the queue is in order, and its claims were not compared in this history.
+    /// Returns whether the queue is in order, and its claims were not compared in this history.
     pub fn are_unknown(&self, queue: &Queue) -> bool {
         queue.spec.order.is_some() && (self.looked_in.is_none() || self.looked_in != queue.home().history())
     }
@@ -30,8 +30,8 @@ impl ReturnedClaims {
         self.looked_in = None;
     }
 
-    /// The claims of this process in Redis with an element that it does not have in hand. Nothing may be outstanding or lost.
-    /// If there are some they count as seen only with `taken`: the caller takes them up.
+    /// Returns the claims of this process in Redis with an element that it does not have in hand. Nothing may be
+    /// outstanding or lost. If there are some they count as seen only with `taken`: the caller takes them up.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use crate::claim::element::ElementState;
 use crate::settle::verdict::Death;
 use delaybridge_ledger::IN_DOUBT;
 
-/// The fields of the dead stream, in their order.
+/// Returns the fields of the dead stream, in their order.
 pub fn fields(state: &ElementState, death: &Death) -> Vec<(&'static str, Bytes)> {
     let Death { reason, sink, destination, failure, shown: _ } = death;
     let header = &state.header;

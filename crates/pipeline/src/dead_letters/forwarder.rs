@@ -413,7 +413,8 @@ fn within(
     (headers, carried, passed > 0)
 }
 
-/// The message without its time to live, as brokers take it from what they dead-letter: a letter is for a person.
+/// Returns the message without its time to live, as brokers take it from what they dead-letter: a letter is for a
+/// person.
 fn kept(mut carried: Arc<Carried>) -> Arc<Carried> {
     let is_expiry = |(name, _): &(String, String)| name == EXPIRATION;
     if carried.properties.iter().any(is_expiry) {

@@ -95,8 +95,8 @@ impl FailureSeen<'_> {
         })
     }
 
-    /// The wait of an element that waits by itself, because the destination works on an earlier copy of it, or was not asked.
-    /// `None`: it has waited for so long that the answer means something else.
+    /// Returns the wait of an element that waits by itself, because the destination works on an earlier copy of it, or
+    /// was not asked. `None`: it has waited for so long that the answer means something else.
     fn in_work(&self) -> Option<Duration> {
         let age = self.age();
         // Without a time of the destination's, longer and longer.
@@ -105,7 +105,8 @@ impl FailureSeen<'_> {
         (failure.is_unsent() || age <= LONGEST_IN_WORK).then_some(wait)
     }
 
-    /// Whether something else was confirmed since the element's last attempt, so that the failure may be its own.
+    /// Returns whether something else was confirmed since the element's last attempt, so that the failure may be its
+    /// own.
     fn moved(&self, sent_ms: i64) -> bool {
         let since_ms = match self.header.last_attempt_ms {
             0 => sent_ms,

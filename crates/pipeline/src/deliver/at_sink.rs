@@ -39,7 +39,7 @@ pub(super) struct Admitted {
 }
 
 impl Admitted {
-    /// Whether the element finds out if its destination works again.
+    /// Returns whether the element finds out if its destination works again.
     pub(super) fn is_probe(&self) -> bool {
         self.probe
     }
@@ -53,12 +53,12 @@ impl Drop for Admitted {
 }
 
 impl Outbox {
-    /// The element of the message at this place.
+    /// Returns the element of the message at this place.
     pub(super) fn element(&self, at: usize) -> usize {
         self.elements.get(at).copied().unwrap_or(at)
     }
 
-    /// Whether the last message is that of this element.
+    /// Returns whether the last message is that of this element.
     pub(super) fn ends_with(&self, element: usize) -> bool {
         self.messages.len().checked_sub(1).is_some_and(|last| self.element(last) == element)
     }
@@ -205,7 +205,7 @@ impl AtSink {
         if std::mem::replace(&mut self.is_known_over, true) { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Whether no answer will come any more.
+    /// Returns whether no answer will come any more.
     pub(super) fn is_over(&self) -> bool {
         self.delivering.is_none()
     }
@@ -219,7 +219,7 @@ impl AtSink {
         answered
     }
 
-    /// The element of the message at this place.
+    /// Returns the element of the message at this place.
     pub(super) fn element(&self, at: usize) -> usize {
         self.elements.get(at).copied().unwrap_or(at)
     }
@@ -229,12 +229,12 @@ impl AtSink {
         self.passes.get_mut(at).and_then(Option::take)
     }
 
-    /// The time at which it was handed over, in Redis ms.
+    /// Returns the time at which it was handed over, in Redis ms.
     pub(super) fn sent_ms(&self) -> i64 {
         self.now_ms
     }
 
-    /// The destination of the message at this place.
+    /// Returns the destination of the message at this place.
     pub(super) fn destination(&self, at: usize) -> &Destination {
         &self.destinations[at]
     }

@@ -50,8 +50,8 @@ impl Breaker {
         Breaker { circuit: Circuit::breaker(), blamed: None, pace: Bucket::new(PACE, now) }
     }
 
-    /// Whether it speaks for elements of this destination; `None` where destinations differ from element to element, and
-    /// each is asked by itself.
+    /// Returns whether it speaks for elements of this destination; `None` where destinations differ from element to
+    /// element, and each is asked by itself.
     fn is_about(&self, only: Option<DestinationKey>) -> bool {
         match self.blamed {
             Some(Blamed::One(lane)) => only == Some(lane),
@@ -60,7 +60,7 @@ impl Breaker {
         }
     }
 
-    /// The permission for elements of this destination.
+    /// Returns the permission for elements of this destination.
     pub(super) fn allows(&self, only: Option<DestinationKey>, now: Instant) -> Allow {
         // Asked for every element: while it is closed, who is to blame does not matter.
         match self.circuit.why() {
@@ -69,7 +69,7 @@ impl Breaker {
         }
     }
 
-    /// The pace of what is tried, while destinations fail one by one and none works.
+    /// Returns the pace of what is tried, while destinations fail one by one and none works.
     pub(super) fn pace(&mut self) -> Option<&mut Bucket> {
         let failing = self.circuit.why().is_some() && self.blamed == Some(Blamed::Several);
         failing.then_some(&mut self.pace)
@@ -152,7 +152,7 @@ pub(super) fn concerns_sink(failure: &Failure, lane: DestinationKey, others_work
     }
 }
 
-/// Whether a failure says something about its destination.
+/// Returns whether a failure says something about its destination.
 pub(super) fn concerns_destination(failure: &Failure, others_work: bool) -> bool {
     let scope = scope(failure, others_work);
     match failure.class {

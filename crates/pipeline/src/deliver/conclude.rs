@@ -121,7 +121,7 @@ fn judged(round: &mut ElementRound) -> Judged {
     }
 }
 
-/// Whether any of it may have left this process in this round.
+/// Returns whether any of it may have left this process in this round.
 fn may_have_left(round: &ElementRound) -> bool {
     let stayed =
         |answer: &SinkAnswer| answer.outcome.as_ref().is_err_and(|failure| failure.is_unsent() || failure.is_stale());

@@ -352,7 +352,7 @@ impl ClaimDelivery {
         self.elements.heard(element, round);
     }
 
-    /// The time from which it is to be written down that sinks have confirmed.
+    /// Returns the time from which it is to be written down that sinks have confirmed.
     fn progress_at(&self) -> Option<Timer> {
         let at = |sent: &SentElement| match sent {
             SentElement::Round(round) => round.progress_at,

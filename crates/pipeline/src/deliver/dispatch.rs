@@ -47,7 +47,7 @@ impl Dispatch {
         Dispatch { queue, key_queues, state: Mutex::default() }
     }
 
-    /// The elements that wait for others with their key, if the queue is in order.
+    /// Returns the elements that wait for others with their key, if the queue is in order.
     pub fn key_queues(&self) -> Option<&Arc<KeyQueues>> {
         self.key_queues.as_ref()
     }
@@ -77,7 +77,7 @@ impl Dispatch {
         }
     }
 
-    /// Whether every batch was handed over.
+    /// Returns whether every batch was handed over.
     pub fn is_idle(&self) -> bool {
         !self.lock().running
     }

@@ -80,7 +80,7 @@ pub(super) struct ElementRound {
 }
 
 impl Elements {
-    /// The element at this place of the claim, by itself.
+    /// Returns the element at this place of the claim, by itself.
     pub(super) fn claimed(&self, place: usize, probe: Option<GateProbe>) -> Option<ClaimedElement> {
         ClaimedElement::new(&self.settler, &self.claim, place, self.isolation.clone(), probe)
     }
@@ -134,7 +134,7 @@ impl Drop for Elements {
 }
 
 impl ElementRound {
-    /// An element that these sinks get.
+    /// Creates an element that these sinks get.
     pub(super) fn new(element: ClaimedElement, asked: Vec<usize>) -> Box<ElementRound> {
         Box::new(ElementRound {
             element,
@@ -169,7 +169,7 @@ impl ElementRound {
         }
     }
 
-    /// Whether the element was to find out if a destination works again.
+    /// Returns whether the element was to find out if a destination works again.
     pub(super) fn is_probe(&self) -> bool {
         self.passes.iter().any(Admitted::is_probe)
     }
@@ -280,7 +280,8 @@ impl Outgoing {
         self
     }
 
-    /// The destination of the message that was made last, at the first sink. `None`: it has none for the element.
+    /// Returns the destination of the message that was made last, at the first sink. `None`: it has none for the
+    /// element.
     pub(super) fn destination(&self) -> Option<&Destination> {
         let is_its_own = self.first.ends_with(self.elements.sent.len());
         self.first.messages.last().filter(|_| is_its_own).map(|message| &message.destination)

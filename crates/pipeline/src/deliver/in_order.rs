@@ -85,8 +85,8 @@ fn take(batch: &mut ClaimBatch) -> Option<(usize, QueuedElement)> {
     Some((place, QueuedElement::Place(ClaimedPlace::new(batch.settler(), batch.claim(), place))))
 }
 
-/// The key of an element, and its payload if it was decoded for that. One that cannot be read or routed has its own key: it is
-/// decided without a sink. `None`: its body was not read.
+/// Returns the key of an element, and its payload if it was decoded for that. One that cannot be read or routed has its
+/// own key: it is decided without a sink. `None`: its body was not read.
 fn key_of(claim: &Claim, place: usize) -> Option<(u64, Option<Box<Payload>>)> {
     let queue = &claim.queue;
     let (id, payload) = queue.store.open_element(claim.elements.get(place)?);
@@ -298,8 +298,8 @@ fn go_on_with(queues: &Arc<KeyQueues>, hands: Vec<KeyInHand>, mut work: Vec<Work
     }
 }
 
-/// The elements that a run has left in hand, with their verdicts, in their order. One that was stale at the sink goes back, and
-/// everything in hand with it.
+/// Returns the elements that a run has left in hand, with their verdicts, in their order. One that was stale at the
+/// sink goes back, and everything in hand with it.
 fn failures(queues: &KeyQueues, sent: &[(usize, usize)], left: Vec<Delivered>) -> Vec<FailedInRun> {
     if left.is_empty() {
         return Vec::new();

@@ -57,7 +57,7 @@ pub struct KeyInHand {
 }
 
 impl KeyInHand {
-    /// The queues of all keys.
+    /// Returns the queues of all keys.
     pub fn queues(&self) -> &Arc<KeyQueues> {
         &self.queues
     }
@@ -130,7 +130,7 @@ impl QueuedElement {
         matches!(self, QueuedElement::Place(place) if Arc::ptr_eq(place.claim(), claim))
     }
 
-    /// Whether it is about to begin, together with those of its claim that come right behind it.
+    /// Returns whether it is about to begin, together with those of its claim that come right behind it.
     fn begins_with(&self, next: &QueuedElement) -> bool {
         matches!((self, next), (QueuedElement::Place(place), QueuedElement::Place(next))
             if place.decoded.is_some() && Arc::ptr_eq(place.claim(), next.claim()))
@@ -143,7 +143,7 @@ impl QueuedElement {
 }
 
 impl KeyQueues {
-    /// No elements yet.
+    /// Returns no elements yet.
     pub fn new(context: Arc<Queue>) -> Self {
         let together = context.together();
         if together == Together::Runs {
@@ -152,12 +152,12 @@ impl KeyQueues {
         KeyQueues { context, together, queues: Mutex::default(), flow: watch::Sender::new(Flow::default()) }
     }
 
-    /// The context of the queue.
+    /// Returns the context of the queue.
     pub fn context(&self) -> &Arc<Queue> {
         &self.context
     }
 
-    /// The degree to which elements go to their sink together.
+    /// Returns the degree to which elements go to their sink together.
     pub fn together(&self) -> Together {
         self.together
     }
@@ -166,17 +166,17 @@ impl KeyQueues {
         self.together == Together::Runs
     }
 
-    /// Whether nothing is in hand.
+    /// Returns whether nothing is in hand.
     pub fn is_empty(&self) -> bool {
         self.queues.lock().is_empty()
     }
 
-    /// Whether what comes from a claim goes back, and nothing may be claimed.
+    /// Returns whether what comes from a claim goes back, and nothing may be claimed.
     pub fn returns(&self) -> bool {
         self.flow.borrow().returning != Returning::Nothing
     }
 
-    /// Whether everything in hand goes back.
+    /// Returns whether everything in hand goes back.
     pub fn returns_all(&self) -> bool {
         self.flow.borrow().returning == Returning::All
     }
@@ -203,7 +203,7 @@ impl KeyQueues {
         self.flow.send_modify(|flow| flow.returning = Returning::Nothing);
     }
 
-    /// Whether new elements wait until everything is taken over.
+    /// Returns whether new elements wait until everything is taken over.
     pub fn is_gathering(&self) -> bool {
         self.flow.borrow().gathering
     }
@@ -225,7 +225,7 @@ impl KeyQueues {
         let _ = self.flow.subscribe().wait_for(|flow| flow.returning == Returning::All).await;
     }
 
-    /// Whether a waiting element is due later than this.
+    /// Returns whether a waiting element is due later than this.
     pub fn hold_later_than(&self, due_ms: Option<i64>) -> bool {
         let queues = self.queues.lock();
         due_ms.is_some() && queues.values().flatten().any(|element| element.due_ms() > due_ms)

@@ -14,7 +14,7 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_sink::{Answers, Lookup, Outbound};
 
-/// Whether elements of the batch are looked for before they are sent.
+/// Returns whether elements of the batch are looked for before they are sent.
 pub(super) fn is_needed(handle: &SinkHandle, batch: &[Outbound]) -> bool {
     batch.iter().any(is_suspect) && handle.lookup().is_some()
 }
@@ -72,13 +72,13 @@ async fn look(
     absent
 }
 
-/// The answer to an element that is not sent, because it is not known whether it is there.
+/// Returns the answer to an element that is not sent, because it is not known whether it is there.
 fn not_looked(failure: Failure) -> Failure {
     let text = format!("send again: not sent, because a look for it failed: {} ({})", failure.message, failure.code);
     Failure::new(Class::Transient, Failure::NOT_LOOKED, text).about(failure.about)
 }
 
-/// The time for a look: it leaves as much for the delivery.
+/// Returns the time for a look: it leaves as much for the delivery.
 fn limit(timeout: Duration, messages: &[Outbound]) -> Duration {
     let now = Instant::now();
     let left = messages.iter().map(|message| message.send_before.since(now)).min().unwrap_or_default();

@@ -40,7 +40,7 @@ pub(super) struct Marked<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// The mark of an attempt under this claim.
+/// Returns the mark of an attempt under this claim.
 pub(super) fn mark(marked: &Marked<'_>, claim: Writer, history: ElementHistory) -> DeliveryMark {
     let suspicion = match history {
         ElementHistory { may_repeat: false, .. } => Suspicion::Nothing,
@@ -56,7 +56,7 @@ pub(super) fn mark(marked: &Marked<'_>, claim: Writer, history: ElementHistory) 
     DeliveryMark { element: hash(marked), attempt: attempt(claim), suspicion, since_ms }
 }
 
-/// The attempts of an element under one claim, as one number.
+/// Returns the attempts of an element under one claim, as one number.
 fn attempt(writer: Writer) -> AttemptId {
     let Writer { owner, claim, place } = writer;
     let bytes: Vec<u8> = owner.into_iter().chain(claim.to_le_bytes()).chain(place.to_le_bytes()).collect();

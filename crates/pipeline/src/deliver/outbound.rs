@@ -52,7 +52,7 @@ pub struct ElementView<'a> {
 }
 
 impl<'a> ElementView<'a> {
-    /// The element at this place of a claim, opened.
+    /// Returns the element at this place of a claim, opened.
     pub fn at(claim: &'a Claim, place: usize, id: &'a Identity, payload: &'a Result<Bytes, NoPayload>) -> Self {
         let element = &claim.elements[place];
         let due_ms = element.due_ms();
@@ -74,7 +74,7 @@ impl<'a> ElementView<'a> {
         }
     }
 
-    /// The element with this state.
+    /// Returns the element with this state.
     pub fn of(state: &'a ElementState) -> Self {
         let ElementState { claim, id, payload, header, element, place, .. } = state;
         let topic = claim.queue.store.topic(element);
@@ -111,7 +111,7 @@ impl<'a> ElementView<'a> {
         self.claim.attempt(self.attempts, self.doubt)
     }
 
-    /// The mark of the message for this destination.
+    /// Returns the mark of the message for this destination.
     fn mark(&self, sink: &str, destination: &Destination) -> DeliveryMark {
         let queue = &self.claim.queue;
         let claim = self.claim;
@@ -135,7 +135,7 @@ impl<'a> ElementView<'a> {
 }
 
 impl Readable<'_> {
-    /// The payload, to be kept for a moment; `None` of a large one.
+    /// Returns the payload, to be kept for a moment; `None` of a large one.
     pub fn keep(self) -> Option<Box<Payload>> {
         self.turn.is_none().then(|| Box::new(self.payload))
     }
@@ -233,30 +233,30 @@ pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) ->
     payload.map(|payload| Readable { payload, turn })
 }
 
-/// Whether nothing was decided about an element with this header, at most that it goes back. One that was held, tried or redriven is
-/// brought back on purpose.
+/// Returns whether nothing was decided about an element with this header, at most that it goes back. One that was held,
+/// tried or redriven is brought back on purpose.
 fn is_new(header: Option<&Header>) -> bool {
     header.is_none_or(|header| header.code().is_empty() && header.writer != Writer::default())
 }
 
-/// The payload as templates see it, without a verdict and uncounted.
+/// Returns the payload as templates see it, without a verdict and uncounted.
 pub fn peeked<'a>(subject: &ElementView<'a>) -> Option<Readable<'a>> {
     let (decoded, turn) = decode(subject, subject.payload.as_ref().ok()?);
     Some(Readable { payload: decoded.ok()?, turn })
 }
 
-/// The text that a template makes of an element.
+/// Returns the text that a template makes of an element.
 pub fn text(subject: &ElementView<'_>, payload: &Payload, template: &Template) -> Option<String> {
     Filler::new(&subject.info(), payload, None).text(template, &"order_key").ok()
 }
 
-/// The destination of an element at the first sink of its queue, without a message and uncounted.
+/// Returns the destination of an element at the first sink of its queue, without a message and uncounted.
 pub fn destination(subject: &ElementView<'_>, payload: &Payload) -> Option<Destination> {
     let route = subject.claim.queue.routes.first()?;
     route.spec.destination(&subject.info(), payload).ok()
 }
 
-/// Whether the destination at this place is meant for the element.
+/// Returns whether the destination at this place is meant for the element.
 pub fn takes(subject: &ElementView<'_>, payload: &Payload, place: usize) -> bool {
     let spec = &subject.claim.queue.routes[place].spec;
     spec.rules.is_none() || spec.takes(&subject.info(), payload)
@@ -316,7 +316,7 @@ pub fn count_left_out(queue: &Queue, sink: &str, left_out: LeftOut) {
     }
 }
 
-/// The memory that the message takes beyond the bytes that came, until the sink has answered.
+/// Returns the memory that the message takes beyond the bytes that came, until the sink has answered.
 pub fn growth(subject: &ElementView<'_>, message: &Outbound, place: usize) -> u64 {
     let came = subject.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
     let body = message.body.len() as u64;
@@ -326,7 +326,7 @@ pub fn growth(subject: &ElementView<'_>, message: &Outbound, place: usize) -> u6
     own + copied + headers as u64
 }
 
-/// Whether these bytes are a part of those in memory.
+/// Returns whether these bytes are a part of those in memory.
 fn is_within(part: &[u8], all: &[u8]) -> bool {
     let part = part.as_ptr_range();
     let all = all.as_ptr_range();

@@ -107,7 +107,7 @@ impl SinkHandle {
         self.retired.cancelled().await;
     }
 
-    /// The destination, or the part of it that the element goes to, as its state is kept.
+    /// Returns the destination, or the part of it that the element goes to, as its state is kept.
     pub fn lane(&self, destination: &Destination) -> DestinationKey {
         DestinationKey::of(destination, self.sink.part(destination))
     }
@@ -117,13 +117,13 @@ impl SinkHandle {
         self.sink.copies(bytes)
     }
 
-    /// Whether only a part of this destination may be in trouble.
+    /// Returns whether only a part of this destination may be in trouble.
     pub fn has_parts(&self, destination: &Destination) -> bool {
         self.sink.part(destination).is_some()
     }
 
-    /// Whether the breakers let elements through: that of the sink, and that of the destination where all elements of the
-    /// caller have `only` that one.
+    /// Returns whether the breakers let elements through: that of the sink, and that of the destination where all
+    /// elements of the caller have `only` that one.
     pub fn allows(&self, only: Option<DestinationKey>) -> Allow {
         let now = Instant::now();
         let sink = self.breaker().allows(only, now);
@@ -187,7 +187,7 @@ impl SinkHandle {
         }
     }
 
-    /// The trouble of the destination of an element that it refused.
+    /// Returns the trouble of the destination of an element that it refused.
     pub fn trouble(&self, lane: DestinationKey) -> DestinationTrouble {
         self.destinations().trouble(lane, Instant::now())
     }
@@ -197,12 +197,12 @@ impl SinkHandle {
         scope(failure, self.destinations().others_work(lane, Instant::now()))
     }
 
-    /// The wait of an element that its destination refused.
+    /// Returns the wait of an element that its destination refused.
     pub fn wait(&self, lane: DestinationKey) -> Duration {
         self.destinations().wait(lane, Instant::now())
     }
 
-    /// The bucket of `max_rate`, if there is one.
+    /// Returns the bucket of `max_rate`, if there is one.
     pub fn rate(&self) -> Option<&Mutex<Bucket>> {
         self.rate.as_ref()
     }
@@ -229,18 +229,18 @@ impl SinkHandle {
         self.sink.ended().await;
     }
 
-    /// The longest that [`deliver`](SinkHandle::deliver) takes, with a look before it.
+    /// Returns the longest that [`deliver`](SinkHandle::deliver) takes, with a look before it.
     pub fn longest(&self) -> Duration {
         let look = self.sink.lookup().map_or(Duration::ZERO, |_| self.sink.timeout());
         self.sink.timeout().saturating_add(look).saturating_add(GRACE)
     }
 
-    /// Whether the sink has confirmed anything since this Redis time.
+    /// Returns whether the sink has confirmed anything since this Redis time.
     pub fn sink_moved_since(&self, ms: i64) -> bool {
         self.confirmed_ms.load(Ordering::Relaxed) >= ms
     }
 
-    /// Whether the destination has confirmed anything since this Redis time.
+    /// Returns whether the destination has confirmed anything since this Redis time.
     pub fn moved_since(&self, lane: DestinationKey, ms: i64) -> bool {
         self.sink_moved_since(ms) && self.destinations().moved_since(lane, ms)
     }
@@ -264,7 +264,7 @@ impl SinkHandle {
         outcome
     }
 
-    /// The degree to which elements in order, by key or all of them, go to the sink together.
+    /// Returns the degree to which elements in order, by key or all of them, go to the sink together.
     pub fn together(&self, by_key: bool) -> Together {
         match self.sink.runs() {
             None => Together::Never,
@@ -278,19 +278,19 @@ impl SinkHandle {
         self.sink.runs().into_iter().for_each(RunSink::prepare);
     }
 
-    /// The line that elements with this destination are on; `None`: one goes at a time. See
+    /// Returns the line that elements with this destination are on; `None`: one goes at a time. See
     /// [`RunSink`](delaybridge_sink::RunSink).
     pub(super) fn line(&self, destination: &Destination) -> Option<DestinationKey> {
         let part = self.sink.runs()?.line(destination)?;
         Some(DestinationKey::of(destination, Some(part)))
     }
 
-    /// The sink's way to look for what earlier attempts have left, if it has one.
+    /// Returns the sink's way to look for what earlier attempts have left, if it has one.
     pub(super) fn lookup(&self) -> Option<&dyn Lookup> {
         self.sink.lookup()
     }
 
-    /// The longest that the sink takes for a delivery.
+    /// Returns the longest that the sink takes for a delivery.
     pub(super) fn timeout(&self) -> Duration {
         self.sink.timeout()
     }

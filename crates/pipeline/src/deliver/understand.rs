@@ -109,7 +109,7 @@ fn decoded(spec: &QueueSpec, payload: &Bytes, refused: u32, decoded: Result<Payl
 /// The command that shows which codec wrote the elements of a queue.
 const SHOWS_CODECS: &str = "`delaybridge discover` shows the codec of what is scheduled";
 
-/// The codec that a refused payload looks like, and the remedy.
+/// Returns the codec that a refused payload looks like, and the remedy.
 fn mismatch(spec: &QueueSpec, payload: &Bytes) -> String {
     let codec = spec.codec.as_str();
     match other_codec(spec, payload) {
@@ -126,7 +126,7 @@ fn other_codec(spec: &QueueSpec, payload: &Bytes) -> Option<&'static str> {
     Some(guess.coding.as_str()).filter(|found| *found != spec.codec.as_str())
 }
 
-/// The verdict on an element that is due at this time by its source's score; none if it is delivered.
+/// Returns the verdict on an element that is due at this time by its source's score; none if it is delivered.
 pub fn absurd(spec: &QueueSpec, due_ms: i64) -> Option<Verdict> {
     if spec.on_absurd_due == OnAbsurdDue::Deliver || !is_absurd(due_ms) {
         return None;
@@ -146,7 +146,7 @@ pub fn absurd(spec: &QueueSpec, due_ms: i64) -> Option<Verdict> {
 /// The code of an absurd due time.
 const ABSURD_DUE: &str = "absurd_due";
 
-/// The verdict on bytes that are in no format of their source.
+/// Returns the verdict on bytes that are in no format of their source.
 pub fn junk(junk: &Junk) -> Verdict {
     dead(DeadReason::Junk, Failure::new(Class::MessagePermanent, "junk", junk.to_string()))
 }
@@ -162,14 +162,14 @@ pub fn routed(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) ->
     spec.fill(element, payload).map_err(failure)
 }
 
-/// The verdict on an element for which a template has no value.
+/// Returns the verdict on an element for which a template has no value.
 pub fn unroutable(place: usize, failure: Failure) -> Verdict {
     let reason = DeadReason::Unroutable;
     let sink = Some(place);
     Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure), shown: None })
 }
 
-/// The verdict on an element that no destination is meant for.
+/// Returns the verdict on an element that no destination is meant for.
 pub fn skipped(spec: &QueueSpec) -> Verdict {
     match spec.on_skipped {
         OnSkipped::DeadLetter => dead(DeadReason::Skipped, Failure::new(Class::MessagePermanent, "skipped", SKIPPED)),

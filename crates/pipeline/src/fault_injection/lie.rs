@@ -63,7 +63,7 @@ const LIES: [(&str, Lie); 18] = [
     ("ack_before_redis", Lie::AckBeforeRedis),
 ];
 
-/// The lie that this process tells.
+/// Returns the lie that this process tells.
 pub(super) fn planted() -> Option<Lie> {
     static PLANTED: std::sync::LazyLock<Option<Lie>> = std::sync::LazyLock::new(|| {
         let name = std::env::var("DELAYBRIDGE_PLANT").ok()?;

@@ -20,7 +20,7 @@ use delaybridge_model::{Ordered, QueueSpec, RetryPolicy};
 use delaybridge_sink::Sink;
 use delaybridge_source::store::Store;
 
-/// A store that lies, if this process does. `stopping` ends when the process begins to stop.
+/// Returns a store that lies, if this process does. `stopping` ends when the process begins to stop.
 pub fn store(store: Arc<dyn Store>, stopping: &CancellationToken) -> Arc<dyn Store> {
     match planted() {
         Some(lie) => Arc::new(LyingStore { store, lie, stopping: stopping.clone() }),
@@ -28,7 +28,7 @@ pub fn store(store: Arc<dyn Store>, stopping: &CancellationToken) -> Arc<dyn Sto
     }
 }
 
-/// A sink that lies, if this process does.
+/// Returns a sink that lies, if this process does.
 pub fn sink(sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
     match planted() {
         Some(lie) => Arc::new(LyingSink { sink, lie }),
@@ -36,19 +36,19 @@ pub fn sink(sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
     }
 }
 
-/// Whether a claim is removed by its name whatever has left it. The one lie that no store can tell: what it breaks is a decision
-/// about the claims in hand.
+/// Returns whether a claim is removed by its name whatever has left it. The one lie that no store can tell: what it
+/// breaks is a decision about the claims in hand.
 pub fn takes_neighbours_along() -> bool {
     planted() == Some(Lie::NeighbourTakenAlong)
 }
 
-/// Whether inputs acknowledge messages before Redis has their jobs. Asked where an intake is made, because the pipeline does not
-/// know it.
+/// Returns whether inputs acknowledge messages before Redis has their jobs. Asked where an intake is made, because the
+/// pipeline does not know it.
 pub fn acknowledges_before_redis() -> bool {
     planted() == Some(Lie::AckBeforeRedis)
 }
 
-/// The configuration of a queue, or another one, if this process lies.
+/// Returns the configuration of a queue, or another one, if this process lies.
 pub fn spec(spec: &Arc<QueueSpec>) -> Arc<QueueSpec> {
     let mut other = (**spec).clone();
     match planted() {

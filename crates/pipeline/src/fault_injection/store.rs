@@ -27,7 +27,7 @@ pub(super) struct LyingStore {
 }
 
 impl LyingStore {
-    /// The name that a claim has in Redis.
+    /// Returns the name that a claim has in Redis.
     fn name(&self, name: ClaimName) -> ClaimName {
         let number = if self.lie == Lie::ClaimWithoutFence { 1 } else { name.number };
         ClaimName { number, ..name }
@@ -41,7 +41,7 @@ impl LyingStore {
         if self.lie == Lie::EndlessLease { lease * 1_000 } else { lease }
     }
 
-    /// The answer to a claim: one that is unknown is called not sent.
+    /// Returns the answer to a claim: one that is unknown is called not sent.
     fn answer<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         match answer {
             Err(StoreError::Unknown { address, .. }) if self.lie == Lie::ResentScript => {

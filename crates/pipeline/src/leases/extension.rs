@@ -52,8 +52,8 @@ pub struct ExtensionCall<'a> {
 }
 
 impl<'a> ExtensionCall<'a> {
-    /// A call that is sent at once. What is left to its lease from here on is counted as long as the call may extend it: so the names
-    /// that it is sent for are read after this.
+    /// Returns a call that is sent at once. What is left to its lease from here on is counted as long as the call may
+    /// extend it: so the names that it is sent for are read after this.
     pub fn begin(leases: &'a Leases) -> Self {
         let home = leases.queue.home();
         let lease = leases.queue.spec.lease;
@@ -81,7 +81,8 @@ impl<'a> ExtensionCall<'a> {
         self.end(answer)
     }
 
-    /// The contents of this claim, which gets a full lease once more if it is durable. `None` if the call came late.
+    /// Returns the contents of this claim, which gets a full lease once more if it is durable. `None` if the call came
+    /// late.
     ///
     /// # Errors
     ///

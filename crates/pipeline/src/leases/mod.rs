@@ -72,12 +72,12 @@ pub struct Forgotten {
 const LEFT: usize = 1_000;
 
 impl Leases {
-    /// No claims yet.
+    /// Returns no claims yet.
     pub fn new(queue: Arc<Queue>) -> Self {
         Leases { queue, state: Mutex::default(), size: AtomicUsize::new(0), reconciling: tokio::sync::Mutex::default() }
     }
 
-    /// The queue.
+    /// Returns the queue.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
@@ -119,13 +119,13 @@ impl Leases {
         });
     }
 
-    /// The claims that were made in another history than this one; they are known in it from here on.
+    /// Returns the claims that were made in another history than this one; they are known in it from here on.
     fn unknown_in(&self, history: History) -> Vec<Arc<Claim>> {
         let state = self.state.lock();
         state.held.values().filter(|claim| !claim.is_lost() && claim.history() != Some(history)).cloned().collect()
     }
 
-    /// Whether all claims are known to be what they were in this history.
+    /// Returns whether all claims are known to be what they were in this history.
     fn are_known_in(&self, history: History) -> bool {
         self.state.lock().known_in == Some(history)
     }
@@ -135,12 +135,13 @@ impl Leases {
         self.state.lock().known_in = Some(history);
     }
 
-    /// Whether a claim of this process is here.
+    /// Returns whether a claim of this process is here.
     pub fn contains(&self, name: ClaimName) -> bool {
         self.state.lock().held.contains_key(&name.number)
     }
 
-    /// The elements that are held and have not ended: the numbers of their claims, and what the foreign program wrote.
+    /// Returns the elements that are held and have not ended: the numbers of their claims, and what the foreign program
+    /// wrote.
     pub fn in_hand(&self) -> HashSet<(u64, Bytes)> {
         let state = self.state.lock();
         state
@@ -167,8 +168,8 @@ impl Leases {
         });
     }
 
-    /// Whether all that turns up again of a claim that ended here was left in it, and not sent. If not, Redis may have forgotten
-    /// verdicts: a failover has lost them. `history` is that of the server now.
+    /// Returns whether all that turns up again of a claim that ended here was left in it, and not sent. If not, Redis
+    /// may have forgotten verdicts: a failover has lost them. `history` is that of the server now.
     pub fn was_left(&self, name: ClaimName, history: Option<History>) -> bool {
         self.with(|state| state.left.remove(&name.number)).is_some_and(|left| Some(left) == history)
     }
@@ -254,7 +255,8 @@ impl Leases {
         self.with(|state| take(&mut state.forgotten))
     }
 
-    /// The number of claims that the queue before this one let go of, and that this one has not begun to look for.
+    /// Returns the number of claims that the queue before this one let go of, and that this one has not begun to look
+    /// for.
     pub fn forgotten(&self) -> usize {
         self.state.lock().forgotten.len()
     }
@@ -278,7 +280,7 @@ impl Leases {
         })
     }
 
-    /// The number of elements that are held.
+    /// Returns the number of elements that are held.
     pub fn len(&self) -> usize {
         self.state.lock().held.values().map(|claim| claim.open()).sum()
     }
@@ -288,23 +290,23 @@ impl Leases {
         self.state.lock().held.values().filter_map(|claim| claim.oldest_due_ms()).min()
     }
 
-    /// The elements of the held claims that a failover may bring back, as hashes.
+    /// Returns the elements of the held claims that a failover may bring back, as hashes.
     pub fn hashes(&self) -> Vec<u32> {
         let state = self.state.lock();
         state.held.values().flat_map(|claim| claim.elements.iter().filter_map(recent::hash)).collect()
     }
 
-    /// Whether no claim is held.
+    /// Returns whether no claim is held.
     pub fn is_empty(&self) -> bool {
         self.state.lock().held.is_empty()
     }
 
-    /// Whether there is nothing to extend and nothing to bury.
+    /// Returns whether there is nothing to extend and nothing to bury.
     pub fn is_idle(&self) -> bool {
         self.size.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether nothing is remembered either of claims that have ended.
+    /// Returns whether nothing is remembered either of claims that have ended.
     pub fn is_forgotten(&self) -> bool {
         let state = self.state.lock();
         state.held.is_empty() && state.ended.is_empty() && state.left.is_empty()

@@ -76,7 +76,7 @@ async fn compare(queue: &Queue, claim: &Claim) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The verdicts on elements that are under the name of a claim again.
+/// Returns the verdicts on elements that are under the name of a claim again.
 fn verdicts(claim: &Claim, confirmed: &[Element], back: &[Element]) -> Vec<SettleCommand> {
     let again = confirmed.iter().map(|element| SettleCommand {
         claim: claim.name,

@@ -34,7 +34,7 @@ impl Adaptive {
     /// The lowest bound.
     pub const LEAST: u64 = 64;
 
-    /// The bound of a queue that has delivered nothing yet.
+    /// Returns the bound of a queue that has delivered nothing yet.
     pub fn new() -> Self {
         Adaptive(Mutex::new(AdaptiveState { limit: Self::FIRST, smoothed_us: 0, answers: 0 }))
     }
@@ -77,7 +77,7 @@ impl Default for Adaptive {
 mod tests {
     use super::*;
 
-    /// The bound after many answers of one kind.
+    /// Returns the bound after many answers of one kind.
     fn settles_at(took: Duration, in_flight: u64) -> u64 {
         let adaptive = Adaptive::new();
         (0..200_000).filter_map(|_| adaptive.answered(took, 1, in_flight)).last().unwrap_or(Adaptive::FIRST)

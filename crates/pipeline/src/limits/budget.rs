@@ -79,7 +79,7 @@ impl BudgetState {
 }
 
 impl Budget {
-    /// A budget of `count` elements and `bytes` bytes; zero is taken as one.
+    /// Creates a budget of `count` elements and `bytes` bytes; zero is taken as one.
     pub fn new(count: u64, bytes: u64) -> Self {
         Budget(Arc::new(Mutex::new(BudgetState {
             count: 0,
@@ -116,25 +116,25 @@ impl Budget {
         }
     }
 
-    /// The room in use now.
+    /// Returns the room in use now.
     pub fn used(&self) -> Room {
         let state = self.lock();
         Room { count: state.count, bytes: state.bytes }
     }
 
-    /// Whether more than half of it is in use, by count or by bytes.
+    /// Returns whether more than half of it is in use, by count or by bytes.
     pub fn is_half_full(&self) -> bool {
         let state = self.lock();
         state.count * 2 > state.count_limit || state.bytes * 2 > state.byte_limit
     }
 
-    /// The bounds.
+    /// Returns the bounds.
     pub fn limit(&self) -> Room {
         let state = self.lock();
         Room { count: state.count_limit, bytes: state.byte_limit }
     }
 
-    /// The bound on bytes.
+    /// Returns the bound on bytes.
     pub fn byte_limit(&self) -> u64 {
         self.lock().byte_limit
     }
@@ -146,7 +146,7 @@ impl Budget {
         state.serve();
     }
 
-    /// A reservation of nothing.
+    /// Returns a reservation of nothing.
     pub fn none(&self) -> Reservation {
         self.reservation(Room::default())
     }
@@ -193,7 +193,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The room that is held.
+    /// Returns the room that is held.
     pub fn room(&self) -> Room {
         self.room
     }

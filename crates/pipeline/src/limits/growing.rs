@@ -36,12 +36,12 @@ impl Ratio {
         Ratio(seen.max(self.0 - self.0.div_ceil(8)).min(Ratio::MOST))
     }
 
-    /// The bytes that may come if they may take so many in memory.
+    /// Returns the bytes that may come if they may take so many in memory.
     pub(super) fn shrink(self, bytes: u64) -> u64 {
         bytes.saturating_mul(Ratio::ONE) / (Ratio::ONE + self.0)
     }
 
-    /// The bytes that these will take in memory.
+    /// Returns the bytes that these will take in memory.
     pub(super) fn grow(self, bytes: u64) -> u64 {
         bytes.saturating_add(bytes.saturating_mul(self.0) / Ratio::ONE)
     }

@@ -100,8 +100,8 @@ impl Budget {
         }
     }
 
-    /// The bytes that may come, and what they will take in memory, if that is to be at most `bytes`; at least `least` and at most
-    /// `most` may come.
+    /// Returns the bytes that may come, and what they will take in memory, if that is to be at most `bytes`; at least
+    /// `least` and at most `most` may come.
     pub fn share(&self, bytes: u64, least: u64, most: u64) -> (u64, u64) {
         let ratio = self.lock().growth.as_ref().map_or(Ratio::default(), |growth| growth.ratio);
         let came = ratio.shrink(bytes).min(most).max(least).max(1);

@@ -38,7 +38,7 @@ impl PauseBoard {
         self.reasons.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The reasons up to now, if there is one to look.
+    /// Returns the reasons up to now, if there is one to look.
     pub fn reason_to_look(&self) -> Option<u64> {
         let reasons = self.reasons.load(Ordering::Acquire);
         let seen = self.seen.lock();
@@ -75,7 +75,7 @@ impl PauseBoard {
         holding(&seen.pauses, delivers_to).map(|_| good_until(at, &seen.pauses))
     }
 
-    /// Whether this sink is paused for the queue.
+    /// Returns whether this sink is paused for the queue.
     pub fn has_paused(&self, sink: &str) -> bool {
         self.seen.lock().pauses.sinks.iter().any(|(name, _)| **name == *sink)
     }

@@ -29,7 +29,7 @@ pub struct RateGrant {
 }
 
 impl Bucket {
-    /// A full bucket of `per_second` elements per second, which is above 0.
+    /// Creates a full bucket of `per_second` elements per second, which is above 0.
     pub fn new(per_second: f64, now: Instant) -> Self {
         // Less than one token would never let anything pass.
         let burst = (per_second * BURST).max(1.0);
@@ -64,7 +64,7 @@ impl Bucket {
         self.tokens = (self.tokens + f64::from(unused)).min(self.burst);
     }
 
-    /// Whether it is as full as a new one.
+    /// Returns whether it is as full as a new one.
     pub fn is_full(&mut self, now: Instant) -> bool {
         self.fill(now);
         self.tokens >= self.burst

@@ -24,7 +24,7 @@ impl RoomReserved {
         RoomReserved { queue: queue.none(), process: process.none() }
     }
 
-    /// The room that is held in both.
+    /// Returns the room that is held in both.
     pub fn room(&self) -> Room {
         let queue = self.queue.room();
         let process = self.process.room();

@@ -245,7 +245,7 @@ fn fate(
 /// Why an element with an absurd due time would not be delivered.
 const ABSURD: &str = "its due time is an overflow (`on_absurd_due`)";
 
-/// A destination for the log: one that the payload chose has words of the payload in it.
+/// Returns a destination for the log: one that the payload chose has words of the payload in it.
 fn describe(to: &RouteSpec, destination: &Destination) -> String {
     if to.target.is_chosen_by_payload(About::Route) {
         format!("{}: chosen by the payload", to.sink)
@@ -266,7 +266,7 @@ mod tests {
     use crate::tests;
     use crate::tests::world::World;
 
-    /// A queue to a list that the payload names, and to standard output.
+    /// Returns a queue to a list that the payload names, and to standard output.
     fn queue() -> QueueSpec {
         let fix = tests::route("fix");
         let list = Template::compile("l:${payload.a:-none}").expect("a template");

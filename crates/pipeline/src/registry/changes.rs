@@ -14,12 +14,12 @@ use crate::deliver::sink_handle::SinkHandle;
 use delaybridge_model::{Mode, QueueSpec};
 
 impl QueueRegistry {
-    /// The places of all queues by their names.
+    /// Returns the places of all queues by their names.
     pub fn by_id(&self) -> HashMap<Arc<str>, usize> {
         self.places().into_iter().map(|place| (self.spec(place).id.clone(), place)).collect()
     }
 
-    /// Whether no queue is there any more.
+    /// Returns whether no queue is there any more.
     pub fn is_gone(&self, place: usize) -> bool {
         self.state.lock().free.contains(&place)
     }
@@ -55,7 +55,7 @@ impl QueueRegistry {
         }
     }
 
-    /// A further queue. It looks at once.
+    /// Returns a further queue. It looks at once.
     pub fn add(&self, spec: Arc<QueueSpec>) -> usize {
         let mut state = self.state.lock();
         let owner = self.owner_of(&spec);
@@ -87,8 +87,9 @@ impl QueueRegistry {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The owner of the claims of a queue that is new here. What the queue before left to its leases must not be overtaken: Redis
-    /// lets another owner wait for them, whatever this process knows of them, and take them over first.
+    /// Returns the owner of the claims of a queue that is new here. What the queue before left to its leases must not
+    /// be overtaken: Redis lets another owner wait for them, whatever this process knows of them, and take them over
+    /// first.
     fn owner_of(&self, spec: &QueueSpec) -> [u8; 8] {
         if spec.order.is_some() { self.process.another_owner() } else { self.process.owner }
     }

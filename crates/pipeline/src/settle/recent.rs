@@ -107,7 +107,7 @@ impl RecentDeliveries {
         *until = (!expected.is_empty()).then(|| now.after(EXPECTED));
     }
 
-    /// The number of these elements that were delivered before, as it seems. Each is counted once.
+    /// Returns the number of these elements that were delivered before, as it seems. Each is counted once.
     pub fn met<'a>(&self, elements: impl Iterator<Item = &'a Element>) -> u64 {
         let mut state = self.0.lock();
         if state.expected.is_empty() {
@@ -116,7 +116,7 @@ impl RecentDeliveries {
         elements.filter_map(hash).filter(|hash| state.expected.remove(hash)).count() as u64
     }
 
-    /// Whether nothing is noted and nothing expected back.
+    /// Returns whether nothing is noted and nothing expected back.
     pub fn is_empty(&self, now: Instant) -> bool {
         let mut state = self.0.lock();
         state.forget(now);
@@ -124,8 +124,8 @@ impl RecentDeliveries {
     }
 }
 
-/// The hash of an element of the source: of its bytes, and its score. An entry of ours carries its own history. Among
-/// [`MOST`] one in half a million is taken for another one, and announced in vain.
+/// Returns the hash of an element of the source: of its bytes, and its score. An entry of ours carries its own history.
+/// Among [`MOST`] one in half a million is taken for another one, and announced in vain.
 pub fn hash(element: &Element) -> Option<u32> {
     element.header.is_none().then(|| xxh3_64_with_seed(&element.member, element.score_ms as u64) as u32)
 }

@@ -65,7 +65,7 @@ impl Settler {
         Settler { leases, state: Mutex::default() }
     }
 
-    /// The claims that the verdicts are about.
+    /// Returns the claims that the verdicts are about.
     pub fn leases(&self) -> &Arc<Leases> {
         &self.leases
     }
@@ -164,7 +164,7 @@ impl Settler {
         let _ = self.add(|state| state.singles.push_back(settling));
     }
 
-    /// Whether nothing is to be written.
+    /// Returns whether nothing is to be written.
     pub fn is_idle(&self) -> bool {
         !self.state.lock().running
     }

@@ -101,7 +101,7 @@ pub enum ReleaseCause {
 }
 
 impl Verdict {
-    /// One word for it, as spans show it.
+    /// Returns one word for it, as spans show it.
     pub fn as_str(&self) -> &'static str {
         match self {
             Verdict::Confirm => "confirm",
@@ -115,8 +115,8 @@ impl Verdict {
         }
     }
 
-    /// The move of the settle script that writes this verdict about an element with this header. `letter` makes the fields of a dead letter,
-    /// and is called for [`Verdict::Dead`] only.
+    /// Returns the move of the settle script that writes this verdict about an element with this header. `letter` makes
+    /// the fields of a dead letter, and is called for [`Verdict::Dead`] only.
     pub fn step(&self, header: &Header, letter: impl FnOnce(&Death) -> Vec<(&'static str, Bytes)>) -> SettleOp {
         match self {
             Verdict::Confirm | Verdict::Gone | Verdict::Skipped => SettleOp::Confirm,
@@ -139,12 +139,12 @@ impl Verdict {
 }
 
 impl Death {
-    /// A death that no sink had a part in.
+    /// Returns a death that no sink had a part in.
     pub fn without_sink(reason: DeadReason, failure: Failure) -> Self {
         Death { reason, sink: None, destination: None, failure: Some(failure), shown: None }
     }
 
-    /// Whether an attempt ended the element. That attempt counts as well.
+    /// Returns whether an attempt ended the element. That attempt counts as well.
     pub fn ended_an_attempt(&self) -> bool {
         match self.reason {
             DeadReason::MaxAttempts | DeadReason::MessagePermanent => true,
@@ -161,7 +161,7 @@ impl Death {
 }
 
 impl ReleaseCause {
-    /// The label of the counter.
+    /// Returns the label of the counter.
     pub fn reason(&self) -> ReleaseReason {
         match self {
             ReleaseCause::Hold { .. } | ReleaseCause::OnHold => ReleaseReason::Hold,

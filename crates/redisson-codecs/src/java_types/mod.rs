@@ -37,7 +37,7 @@ pub(super) fn strip(value: &mut Value, classes: &Classes) -> bool {
     strip_at(value, Place::Root, classes)
 }
 
-/// Whether a payload contains a class name anywhere.
+/// Returns whether a payload contains a class name anywhere.
 pub(super) fn present(value: &Value) -> bool {
     is_present(value, Place::Root, &Classes::default())
 }

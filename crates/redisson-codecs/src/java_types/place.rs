@@ -39,7 +39,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The class before the value here, if it is a list of a class and a value.
+    /// Returns the class before the value here, if it is a list of a class and a value.
     pub(super) fn class_of<'a>(self, value: &'a Value, classes: &Classes) -> Option<&'a str> {
         let (name, content) = wrapper(value)?;
         let is_class = match self {
@@ -64,7 +64,8 @@ impl Place {
         is_class.then_some(name)
     }
 
-    /// The place of the elements or fields of a value of this class here; `None` is a list or an object without a class.
+    /// Returns the place of the elements or fields of a value of this class here; `None` is a list or an object without
+    /// a class.
     pub(super) fn inside(self, class: Option<&str>, value: &Value) -> Place {
         let class = class.map(raw);
         match class {
@@ -84,7 +85,7 @@ impl Place {
     }
 }
 
-/// The parts of a list that may be a class and a value. Null has no class, and an object has it inside.
+/// Returns the parts of a list that may be a class and a value. Null has no class, and an object has it inside.
 fn wrapper(value: &Value) -> Option<(&str, &Value)> {
     match value.as_array()?.as_slice() {
         [Value::String(_), Value::Null] => None,
@@ -94,8 +95,8 @@ fn wrapper(value: &Value) -> Option<(&str, &Value)> {
     }
 }
 
-/// The place of elements that all have the same declared type, as far as they show it: lists of texts may be arrays of
-/// texts, unless there are other values among them.
+/// Returns the place of elements that all have the same declared type, as far as they show it: lists of texts may be
+/// arrays of texts, unless there are other values among them.
 fn of_all(value: &Value) -> Place {
     let mut place = Place::Unknown;
     let mut add = |value: &Value| match (value, wrapper(value)) {
@@ -114,12 +115,12 @@ fn of_all(value: &Value) -> Place {
     if all { place } else { Place::Plain }
 }
 
-/// Whether it is a class of the JDK, or an array.
+/// Returns whether it is a class of the JDK, or an array.
 fn is_of_jdk(name: &str) -> bool {
     ["java.", "javax.", "sun.", "["].iter().any(|start| name.starts_with(start))
 }
 
-/// Whether Jackson writes the values of this class of the JDK as numbers or flags.
+/// Returns whether Jackson writes the values of this class of the JDK as numbers or flags.
 fn is_scalar(name: &str) -> bool {
     const NUMBERS: [&str; 5] =
         ["java.lang.Long", "java.lang.Short", "java.lang.Byte", "java.lang.Float", "java.lang.Double"];

@@ -3,7 +3,7 @@
 use crate::classes::{Body, Classes};
 use crate::kryo5::class::Class;
 
-/// Whether a text is certainly a value of this class, and not a second text beside the name of a class.
+/// Returns whether a text is certainly a value of this class, and not a second text beside the name of a class.
 pub(super) fn is_of(class: &str, text: &str, classes: &Classes) -> bool {
     let first = text.bytes().next().unwrap_or_default();
     let is_number = first.is_ascii_digit() || matches!(first, b'+' | b'-');
@@ -30,7 +30,7 @@ pub(super) fn is_of(class: &str, text: &str, classes: &Classes) -> bool {
     }
 }
 
-/// Whether it is a constant of an enum of the JDK, or of a declared one.
+/// Returns whether it is a constant of an enum of the JDK, or of a declared one.
 fn is_constant(class: &str, text: &str, classes: &Classes) -> bool {
     match classes.named(class) {
         Some(Class::Constants(names)) => names.contains(&text),

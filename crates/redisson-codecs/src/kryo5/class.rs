@@ -20,7 +20,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Whether another class can be declared to be like this one.
+    /// Returns whether another class can be declared to be like this one.
     pub(crate) fn is_collection(&self) -> bool {
         matches!(self, Class::Known(form) if form.is_collection())
     }

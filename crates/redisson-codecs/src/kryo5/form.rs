@@ -108,7 +108,7 @@ impl Form {
         usize::try_from(number).ok().and_then(|number| REGISTERED.get(number).copied())
     }
 
-    /// The form of the JDK class with this name.
+    /// Returns the form of the JDK class with this name.
     pub(crate) fn named(name: &str) -> Option<Form> {
         if let Some(at) = REGISTERED_NAMES.iter().position(|(registered, _)| *registered == name) {
             return Some(REGISTERED[at]);
@@ -152,12 +152,12 @@ impl Form {
         }
     }
 
-    /// Whether the class is a boxed number, to which nothing refers.
+    /// Returns whether the class is a boxed number, to which nothing refers.
     pub(crate) fn is_boxed(self) -> bool {
         REGISTERED.contains(&self) && self != Text
     }
 
-    /// Whether a null of this class has a form of its own.
+    /// Returns whether a null of this class has a form of its own.
     pub(crate) fn has_null(self) -> bool {
         matches!(
             self,
@@ -182,7 +182,7 @@ impl Form {
         )
     }
 
-    /// Whether the class is final, so that a field of this type is written without its class.
+    /// Returns whether the class is final, so that a field of this type is written without its class.
     pub(crate) fn is_final(self) -> bool {
         match self {
             Integer | Text | Float | Boolean | Byte | Character | Short | Long | Double => true,
@@ -201,17 +201,17 @@ impl Form {
         }
     }
 
-    /// Whether it is an array of primitives.
+    /// Returns whether it is an array of primitives.
     pub(super) fn is_array(self) -> bool {
         matches!(self, Bytes | Booleans | Characters | Shorts | Integers | Longs | Floats | Doubles)
     }
 
-    /// Whether it is an `AtomicInteger` or its like.
+    /// Returns whether it is an `AtomicInteger` or its like.
     pub(crate) fn is_atomic(self) -> bool {
         matches!(self, AtomicBoolean | AtomicInteger | AtomicLong | AtomicReference)
     }
 
-    /// Whether an application's own class can be declared to be like this one.
+    /// Returns whether an application's own class can be declared to be like this one.
     pub(super) fn is_collection(self) -> bool {
         matches!(self, List | SortedList | Map | SortedMap)
     }
@@ -314,7 +314,7 @@ fn of_time(class: &str) -> Option<Form> {
     })
 }
 
-/// The constants of the JDK's enums that applications use, in the order of declaration.
+/// Returns the constants of the JDK's enums that applications use, in the order of declaration.
 pub(crate) fn constants(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
         "java.util.concurrent.TimeUnit" => {

@@ -25,7 +25,7 @@ impl Generics {
         self.types.pop_if(|(_, pushed)| *pushed >= depth);
     }
 
-    /// The arguments of the surrounding type, if it belongs to the object at this depth.
+    /// Returns the arguments of the surrounding type, if it belongs to the object at this depth.
     pub(super) fn next(&self, depth: usize) -> Option<Vec<Arc<Type>>> {
         let (of, pushed) = self.types.last()?;
         let arguments = of.arguments.as_ref()?;

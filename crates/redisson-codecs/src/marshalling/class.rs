@@ -24,7 +24,7 @@ pub(super) struct Described {
     pub(super) depth: usize,
 }
 
-/// The name of a class with a code of its own.
+/// Returns the name of a class with a code of its own.
 pub(super) fn known(code: u8) -> Option<&'static str> {
     const NAMES: [&str; 30] = [
         "java.lang.String",

@@ -121,7 +121,7 @@ impl River<'_> {
         self.reader.malformed(NAME)
     }
 
-    /// The refusal of a code: unsupported if it exists in the protocol, else malformed.
+    /// Returns the refusal of a code: unsupported if it exists in the protocol, else malformed.
     fn unread(&self, code: u8) -> Refusal {
         match code {
             0x03 | 0x05 | 0x07..=0x82 => self.reader.refuse(DecodeProblem::Unsupported("a kind of object")),

@@ -11,7 +11,7 @@ pub(crate) enum TextLength {
     Four,
 }
 
-/// Whether the class writes everything itself, in a known form.
+/// Returns whether the class writes everything itself, in a known form.
 pub(crate) fn is_external(class: &str) -> bool {
     class == "java.time.Ser"
 }

@@ -66,7 +66,7 @@ const ADDS_NOTHING: [&str; 14] = [
     "java.util.Collections$CheckedList",
 ];
 
-/// Whether the fields of this class are not content beside those of a known superclass.
+/// Returns whether the fields of this class are not content beside those of a known superclass.
 pub(super) fn adds_nothing(class: &str) -> bool {
     ADDS_NOTHING.contains(&class)
 }

@@ -37,12 +37,13 @@ pub(super) enum Written {
     Value(Item),
 }
 
-/// Whether the field is the lock of a collection, which is mostly the collection itself.
+/// Returns whether the field is the lock of a collection, which is mostly the collection itself.
 pub(super) fn is_lock(class: &str, field: &str) -> bool {
     field == "mutex" && class.starts_with("java.util.Collections$Synchronized")
 }
 
-/// Whether the compiler has added the field to a class within a method: the object around it, and the method's variables.
+/// Returns whether the compiler has added the field to a class within a method: the object around it, and the method's
+/// variables.
 fn is_of_compiler(field: &str) -> bool {
     field.starts_with("this$") || field.starts_with("val$")
 }
@@ -65,7 +66,7 @@ pub(super) fn check_self_written(reader: &Reader<'_>, start: usize, class: &str)
     if Kind::of(class) == Kind::Plain && !adds_nothing(class) { Err(opaque(reader, start, class)) } else { Ok(()) }
 }
 
-/// The refusal of an object of this class at `start`.
+/// Returns the refusal of an object of this class at `start`.
 pub(super) fn opaque(reader: &Reader<'_>, start: usize, class: &str) -> Refusal {
     reader.refuse_at(start, DecodeProblem::Opaque(ClassName::of(class)))
 }
@@ -244,12 +245,12 @@ fn block(part: &Part) -> Option<&[u8]> {
     })
 }
 
-/// The values that the class wrote, without the sizes between them.
+/// Returns the values that the class wrote, without the sizes between them.
 fn list(part: Part) -> Vec<Value> {
     values(part.written)
 }
 
-/// The values among the data that a class wrote.
+/// Returns the values among the data that a class wrote.
 pub(super) fn values(written: Vec<Written>) -> Vec<Value> {
     let value = |written| match written {
         Written::Block(_) => None,
@@ -304,7 +305,7 @@ fn url(part: Part) -> Option<String> {
     Some(url)
 }
 
-/// The text of a builder: an array of characters, of which only the first count.
+/// Returns the text of a builder: an array of characters, of which only the first count.
 fn characters(part: Part) -> Option<String> {
     let count = number(&part, "count").and_then(Number::as_i64);
     let count = count.or_else(|| block(&part).and_then(|mut block| block.try_get_i32().ok()).map(i64::from))?;
@@ -319,7 +320,7 @@ fn characters(part: Part) -> Option<String> {
     letters.iter().take(usize::try_from(count).ok()?).map(Value::as_str).collect()
 }
 
-/// The numbers of the set bits.
+/// Returns the numbers of the set bits.
 fn bit_set(reader: &mut Reader<'_>, part: Part) -> Read<Item> {
     let mut set = Vec::new();
     if let Some(Item::Json(Value::Array(words))) = field(part, "bits") {

@@ -30,7 +30,7 @@ impl<'a> Section<'a> {
         entries.map(|(name, scalar)| (name.text.clone(), scalar)).collect()
     }
 
-    /// The names and scalars of the map behind the key.
+    /// Returns the names and scalars of the map behind the key.
     fn entries(&self, key: &Key, templates: bool, help: &str) -> Vec<(&'a Name, Scalar)> {
         let Some(entry) = self.entry(key) else { return Vec::new() };
         let spot = self.spot(key);
@@ -80,12 +80,12 @@ impl<'a> Section<'a> {
         self.parsed(key, parse).map_or(Ok(Vec::new()), Err)
     }
 
-    /// The values of a list of words; all of them if the user did not write the key.
+    /// Returns the values of a list of words; all of them if the user did not write the key.
     pub fn some_of<T: Words>(&self, key: &Key) -> Vec<T::Value> {
         self.words(key, T::VALUES)
     }
 
-    /// The values that belong to the words of a list.
+    /// Returns the values that belong to the words of a list.
     fn words<T: Copy>(&self, key: &Key, values: &[(&str, T)]) -> Vec<T> {
         let Kind::Words(words) = key.kind else { return Vec::new() };
         let Some(entry) = self.entry(key) else { return values.iter().map(|(_, value)| *value).collect() };

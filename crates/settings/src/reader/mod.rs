@@ -47,7 +47,8 @@ pub enum Needs {
 const NOT_NEEDED: &str = "1";
 
 impl Context<'_> {
-    /// Whether a secret at this place is not needed. Names of queues always are: a command must never act on another queue.
+    /// Returns whether a secret at this place is not needed. Names of queues always are: a command must never act on
+    /// another queue.
     pub fn spares(&self, path: &str) -> bool {
         let mut steps = path.split('.');
         match (self.needs, steps.next(), steps.next()) {
@@ -95,12 +96,12 @@ pub struct Scalar {
 }
 
 impl Scalar {
-    /// The kind that YAML took it for, as messages call it.
+    /// Returns the kind that YAML took it for, as messages call it.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// Whether the file has the value itself, and not a variable.
+    /// Returns whether the file has the value itself, and not a variable.
     pub fn is_plain(&self) -> bool {
         self.written == self.value
     }
@@ -169,17 +170,17 @@ impl<'a> Section<'a> {
         self.entries.iter().find(|entry| entry.name == key.name)
     }
 
-    /// Whether the user wrote the key.
+    /// Returns whether the user wrote the key.
     pub fn has(&self, key: &Key) -> bool {
         self.entry(key).is_some()
     }
 
-    /// The names that were written, in order.
+    /// Returns the names that were written, in order.
     pub fn written(&self) -> Vec<&'static str> {
         self.entries.iter().map(|entry| entry.name).collect()
     }
 
-    /// The place of the key's value; the map itself if the key was left out.
+    /// Returns the place of the key's value; the map itself if the key was left out.
     pub fn spot(&self, key: &Key) -> Spot {
         match self.entry(key) {
             Some(entry) => self.spot.key(key.name, value_position(entry)),
@@ -187,7 +188,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The scalar behind the key, variables replaced; the default if the user did not write it.
+    /// Returns the scalar behind the key, variables replaced; the default if the user did not write it.
     pub fn scalar(&self, key: &Key) -> Option<Scalar> {
         let Some(entry) = self.entry(key) else {
             let value = key.default?.to_owned();
@@ -196,7 +197,7 @@ impl<'a> Section<'a> {
         scalar(self.cx, self.spot(key), entry.node, key.kind.is_template())
     }
 
-    /// The map behind the key; empty if it was left out.
+    /// Returns the map behind the key; empty if it was left out.
     pub fn section(&self, key: &Key) -> Section<'a> {
         self.opt_section(key).unwrap_or_else(|| {
             let table = key.kind.table().unwrap_or(self.table);
@@ -204,18 +205,18 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The map behind the key, if the user wrote it.
+    /// Returns the map behind the key, if the user wrote it.
     pub fn opt_section(&self, key: &Key) -> Option<Section<'a>> {
         let entry = self.entry(key)?;
         Some(Section::open(self.cx, self.spot.key(key.name, entry.at), key.kind.table()?, Some(entry.node)))
     }
 
-    /// Whether the user wrote a text in place of a map.
+    /// Returns whether the user wrote a text in place of a map.
     pub fn is_text(&self, key: &Key) -> bool {
         self.entry(key).is_some_and(|entry| matches!(&entry.node.value, Value::Text(_)))
     }
 
-    /// Whether the user wrote names with maps, and none of the table's own keys.
+    /// Returns whether the user wrote names with maps, and none of the table's own keys.
     pub fn is_named(&self, key: &Key) -> bool {
         let Some(Value::Map(entries)) = self.entry(key).map(|entry| &entry.node.value) else { return false };
         let own = |name: &str| key.kind.table().is_some_and(|table| table.key(name).is_some());
@@ -223,12 +224,12 @@ impl<'a> Section<'a> {
         !entries.is_empty() && entries.iter().all(named)
     }
 
-    /// Whether the user wrote `none` in place of a map.
+    /// Returns whether the user wrote `none` in place of a map.
     pub fn is_none(&self, key: &Key) -> bool {
         self.entry(key).is_some_and(|entry| matches!(&entry.node.value, Value::Text(text) if text == "none"))
     }
 
-    /// The maps behind names that the user chose: labels in metrics.
+    /// Returns the maps behind names that the user chose: labels in metrics.
     pub fn named(&self, key: &Key) -> Vec<(String, Section<'a>)> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
         self.named_by(key, &|name| {
@@ -240,7 +241,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The maps behind names that the user chose; `rule` says what is wrong with one.
+    /// Returns the maps behind names that the user chose; `rule` says what is wrong with one.
     pub fn named_by(&self, key: &Key, rule: &dyn Fn(&str) -> Result<(), &'static str>) -> Vec<(String, Section<'a>)> {
         let (Some(entry), Some(table)) = (self.entry(key), key.kind.table()) else { return Vec::new() };
         let entries = match &entry.node.value {
@@ -263,7 +264,7 @@ impl<'a> Section<'a> {
         sections
     }
 
-    /// The maps of a list.
+    /// Returns the maps of a list.
     pub fn list(&self, key: &Key) -> Vec<Section<'a>> {
         let (Some(entry), Some(table)) = (self.entry(key), key.kind.table()) else { return Vec::new() };
         let spot = self.spot(key);
@@ -299,8 +300,8 @@ impl Drop for Section<'_> {
     }
 }
 
-/// The path below the table of a key of this name: directly below one of its keys, or one level deeper. Not below names
-/// that the user chooses.
+/// Returns the path below the table of a key of this name: directly below one of its keys, or one level deeper. Not
+/// below names that the user chooses.
 fn place_of(name: &str, table: &'static Table) -> Option<String> {
     let below =
         |table: &'static Table| table.keys().filter(|key| !matches!(key.kind, Kind::Named(_) | Kind::Classes(_)));
@@ -349,7 +350,7 @@ fn scalar(cx: &Context<'_>, spot: Spot, node: &Node, templates: bool) -> Option<
     }
 }
 
-/// A value in a message: short enough for a line.
+/// Returns a value in a message: short enough for a line.
 pub fn clip(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -36,19 +36,19 @@ impl Section<'_> {
         key.default.and_then(|default| parse(default).ok())
     }
 
-    /// A duration; keys with a default only.
+    /// Returns a duration; keys with a default only.
     pub fn duration(&self, key: &Key) -> Duration {
         let Kind::Duration { min_ms } = key.kind else { return Duration::ZERO };
         self.parsed(key, |text| at_least(text, min_ms)).unwrap_or_default()
     }
 
-    /// A duration, or `None` for the word `auto`.
+    /// Returns a duration, or `None` for the word `auto`.
     pub fn duration_or_auto(&self, key: &Key) -> Option<Duration> {
         let Kind::DurationOrAuto { min_ms } = key.kind else { return None };
         self.parsed(key, |text| if text == "auto" { Ok(None) } else { at_least(text, min_ms).map(Some) }).flatten()
     }
 
-    /// A duration above zero, or `none`.
+    /// Returns a duration above zero, or `none`.
     pub fn duration_or_none(&self, key: &Key) -> Option<Duration> {
         let parse = |text: &str| match text {
             "none" => Ok(None),
@@ -60,13 +60,13 @@ impl Section<'_> {
         self.parsed(key, parse).flatten()
     }
 
-    /// A duration, or `never`; keys with a default only.
+    /// Returns a duration, or `never`; keys with a default only.
     pub fn duration_or_never(&self, key: &Key) -> Option<Duration> {
         let parse = |text: &str| if text == "never" { Ok(None) } else { units::duration(text).map(Some) };
         self.parsed(key, parse).flatten()
     }
 
-    /// A size above zero, in bytes; keys with a default only.
+    /// Returns a size above zero, in bytes; keys with a default only.
     pub fn size(&self, key: &Key) -> u64 {
         let parse = |text: &str| match units::size(text)? {
             0 => Err(BadUnit {
@@ -78,7 +78,7 @@ impl Section<'_> {
         self.parsed(key, parse).unwrap_or_default()
     }
 
-    /// A rate above zero in elements per second, or `none`.
+    /// Returns a rate above zero in elements per second, or `none`.
     pub fn rate(&self, key: &Key) -> Option<f64> {
         let parse = |text: &str| match text {
             "none" => Ok(None),
@@ -90,7 +90,7 @@ impl Section<'_> {
         self.parsed(key, parse).flatten()
     }
 
-    /// A whole number in the key's range; `None` for the key's word.
+    /// Returns a whole number in the key's range; `None` for the key's word.
     pub fn count(&self, key: &Key) -> Option<u64> {
         let Kind::Count { min, max, word } = key.kind else { return None };
         let parse = |text: &str| {
@@ -117,7 +117,7 @@ impl Section<'_> {
         self.parsed(key, parse).flatten()
     }
 
-    /// A number in the key's range; keys with a default only.
+    /// Returns a number in the key's range; keys with a default only.
     pub fn factor(&self, key: &Key) -> f64 {
         let Kind::Factor { min, max } = key.kind else { return 0.0 };
         let parse = |text: &str| match text.parse::<f64>() {
@@ -174,7 +174,7 @@ impl Section<'_> {
         })
     }
 
-    /// An address, or the path of a Unix socket.
+    /// Returns an address, or the path of a Unix socket.
     pub fn listen(&self, key: &Key) -> Option<Listen> {
         self.parsed(key, |text| {
             Listen::parse(text).ok_or_else(|| BadUnit {
@@ -191,7 +191,7 @@ impl Section<'_> {
         self.checked_text(key, self.scalar(key)?)
     }
 
-    /// The scalar, if it was written as text; else the problem is reported.
+    /// Returns the scalar, if it was written as text; else the problem is reported.
     pub fn checked_text(&self, key: &Key, scalar: Scalar) -> Option<Scalar> {
         if scalar.kind != "text" {
             let help = "if it is meant as text, write it in quotes";
@@ -205,7 +205,7 @@ impl Section<'_> {
         Some(scalar)
     }
 
-    /// A template; one that may be empty, or a number, if the key says so.
+    /// Returns a template; one that may be empty, or a number, if the key says so.
     pub fn template(&self, key: &Key) -> Option<Template> {
         let scalar = self.scalar(key)?;
         let scalar = match key.kind {
@@ -244,7 +244,7 @@ impl Section<'_> {
         }
     }
 
-    /// The value that belongs to the word; the table's default if the user did not write the key.
+    /// Returns the value that belongs to the word; the table's default if the user did not write the key.
     pub fn word<T: Copy>(&self, key: &Key, values: &[(&str, T)]) -> Option<T> {
         let Kind::Word(words) = key.kind else { return None };
         let value_of = |text: &str| values.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
@@ -254,12 +254,12 @@ impl Section<'_> {
             .or_else(|| value_of(key.default?))
     }
 
-    /// The value of the word; that of the default if the user did not write the key.
+    /// Returns the value of the word; that of the default if the user did not write the key.
     pub fn one_of<T: Words>(&self, key: &Key) -> Option<T::Value> {
         self.word(key, T::VALUES)
     }
 
-    /// The word, if the key takes it in this build; else the problem is reported.
+    /// Returns the word, if the key takes it in this build; else the problem is reported.
     pub fn checked_word(&self, words: &'static [Word], scalar: &Scalar) -> Option<&'static str> {
         let word = words.iter().find(|word| word.text == scalar.value);
         match word {
@@ -305,7 +305,7 @@ pub fn compile(cx: &Context<'_>, scalar: &Scalar) -> Option<Template> {
     }
 }
 
-/// The help for a hole that names no field.
+/// Returns the help for a hole that names no field.
 pub fn meant(error: &TemplateError) -> String {
     let TemplateError::UnknownField { field } = error else { return String::new() };
     let (first, rest) = field.split_at(field.find('.').unwrap_or(field.len()));
@@ -324,7 +324,7 @@ pub fn warn_of_constants(cx: &Context<'_>, text: &str, spot: &Spot) {
     }
 }
 
-/// The first template in the syntax of other programs, `$payload.id` or `{{payload.id}}`, and the field in it.
+/// Returns the first template in the syntax of other programs, `$payload.id` or `{{payload.id}}`, and the field in it.
 fn foreign_hole(text: &str) -> Option<(&str, &str)> {
     let is_field = |name: &str| {
         let first = name.split('.').next().unwrap_or_default();
@@ -344,12 +344,12 @@ fn foreign_hole(text: &str) -> Option<(&str, &str)> {
     braces.chain(dollars).min_by_key(|(at, ..)| *at).map(|(_, written, field)| (written, field))
 }
 
-/// Whether the file of this key holds a password, tokens, or a private key.
+/// Returns whether the file of this key holds a password, tokens, or a private key.
 fn holds_secret(key: &Key) -> bool {
     ["password", "token", "secret", "key_file", "credentials"].iter().any(|word| key.name.contains(word))
 }
 
-/// Whether every user can read the file and enter the directories above it.
+/// Returns whether every user can read the file and enter the directories above it.
 fn is_open_to_all(path: &Path) -> bool {
     let mode = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
     let Ok(path) = path.canonicalize() else { return false };

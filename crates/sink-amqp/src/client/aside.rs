@@ -62,7 +62,7 @@ impl AsideRoutes {
         self.hash.hash_one(destination.lane())
     }
 
-    /// The place aside of this route; `None` if it does not go aside.
+    /// Returns the place aside of this route; `None` if it does not go aside.
     pub(super) fn place(&self, destination: &Destination) -> Option<u64> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
@@ -81,7 +81,7 @@ impl AsideRoutes {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// The state of the connection for them. It declares nothing: a declaration waits for a queue too.
+    /// Returns the state of the connection for them. It declares nothing: a declaration waits for a queue too.
     pub(super) fn state(&self) -> watch::Receiver<ConnectionState> {
         let start = || {
             let spec = Arc::new(AmqpSpec { declare: None, ..(*self.spec).clone() });
@@ -91,7 +91,7 @@ impl AsideRoutes {
         self.connection.lock().get_or_insert_with(start).0.clone()
     }
 
-    /// The task that keeps the connection, if there is one: it ends after `stop`.
+    /// Returns the task that keeps the connection, if there is one: it ends after `stop`.
     pub(super) fn supervisor(&self) -> Option<JoinHandle<()>> {
         self.connection.lock().take().map(|(_, task)| task)
     }

@@ -89,38 +89,39 @@ impl Flight {
         }
     }
 
-    /// Whether the channel still takes messages.
+    /// Returns whether the channel still takes messages.
     pub(super) fn is_usable(&self) -> bool {
         self.channel.status().connected()
     }
 
-    /// Whether nothing is outstanding.
+    /// Returns whether nothing is outstanding.
     pub(super) fn is_empty(&self) -> bool {
         self.answers.is_empty()
     }
 
-    /// The time at which others may join the first message, if it is still to come.
+    /// Returns the time at which others may join the first message, if it is still to come.
     pub(super) fn trusted_at(&self) -> Option<Instant> {
         let at = self.begun? + FIRST;
         (!self.tried && Instant::now() < at).then_some(at)
     }
 
-    /// Whether a part of a message still waits in the library.
+    /// Returns whether a part of a message still waits in the library.
     pub(super) fn has_unsent(&self) -> bool {
         Arc::strong_count(&self.unsent) > 1
     }
 
-    /// The time from which the oldest answer is late.
+    /// Returns the time from which the oldest answer is late.
     pub(super) fn due(&self) -> Option<Instant> {
         self.ledger.oldest().map(|sent| sent.due)
     }
 
-    /// Whether an answer of the broker has been seen.
+    /// Returns whether an answer of the broker has been seen.
     pub(super) fn is_tried(&self) -> bool {
         self.tried
     }
 
-    /// The destination of the message that has waited longest for its answer, and the time at which that is too long.
+    /// Returns the destination of the message that has waited longest for its answer, and the time at which that is too
+    /// long.
     pub(super) fn silent(&self, timeout: Duration) -> Option<(Instant, &Destination)> {
         let (sent, overtaken) = self.ledger.silent()?;
         let patience = if overtaken { OVERTAKEN } else { SILENT };
@@ -133,7 +134,8 @@ impl Flight {
         released.into_iter().map(|sent| sent.item).collect()
     }
 
-    /// Whether one more message may be published now. Aside, few are outstanding, and only one until there was an answer.
+    /// Returns whether one more message may be published now. Aside, few are outstanding, and only one until there was
+    /// an answer.
     pub(super) fn has_room(&self, window: usize) -> bool {
         let under_way = self.ledger.unanswered();
         let untried = if self.aside { !self.tried } else { self.trusted_at().is_some() };
@@ -211,7 +213,7 @@ impl Flight {
         }
     }
 
-    /// The messages without an answer, and the reason. The channel is closed when the last handle goes.
+    /// Returns the messages without an answer, and the reason. The channel is closed when the last handle goes.
     pub(super) fn end(mut self) -> (Vec<WorkItem>, ChannelError) {
         if self.answers.is_empty() {
             let mut settled = Vec::new();

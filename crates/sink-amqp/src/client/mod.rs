@@ -86,7 +86,7 @@ impl Ids {
         Ids { prefix: format!("{:016x}-", fastrand::u64(..)), last: AtomicU64::new(0) }
     }
 
-    /// The next number; the first is 1.
+    /// Returns the next number; the first is 1.
     fn next(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -112,12 +112,13 @@ pub struct AmqpSink {
 }
 
 impl AmqpSink {
-    /// A sink that answers within `timeout`. It begins to connect at once, and declares what the configuration says.
+    /// Creates a sink that answers within `timeout`. It begins to connect at once, and declares what the configuration
+    /// says.
     pub fn new(spec: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
         AmqpSink::start(spec.clone(), spec, timeout)
     }
 
-    /// A sink for [`Sink::check`]: it declares nothing.
+    /// Returns a sink for [`Sink::check`]: it declares nothing.
     pub fn to_check(spec: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
         let connection = Arc::new(AmqpSpec { declare: None, ..(*spec).clone() });
         AmqpSink::start(spec, connection, timeout)

@@ -93,7 +93,7 @@ impl Publisher {
         }
     }
 
-    /// The publisher of routes that go aside. Boxed, because it is a part of another publisher.
+    /// Returns the publisher of routes that go aside. Boxed, because it is a part of another publisher.
     fn aside(context: Arc<SinkContext>, items: mpsc::Receiver<WorkItem>) -> BoxFuture<'static, ()> {
         let state = context.aside.state();
         Box::pin(Publisher { sides: None, ..Publisher::new(context, state, items) }.run())
@@ -222,14 +222,14 @@ impl Publisher {
         Arc::strong_count(&self.left_behind) > 1
     }
 
-    /// Whether the broker opens a channel on the other connection.
+    /// Returns whether the broker opens a channel on the other connection.
     async fn is_answered_aside(&self) -> bool {
         let mut state = self.context.aside.state();
         let opened = async { channels::open(&*supervisor::session(&mut state).await?, AGAIN).await };
         matches!(timeout(2 * AGAIN, opened).await, Ok(Ok(_)))
     }
 
-    /// The destination whose message gets no answer, and the time at which the channel is left because of it.
+    /// Returns the destination whose message gets no answer, and the time at which the channel is left because of it.
     fn silent<'a>(&self, flight: &'a Flight) -> Option<(Instant, &'a Destination)> {
         let room = Arc::strong_count(&self.left_behind) <= LEFT_BEHIND;
         let blocked = matches!(&*self.state.borrow(), ConnectionState::Up { blocked: Some(_), .. });

@@ -59,7 +59,7 @@ impl AmqpSession {
         AmqpSession { connection, socket, arriving, given_up, used_up }
     }
 
-    /// The messages of a consumer on this connection.
+    /// Returns the messages of a consumer on this connection.
     pub(crate) fn arriving(&self) -> &Arriving {
         &self.arriving
     }
@@ -76,12 +76,12 @@ impl AmqpSession {
         self.socket.shut();
     }
 
-    /// The largest frame that the broker accepts, in bytes.
+    /// Returns the largest frame that the broker accepts, in bytes.
     pub(super) fn frame_max(&self) -> u32 {
         self.connection.configuration().frame_max()
     }
 
-    /// Whether it may still be used.
+    /// Returns whether it may still be used.
     pub(crate) fn is_up(&self) -> bool {
         !self.given_up.load(Ordering::Acquire) && self.connection.status().connected()
     }
@@ -91,7 +91,7 @@ impl AmqpSession {
         self.used_up.store(true, Ordering::Release);
     }
 
-    /// Whether there was such a number.
+    /// Returns whether there was such a number.
     pub(super) fn has_used_up(&self) -> bool {
         self.used_up.load(Ordering::Acquire)
     }

@@ -52,7 +52,7 @@ pub(crate) enum ConnectionState {
 }
 
 impl ConnectionState {
-    /// The session, if it may be used.
+    /// Returns the session, if it may be used.
     pub(super) fn session(&self) -> Option<&Arc<AmqpSession>> {
         match self {
             ConnectionState::Up { session, .. } if session.is_up() => Some(session),
@@ -168,14 +168,14 @@ async fn next(mut events: Pin<&mut impl FusedStream<Item = Event>>) -> Event {
     }
 }
 
-/// The wait after this many failures in a row: near its bound, because many daemons lose their broker at once.
+/// Returns the wait after this many failures in a row: near its bound, because many daemons lose their broker at once.
 fn wait_after(failures: u32, max: Duration) -> Duration {
     let backoff = Backoff::doubling(FIRST_WAIT, max, Jitter::From(0.5));
     backoff.wait(failures.saturating_sub(1), fastrand::f64())
 }
 
-/// The connection. Waits only while no round of attempts has failed yet: an outage is reported at once, so that the
-/// pipeline stops claiming, but neither the start nor a quick reconnect fails a delivery.
+/// Returns the connection. Waits only while no round of attempts has failed yet: an outage is reported at once, so that
+/// the pipeline stops claiming, but neither the start nor a quick reconnect fails a delivery.
 pub(crate) async fn session(state: &mut watch::Receiver<ConnectionState>) -> Result<Arc<AmqpSession>, Failure> {
     loop {
         // Marked as seen before it is looked at: a change in between wakes the wait below at once.

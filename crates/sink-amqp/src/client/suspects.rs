@@ -25,7 +25,7 @@ pub(super) enum ChannelEnd {
 pub(super) struct Suspects(HashMap<MessageId, u8>);
 
 impl Suspects {
-    /// Whether it is to be sent alone.
+    /// Returns whether it is to be sent alone.
     pub(super) fn is_alone(&self, id: MessageId) -> bool {
         self.0.get(&id).is_some_and(|deaths| *deaths >= DEATHS)
     }

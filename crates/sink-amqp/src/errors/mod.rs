@@ -31,7 +31,7 @@ pub(super) enum Scope {
     Connection,
 }
 
-/// The name of a reply code, safe as a metric label.
+/// Returns the name of a reply code, safe as a metric label.
 pub(super) fn name(code: u16) -> &'static str {
     match code {
         311 => "CONTENT_TOO_LARGE",
@@ -98,12 +98,12 @@ impl ChannelError {
         ChannelError { code: None, label, text, scope: Scope::Connection }
     }
 
-    /// A channel that we give up ourselves.
+    /// Returns a channel that we give up ourselves.
     pub(super) fn channel(label: &'static str, text: &str) -> ChannelError {
         ChannelError { code: None, label, text: text.to_owned(), scope: Scope::Channel }
     }
 
-    /// Whether the channel ended because an answer was late: the oldest message is the one.
+    /// Returns whether the channel ended because an answer was late: the oldest message is the one.
     pub(super) fn is_late(&self) -> bool {
         self.code.is_none() && self.label == "timeout"
     }
@@ -112,17 +112,17 @@ impl ChannelError {
         self.scope
     }
 
-    /// Whether it is the broker's answer to one message, and the end of the channel only for that.
+    /// Returns whether it is the broker's answer to one message, and the end of the channel only for that.
     pub(super) fn is_about_one(&self) -> bool {
         self.code.is_some() && self.scope != Scope::Connection
     }
 
-    /// Whether that message would do the same again while its neighbours are well, so that it has to be found.
+    /// Returns whether that message would do the same again while its neighbours are well, so that it has to be found.
     pub(super) fn has_a_culprit(&self) -> bool {
         self.is_about_one() && self.scope != Scope::Exchange
     }
 
-    /// Whether it has more information than the other one: the broker's message is preferred to the library's.
+    /// Returns whether it has more information than the other one: the broker's message is preferred to the library's.
     pub(super) fn beats(&self, other: &ChannelError) -> bool {
         self.code.is_some() && other.code.is_none()
     }
@@ -182,7 +182,7 @@ pub(super) fn returned(attempt: &str, code: u16, text: &str) -> Failure {
     }
 }
 
-/// The broker refused a message: a queue is full and set to refuse, or could not store it.
+/// Returns the broker refused a message: a queue is full and set to refuse, or could not store it.
 pub(super) fn nacked(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker refused it (nack): a queue is full, or could not store it");
     Failure::new(Class::Backpressure, "nack", text).about(About::Route)

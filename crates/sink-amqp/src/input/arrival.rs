@@ -27,7 +27,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// The message in a delivery of this queue.
+    /// Returns the message in a delivery of this queue.
     pub(super) fn of(delivery: Delivery, queue: &str) -> Taken {
         let headers = delivery.properties.headers().as_ref();
         let rounds = headers.map_or(0, |headers| rounds(headers, queue));
@@ -47,7 +47,7 @@ fn rounds(headers: &FieldTable, queue: &str) -> u64 {
     deaths.as_slice().iter().filter_map(count).max().unwrap_or(0)
 }
 
-/// The arrival that a delivery is.
+/// Returns the arrival that a delivery is.
 fn arrival(delivery: Delivery) -> Arrival {
     let Delivery { exchange, routing_key, redelivered, properties, data, .. } = delivery;
     let origin = vec![
@@ -94,12 +94,12 @@ fn is_time_header(name: &str) -> bool {
     [carried::DELAY, carried::DUE].iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// A timestamp of AMQP, which counts seconds since 1970, as a date.
+/// Returns a timestamp of AMQP, which counts seconds since 1970, as a date.
 fn date(seconds: u64) -> String {
     clock::utc(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000))
 }
 
-/// The properties that are there, as texts.
+/// Returns the properties that are there, as texts.
 fn texts(properties: &BasicProperties) -> Vec<(String, String)> {
     let short = |text: &Option<ShortString>| text.as_ref().map(|text| text.as_str().to_owned());
     let number = |number: Option<u64>| number.map(|number| number.to_string());
@@ -119,7 +119,7 @@ fn texts(properties: &BasicProperties) -> Vec<(String, String)> {
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// Whether all numbers in a value have a JSON form. It has no more levels than `wire` lets through.
+/// Returns whether all numbers in a value have a JSON form. It has no more levels than `wire` lets through.
 fn is_finite(value: &AMQPValue) -> bool {
     match value {
         AMQPValue::Float(number) => number.is_finite(),
@@ -130,7 +130,7 @@ fn is_finite(value: &AMQPValue) -> bool {
     }
 }
 
-/// A header's value as text; `None` for one that has no plain text.
+/// Returns a header's value as text; `None` for one that has no plain text.
 fn text(value: &AMQPValue) -> Option<String> {
     Some(match value {
         AMQPValue::LongString(text) => std::str::from_utf8(text.as_bytes()).ok()?.to_owned(),
@@ -151,7 +151,7 @@ fn text(value: &AMQPValue) -> Option<String> {
     })
 }
 
-/// A decimal number of AMQP: an integer, and the number of its digits that are behind the point.
+/// Returns a decimal number of AMQP: an integer, and the number of its digits that are behind the point.
 fn decimal(DecimalValue { scale, value }: DecimalValue) -> String {
     let scale = usize::from(scale);
     let digits = format!("{value:0>width$}", width = scale + 1);

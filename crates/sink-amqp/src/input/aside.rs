@@ -13,7 +13,7 @@ const KNOWN: usize = 65_536;
 /// Messages that may be aside beyond the window of the consumer: of each only its number is in memory.
 const MOST: usize = 65_536;
 
-/// Whether a refused message that has made this many rounds is to be rejected later, one in a tick.
+/// Returns whether a refused message that has made this many rounds is to be rejected later, one in a tick.
 pub(super) fn is_to_wait(rounds: u64) -> bool {
     rounds >= ROUNDS
 }
@@ -46,7 +46,7 @@ impl<A> Aside<A> {
         self.in_window += 1;
     }
 
-    /// The number of held messages.
+    /// Returns the number of held messages.
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }
@@ -62,7 +62,7 @@ impl<A> Aside<A> {
         next
     }
 
-    /// Whether messages come back; `None` if that has just ended.
+    /// Returns whether messages come back; `None` if that has just ended.
     pub(super) fn comes_back(&mut self) -> Option<bool> {
         match self.quiet {
             Some(QUIET..) => {
@@ -73,8 +73,8 @@ impl<A> Aside<A> {
         }
     }
 
-    /// Whether these messages take up so much of a window that the others need another consumer: the messages of one that was ended
-    /// count in no window.
+    /// Returns whether these messages take up so much of a window that the others need another consumer: the messages
+    /// of one that was ended count in no window.
     pub(super) fn fills(&self, window: u16) -> bool {
         2 * self.in_window >= u32::from(window) && self.held.len() + self.coming_back.len() < MOST
     }
@@ -93,7 +93,7 @@ pub(super) struct KnownRefused {
 }
 
 impl KnownRefused {
-    /// Whether a message that comes again was refused and counted before.
+    /// Returns whether a message that comes again was refused and counted before.
     pub(super) fn has(&self, arrival: &Arrival) -> bool {
         arrival.is_redelivered && !self.hashes.is_empty() && self.hashes.contains(&arrival.hash())
     }

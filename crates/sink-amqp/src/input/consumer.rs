@@ -57,7 +57,7 @@ struct Ending {
     due: Instant,
 }
 
-/// The broker's answer to the end of a consumer, once.
+/// Returns the broker's answer to the end of a consumer, once.
 async fn cancelled(ending: &mut Option<Ending>) -> lapin::Result<()> {
     match ending {
         Some(ending) => (&mut ending.cancelled).await,
@@ -343,7 +343,7 @@ impl AmqpInput {
         dead_lettering::place(session, &self.spec.queue, &declared, self.spec.time()).await
     }
 
-    /// The message that came, and what settles it.
+    /// Returns the message that came, and what settles it.
     fn delivered(&self, next: Option<lapin::Result<lapin::message::Delivery>>) -> Result<Taken, Failure> {
         match next {
             Some(Ok(delivery)) => Ok(Taken::of(delivery, &self.spec.queue)),
@@ -369,7 +369,7 @@ impl AmqpInput {
     }
 }
 
-/// Whether a channel has ended, with or without its connection.
+/// Returns whether a channel has ended, with or without its connection.
 fn is_gone(session: &AmqpSession, channel: &Channel) -> bool {
     !session.is_up() || !channel.status().connected()
 }

@@ -43,7 +43,7 @@ pub(super) async fn place(
     there(session, name, is_exchange, time).await.map(|()| format!("{what} {name}")).map_err(|why| unknown(&why))
 }
 
-/// Whether rejected messages come back to the queue, as far as its declaration shows: what to do.
+/// Returns whether rejected messages come back to the queue, as far as its declaration shows: what to do.
 pub(super) fn comes_back(queue: &str, declared: &Declared) -> Option<String> {
     let which = match (declared.exchange.as_deref()?, declared.routing_key.as_deref()) {
         ("", Some(name)) if name == queue => "rejected messages",
@@ -55,7 +55,8 @@ pub(super) fn comes_back(queue: &str, declared: &Declared) -> Option<String> {
     ))
 }
 
-/// The delivery limit of a queue, for a person; `None` if its type has none. `is_kept` says whether rejected messages go anywhere.
+/// Returns the delivery limit of a queue, for a person; `None` if its type has none. `is_kept` says whether rejected
+/// messages go anywhere.
 pub(super) fn limit(declared: &Declared, is_kept: bool) -> Option<String> {
     let end = if is_kept { "dead-letters" } else { "drops" };
     match (declared.kind.as_deref(), declared.limit.as_deref()) {

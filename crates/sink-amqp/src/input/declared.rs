@@ -122,7 +122,7 @@ fn differs(refusal: &str) -> Option<Differs> {
     Some(Differs { argument: argument.to_owned(), current })
 }
 
-/// A value of the type that the broker names, or that the argument has; `None` if it is not one.
+/// Returns a value of the type that the broker names, or that the argument has; `None` if it is not one.
 fn typed(value: &str, of: &str, argument: &str) -> Option<AMQPValue> {
     match of {
         "longstr" => Some(text(value)),

@@ -77,17 +77,17 @@ impl AmqpInputSpec {
         }
     }
 
-    /// The time allowed for an answer.
+    /// Returns the time allowed for an answer.
     pub(super) fn time(&self) -> Duration {
         self.broker.connect_timeout
     }
 
-    /// The failure of a consumer that has to begin again.
+    /// Returns the failure of a consumer that has to begin again.
     pub(super) fn lost(&self, why: &str) -> Failure {
         Failure::new(Class::Transient, "connection_lost", format!("consume queue {}: {why}", self.queue))
     }
 
-    /// The failure that an error of the library means.
+    /// Returns the failure that an error of the library means.
     pub(super) fn explain(&self, error: &lapin::Error) -> Failure {
         let ErrorKind::ProtocolError(error) = error.kind() else { return self.lost(&error.to_string()) };
         let code = error.get_id();
@@ -103,12 +103,12 @@ impl AmqpInputSpec {
     }
 }
 
-/// A name that was checked with the configuration.
+/// Returns a name that was checked with the configuration.
 pub(super) fn short(text: &str) -> ShortString {
     ShortString::try_new(text).unwrap_or_default()
 }
 
-/// The answer of a broker, or the text of its refusal.
+/// Returns the answer of a broker, or the text of its refusal.
 pub(super) fn answer<T>(answer: Result<lapin::Result<T>, tokio::time::error::Elapsed>) -> Result<T, String> {
     match answer {
         Ok(Ok(answer)) => Ok(answer),

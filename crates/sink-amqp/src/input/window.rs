@@ -22,7 +22,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window of at most `most` messages and about `bytes`, for messages of up to this size so far.
+    /// Creates a window of at most `most` messages and about `bytes`, for messages of up to this size so far.
     pub(super) fn new(most: u32, bytes: u64, largest: u64) -> Window {
         let most = u16::try_from(most).unwrap_or(u16::MAX);
         let mut window = Window { most, bytes, largest: largest.max(SMALL), round: (0, 0), open: 1 };
@@ -30,7 +30,7 @@ impl Window {
         window
     }
 
-    /// The window to begin with.
+    /// Returns the window to begin with.
     pub(super) fn open(&self) -> u16 {
         self.open
     }
@@ -48,7 +48,7 @@ impl Window {
         }
     }
 
-    /// The new window, if it is time for one: a narrower one at once, a wider one if it is twice as wide.
+    /// Returns the new window, if it is time for one: a narrower one at once, a wider one if it is twice as wide.
     pub(super) fn changed(&mut self) -> Option<u16> {
         let wanted = self.wanted();
         let widens = wanted / 2 >= self.open || (wanted == self.most && wanted > self.open);

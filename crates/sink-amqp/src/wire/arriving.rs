@@ -24,12 +24,12 @@ impl Arriving {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// Whether messages are consumed.
+    /// Returns whether messages are consumed.
     pub(super) fn is_allowed(&self) -> bool {
         self.most.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a body of this size may be read.
+    /// Returns whether a body of this size may be read.
     pub(super) fn takes(&self, size: u64) -> bool {
         size <= self.largest.load(Ordering::Relaxed)
     }

@@ -83,7 +83,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// The frames of a connection on which none is larger than `frame_max`.
+    /// Returns the frames of a connection on which none is larger than `frame_max`.
     pub(super) fn new(frame_max: u32) -> Frames {
         Frames {
             largest: (frame_max as usize).saturating_sub(AROUND),
@@ -162,7 +162,7 @@ impl Frames {
         Ok(())
     }
 
-    /// The size of the frame that has begun, once its head is there.
+    /// Returns the size of the frame that has begun, once its head is there.
     fn size(&self) -> Option<usize> {
         let size = self.held.get(3..HEAD)?;
         usize::try_from(u32::from_be_bytes(size.try_into().ok()?)).ok()
@@ -240,19 +240,19 @@ impl Frames {
     }
 }
 
-/// The channel in the head of a frame.
+/// Returns the channel in the head of a frame.
 fn channel(head: &[u8]) -> u16 {
     u16::from_be_bytes([head[1], head[2]])
 }
 
-/// Whether a part of a body passes.
+/// Returns whether a part of a body passes.
 fn body(channel: u16, size: usize, expected: &mut Expected, arriving: &Arriving) -> Result<bool, Violation> {
     let part = expected.body(channel, size as u64)?;
     arriving.arrived(part.message);
     Ok(part.passes)
 }
 
-/// The number of a method that brokers send, and that the library can read.
+/// Returns the number of a method that brokers send, and that the library can read.
 fn checked(payload: &[u8]) -> Result<[u16; 2], Violation> {
     let mut rest = Rest(payload);
     let (Some(class), Some(method)) = (rest.short_int(), rest.short_int()) else {
@@ -269,7 +269,7 @@ fn checked(payload: &[u8]) -> Result<[u16; 2], Violation> {
     Ok([class, method])
 }
 
-/// A method whose texts are none, with texts; `None` if it is readable, or not one of these.
+/// Returns a method whose texts are none, with texts; `None` if it is readable, or not one of these.
 fn method(payload: &[u8]) -> Option<Vec<u8>> {
     let mut rest = Rest(payload);
     let method = [rest.short_int()?, rest.short_int()?];
@@ -293,7 +293,7 @@ fn method(payload: &[u8]) -> Option<Vec<u8>> {
     replaced
 }
 
-/// The text with a question mark for each byte that is none: of the same length.
+/// Returns the text with a question mark for each byte that is none: of the same length.
 fn with_question_marks(text: &[u8]) -> Vec<u8> {
     let chunks = text.utf8_chunks();
     chunks.flat_map(|chunk| chunk.valid().bytes().chain(chunk.invalid().iter().map(|_| b'?'))).collect()
@@ -329,7 +329,7 @@ mod tests {
         header(channel, b"\x20\0\0\0\0\x18\x16delaybridge-unreadableV")
     }
 
-    /// A connection with these channels, on each of which a message was sent, and ten may be consumed.
+    /// Returns a connection with these channels, on each of which a message was sent, and ten may be consumed.
     fn opened(channels: &[u16]) -> Expected {
         let mut expected = Expected::default();
         for channel in channels {
@@ -341,7 +341,7 @@ mod tests {
         expected
     }
 
-    /// The frames as they come out when this many bytes come in at a time, with messages of up to 8 bytes.
+    /// Returns the frames as they come out when this many bytes come in at a time, with messages of up to 8 bytes.
     fn passed(frames: &[Vec<u8>], at_once: usize) -> Result<Vec<u8>, Violation> {
         let mut reader = Frames::new(4096);
         let mut expected = opened(&[1, 2, 3, 7]);

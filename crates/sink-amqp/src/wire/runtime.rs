@@ -17,7 +17,7 @@ use super::stream::ReadableStream;
 #[derive(Clone, Debug)]
 pub(crate) struct ReadableReactor(Tokio);
 
-/// The runtime of the current task.
+/// Returns the runtime of the current task.
 pub(crate) fn runtime() -> Runtime<RuntimeParts<Tokio, ReadableReactor>> {
     let tokio = Tokio::current();
     Runtime::new(RuntimeParts::new(tokio.clone(), ReadableReactor(tokio)))

@@ -34,7 +34,7 @@ enum Property {
     Bytes(usize),
 }
 
-/// Whether the library reads these properties, flags first, to their last byte.
+/// Returns whether the library reads these properties, flags first, to their last byte.
 pub(super) fn readable(properties: &[u8]) -> bool {
     let mut rest = Rest(properties);
     all(&mut rest, |_, _| {}).is_some() && rest.0.is_empty()
@@ -195,7 +195,7 @@ mod tests {
         header(&value)
     }
 
-    /// Whether the library reads them to their last byte.
+    /// Returns whether the library reads them to their last byte.
     fn library_reads(properties: &[u8]) -> bool {
         matches!(parse_properties(properties), Ok((rest, _)) if rest.is_empty())
     }

@@ -183,7 +183,7 @@ fn performative(frame: &mut Bytes) -> Result<Performative, NotAmqp> {
     })
 }
 
-/// Whether the properties of a broker are those of RabbitMQ before version 4, whose plugin knows no *released*.
+/// Returns whether the properties of a broker are those of RabbitMQ before version 4, whose plugin knows no *released*.
 fn accepts_unroutable(properties: &WireValue) -> bool {
     let version = properties.entry("version").unwrap_or_default();
     properties.entry("product").as_deref() == Some("RabbitMQ") && version.starts_with("3.")
@@ -201,7 +201,8 @@ fn outcome(value: &WireValue) -> Result<DeliveryOutcome, NotAmqp> {
     })
 }
 
-/// The error at this place. One that cannot be read is as good as none: the link or the connection ends either way.
+/// Returns the error at this place. One that cannot be read is as good as none: the link or the connection ends either
+/// way.
 fn error(fields: &WireFields, place: usize) -> PeerError {
     let Some(Ok(fields)) = fields.get(place).map(WireValue::fields) else { return PeerError::default() };
     // A range of deliveries has one error, of which each of them gets a copy.

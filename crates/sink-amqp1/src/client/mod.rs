@@ -48,7 +48,7 @@ pub struct Amqp1Sink {
 }
 
 impl Amqp1Sink {
-    /// A sink that answers within `timeout`. It begins to connect at once.
+    /// Creates a sink that answers within `timeout`. It begins to connect at once.
     pub fn new(spec: Arc<Amqp1Spec>, timeout: Duration) -> Amqp1Sink {
         let broker = task::Amqp1Broker { spec: spec.clone(), timeout };
         let task = SinkTask::start(NAME, timeout, |intake, stop| run(broker, intake, stop, fastrand::f64));
@@ -61,7 +61,7 @@ impl Amqp1Sink {
         self.task.ask(attempt, |reply| Amqp1Question { address, reply }).await
     }
 
-    /// The link of a destination.
+    /// Returns the link of a destination.
     async fn look(&self, destination: &Destination) -> LinkReply {
         let Amqp1Destination { address, .. } = destination.of_kind(NAME)?;
         self.ask(Some(address.clone())).await

@@ -34,7 +34,7 @@ impl WireValue {
         Ok(WireValue { descriptor: Some(descriptor), ..plain(from)? })
     }
 
-    /// The value of an unsigned number of any width.
+    /// Returns the value of an unsigned number of any width.
     pub(super) fn number(&self) -> Option<u64> {
         match self.code {
             0x43 | 0x44 => Some(0),
@@ -45,12 +45,12 @@ impl WireValue {
         }
     }
 
-    /// The value of a number of 32 bits.
+    /// Returns the value of a number of 32 bits.
     pub(super) fn uint(&self) -> Option<u32> {
         self.number().and_then(|number| u32::try_from(number).ok())
     }
 
-    /// The value of a truth.
+    /// Returns the value of a truth.
     pub(super) fn flag(&self) -> Option<bool> {
         match (self.code, self.bytes.first()) {
             (0x41, _) => Some(true),
@@ -60,17 +60,17 @@ impl WireValue {
         }
     }
 
-    /// The text of a string or a symbol.
+    /// Returns the text of a string or a symbol.
     pub(super) fn text(&self) -> Option<String> {
         matches!(self.code, 0xa1 | 0xa3 | 0xb1 | 0xb3).then(|| String::from_utf8_lossy(&self.bytes).into_owned())
     }
 
-    /// Whether it is there.
+    /// Returns whether it is there.
     pub(super) fn is_null(&self) -> bool {
         self.code == 0x40
     }
 
-    /// The fields of a list.
+    /// Returns the fields of a list.
     pub(super) fn fields(&self) -> Result<WireFields, NotAmqp> {
         let mut bytes = self.bytes.clone();
         let count = match self.code {
@@ -85,7 +85,7 @@ impl WireValue {
         (0..count).map(|_| WireValue::take(&mut bytes)).collect::<Result<Vec<_>, _>>().map(WireFields)
     }
 
-    /// The text under this key of a map.
+    /// Returns the text under this key of a map.
     pub(super) fn entry(&self, key: &str) -> Option<String> {
         let mut bytes = self.bytes.clone();
         let count = match self.code {
@@ -103,7 +103,7 @@ impl WireValue {
         None
     }
 
-    /// The symbols of an array, or the only one.
+    /// Returns the symbols of an array, or the only one.
     pub(super) fn symbols(&self) -> Vec<String> {
         let mut bytes = self.bytes.clone();
         let count = match self.code {
@@ -129,12 +129,12 @@ impl WireFields {
         self.0.get(place).filter(|value| !value.is_null())
     }
 
-    /// The number of 32 bits at this place.
+    /// Returns the number of 32 bits at this place.
     pub(super) fn uint(&self, place: usize) -> Option<u32> {
         self.get(place).and_then(WireValue::uint)
     }
 
-    /// Whether the truth at this place is there, and true.
+    /// Returns whether the truth at this place is there, and true.
     pub(super) fn flag(&self, place: usize) -> bool {
         self.get(place).and_then(WireValue::flag).unwrap_or(false)
     }
@@ -146,7 +146,7 @@ fn plain(from: &mut Bytes) -> Result<WireValue, NotAmqp> {
     Ok(WireValue { descriptor: None, code, bytes: body(code, from)? })
 }
 
-/// The bytes behind a constructor, whose upper half says how many they are.
+/// Returns the bytes behind a constructor, whose upper half says how many they are.
 fn body(code: u8, from: &mut Bytes) -> Result<Bytes, NotAmqp> {
     let length = match code >> 4 {
         4 => 0,
@@ -219,7 +219,7 @@ impl WireWriter<'_> {
         self.out
     }
 
-    /// A field that is not there.
+    /// Returns a field that is not there.
     pub(super) fn null(&mut self) -> &mut Self {
         self.next().put_u8(0x40);
         self
@@ -230,19 +230,19 @@ impl WireWriter<'_> {
         (0..count).fold(self, |writer, _| writer.null())
     }
 
-    /// A truth.
+    /// Returns a truth.
     pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
         self.next().put_u8(if flag { 0x41 } else { 0x42 });
         self
     }
 
-    /// A number of 8 bits.
+    /// Returns a number of 8 bits.
     pub(super) fn ubyte(&mut self, number: u8) -> &mut Self {
         self.next().put_slice(&[0x50, number]);
         self
     }
 
-    /// A number of 16 bits.
+    /// Returns a number of 16 bits.
     pub(super) fn ushort(&mut self, number: u16) -> &mut Self {
         let out = self.next();
         out.put_u8(0x60);
@@ -250,7 +250,7 @@ impl WireWriter<'_> {
         self
     }
 
-    /// A number of 32 bits.
+    /// Returns a number of 32 bits.
     pub(super) fn uint(&mut self, number: u32) -> &mut Self {
         let out = self.next();
         match u8::try_from(number) {
@@ -271,13 +271,13 @@ impl WireWriter<'_> {
         self
     }
 
-    /// A string.
+    /// Returns a string.
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
         put_text(self.next(), text.as_bytes(), (0xa1, 0xb1));
         self
     }
 
-    /// A word of the protocol.
+    /// Returns a word of the protocol.
     pub(super) fn symbol(&mut self, text: &str) -> &mut Self {
         put_text(self.next(), text.as_bytes(), (0xa3, 0xb3));
         self
@@ -289,7 +289,7 @@ impl WireWriter<'_> {
         self
     }
 
-    /// A list within.
+    /// Returns a list within.
     pub(super) fn list(&mut self, descriptor: u8, fields: impl FnOnce(&mut WireWriter<'_>)) -> &mut Self {
         list(self.next(), descriptor, fields);
         self
@@ -299,7 +299,7 @@ impl WireWriter<'_> {
 /// Fields that only brokers write.
 #[cfg(test)]
 impl WireWriter<'_> {
-    /// A map within.
+    /// Returns a map within.
     pub(super) fn map(&mut self, fields: impl FnOnce(&mut WireWriter<'_>)) -> &mut Self {
         compound(self.next(), 0xd1, fields);
         self

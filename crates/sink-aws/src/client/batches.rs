@@ -35,7 +35,7 @@ impl AwsItem {
     }
 }
 
-/// The bytes that a message takes of a request. Where ten like it fit, a bound will do.
+/// Returns the bytes that a message takes of a request. Where ten like it fit, a bound will do.
 fn size(service: AwsService, message: &Outbound, destination: &AwsDestination) -> usize {
     match WireMessage::bound(message) {
         bound if bound <= service.limit() / MOST => bound,

@@ -28,17 +28,17 @@ impl AwsConnections {
         AwsConnections { peer, connect_timeout, idle: Mutex::default() }
     }
 
-    /// The server, for messages.
+    /// Returns the server, for messages.
     pub(super) fn server(&self) -> String {
         self.peer.origin().to_string()
     }
 
-    /// The host as proofs name it.
+    /// Returns the host as proofs name it.
     pub(super) fn host(&self) -> String {
         self.peer.origin().authority()
     }
 
-    /// A connection that is ready for a request; with `fresh` a new one.
+    /// Returns a connection that is ready for a request; with `fresh` a new one.
     ///
     /// # Errors
     ///

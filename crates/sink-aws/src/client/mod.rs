@@ -48,7 +48,7 @@ pub struct AwsSink {
 }
 
 impl AwsSink {
-    /// A sink that answers within `timeout`. It connects when there is something to send.
+    /// Creates a sink that answers within `timeout`. It connects when there is something to send.
     pub fn new(spec: AwsSpec, timeout: Duration) -> AwsSink {
         let kind = spec.service.kind();
         let client = Arc::new(AwsClient::new(spec, timeout));
@@ -126,7 +126,7 @@ impl Sink for AwsSink {
 }
 
 impl AwsSink {
-    /// The settings of a queue or a topic.
+    /// Returns the settings of a queue or a topic.
     async fn look(&self, destination: &Destination) -> Result<Vec<(String, String)>, Failure> {
         let place = destination.of_kind::<AwsDestination>(self.kind())?;
         self.client.look(&format!("look up {destination}"), &place.place).await

@@ -33,7 +33,7 @@ pub(crate) struct WireMessage<'a> {
 }
 
 impl<'a> WireMessage<'a> {
-    /// The message for this element.
+    /// Returns the message for this element.
     pub(crate) fn of(message: &'a Outbound, destination: &'a AwsDestination) -> WireMessage<'a> {
         let (body, encoding) = encoded(&message.body);
         let mut all: Vec<(Cow<'a, str>, Cow<'a, str>)> =
@@ -61,7 +61,7 @@ impl<'a> WireMessage<'a> {
         message.body.len().div_ceil(3) * 4 + standard + headers + 128
     }
 
-    /// The bytes that the service counts.
+    /// Returns the bytes that the service counts.
     pub(crate) fn size(&self) -> usize {
         // The type of an attribute counts too.
         let attributes = self.attributes.iter().map(|(name, value)| name.len() + value.len() + "String".len());
@@ -69,7 +69,7 @@ impl<'a> WireMessage<'a> {
     }
 }
 
-/// The text of a body, and how to read it where it is not the payload.
+/// Returns the text of a body, and how to read it where it is not the payload.
 fn encoded(body: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
     match std::str::from_utf8(body) {
         Ok("") => (EMPTY.into(), Some("empty")),
@@ -78,12 +78,12 @@ fn encoded(body: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
     }
 }
 
-/// Whether a message may have the character.
+/// Returns whether a message may have the character.
 fn is_taken(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// The headers as attributes; what does not fit is JSON in the last one.
+/// Returns the headers as attributes; what does not fit is JSON in the last one.
 fn attributes<'a>(all: Vec<(Cow<'a, str>, Cow<'a, str>)>) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
     let (mut own, mut more): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|(name, value)| is_name(name) && !value.is_empty() && value.chars().all(is_taken));
@@ -97,12 +97,13 @@ fn attributes<'a>(all: Vec<(Cow<'a, str>, Cow<'a, str>)>) -> Vec<(Cow<'a, str>, 
     own
 }
 
-/// The text of an object. JSON has the two characters that a message may not have and that `serde_json` does not escape.
+/// Returns the text of an object. JSON has the two characters that a message may not have and that `serde_json` does
+/// not escape.
 fn json(object: Map<String, Value>) -> String {
     Value::from(object).to_string().replace('\u{FFFE}', "\\ufffe").replace('\u{FFFF}', "\\uffff")
 }
 
-/// Whether an attribute may have the name.
+/// Returns whether an attribute may have the name.
 fn is_name(name: &str) -> bool {
     let lower = name.get(..7).unwrap_or(name).to_ascii_lowercase();
     let letters = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
@@ -110,10 +111,12 @@ fn is_name(name: &str) -> bool {
     letters && !dots && (1..=256).contains(&name.len()) && !lower.starts_with("aws.") && lower != "amazon."
 }
 
-/// The text by which repeats are dropped: the same for each attempt, and for nothing else.
+/// Returns the text by which repeats are dropped: the same for each attempt, and for nothing else.
 ///
-/// The element's id alone is not enough. Two routes into one queue, or an element and its dead letter, would be one message. Two queues
-/// may have the same ids of their own, and a producer may use one again for another due time within five minutes. So the due time is in
+/// The element's id alone is not enough. Two routes into one queue, or an element and its dead letter, would be one
+/// message. Two queues
+/// may have the same ids of their own, and a producer may use one again for another due time within five minutes. So
+/// the due time is in
 /// it, and a hash of the queue, the destination and what a dead letter says of its cause.
 fn deduplication_id(message: &Outbound, destination: &AwsDestination) -> String {
     let mut text = format!("{}\0{}", message.queue, destination.place).into_bytes();

@@ -18,7 +18,7 @@ pub(super) struct WireRequest {
     pub(super) body: Bytes,
 }
 
-/// The request that sends these messages to a queue or a topic.
+/// Returns the request that sends these messages to a queue or a topic.
 pub(super) fn send(service: AwsService, place: &str, messages: &[WireMessage<'_>]) -> WireRequest {
     match service {
         AwsService::Sqs => sqs::send(place, messages),
@@ -26,7 +26,7 @@ pub(super) fn send(service: AwsService, place: &str, messages: &[WireMessage<'_>
     }
 }
 
-/// Whether the service has accepted the request as a whole.
+/// Returns whether the service has accepted the request as a whole.
 pub(super) fn is_accepted(answer: &HttpAnswer) -> bool {
     (200..=299).contains(&answer.status)
 }
@@ -39,7 +39,7 @@ pub(super) fn sent(service: AwsService, answer: &HttpAnswer, count: usize) -> Ba
     }
 }
 
-/// The request for the settings of a queue or a topic.
+/// Returns the request for the settings of a queue or a topic.
 pub(super) fn look(service: AwsService, place: &str) -> WireRequest {
     match service {
         AwsService::Sqs => sqs::look(place),

@@ -46,12 +46,12 @@ impl HttpConnector {
         HttpConnector { spec, tls, tasks, budget: read_budget() }
     }
 
-    /// Whether the server may offer HTTP/2, which is only asked for over TLS.
+    /// Returns whether the server may offer HTTP/2, which is only asked for over TLS.
     pub(super) fn may_share(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// A new connection ended before it could carry anything.
+    /// Returns a new connection ended before it could carry anything.
     pub(super) fn ended_at_once(&self) -> Failure {
         errors::ended_at_once(&self.spec)
     }

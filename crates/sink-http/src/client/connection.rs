@@ -34,7 +34,7 @@ impl Http1Connection {
         Http1Connection { sender, too_many, opened: now, used: now, has_answered: false }
     }
 
-    /// Whether it may carry another request: open, young, and not idle for longer than `idle`.
+    /// Returns whether it may carry another request: open, young, and not idle for longer than `idle`.
     pub(super) fn is_fit(&self, idle: Duration) -> bool {
         !self.sender.is_closed() && self.opened.elapsed() < OLDEST && self.used.elapsed() < idle
     }
@@ -44,7 +44,7 @@ impl Http1Connection {
         self.used = Instant::now();
     }
 
-    /// Whether the connection waits for a request; false when it has ended.
+    /// Returns whether the connection waits for a request; false when it has ended.
     pub(super) async fn is_ready(&mut self) -> bool {
         self.sender.ready().await.is_ok()
     }
@@ -100,7 +100,7 @@ impl Http2Connection {
         Limit(self.streams.clone())
     }
 
-    /// Whether it may carry another request.
+    /// Returns whether it may carry another request.
     pub(super) fn is_fit(&self, idle: Duration) -> bool {
         let idle = self.streams.borrow().is_idle_for(idle);
         !self.retired.load(Ordering::Relaxed) && !self.sender.is_closed() && self.opened.elapsed() < OLDEST && !idle
@@ -155,7 +155,7 @@ pub(super) enum ReadyConnection {
 }
 
 impl ReadyConnection {
-    /// The version of HTTP that it speaks.
+    /// Returns the version of HTTP that it speaks.
     pub(super) fn version(&self) -> Version {
         match self {
             ReadyConnection::Alone(_) => Version::HTTP_11,
@@ -180,7 +180,7 @@ impl ReadyConnection {
         }
     }
 
-    /// Whether it has brought the answer to any request.
+    /// Returns whether it has brought the answer to any request.
     pub(super) fn has_answered(&self) -> bool {
         match self {
             ReadyConnection::Alone(alone) => alone.has_answered,

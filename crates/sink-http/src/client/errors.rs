@@ -102,7 +102,7 @@ pub(super) fn of_probe(spec: &HttpSpec, status: StatusCode) -> Option<Failure> {
     Some(Failure::new(Class::Transient, code, text))
 }
 
-/// No complete answer to a probe.
+/// Returns no complete answer to a probe.
 pub(super) fn probe_lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     let (code, why) = match error.is_parse() {
         true if is_of_version(error) => ("http_garbage", "what the server answered is not HTTP".to_owned()),
@@ -112,7 +112,7 @@ pub(super) fn probe_lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     Failure::new(Class::Transient, code, format!("probe {}: {why}", spec.origin))
 }
 
-/// No answer to a probe in time.
+/// Returns no answer to a probe in time.
 pub(super) fn probe_timeout(spec: &HttpSpec, limit: Duration) -> Failure {
     Failure::new(Class::Transient, "timeout", format!("probe {}: no answer within {limit:?}", spec.origin))
 }
@@ -145,7 +145,7 @@ fn points_to(spec: &HttpSpec, headers: &HeaderMap, path: &str) -> String {
     }
 }
 
-/// The server asked for a pause that is not over.
+/// Returns the server asked for a pause that is not over.
 pub(super) fn paused(spec: &HttpSpec, left: Duration) -> Failure {
     let text = format!("{}: not sent: the server asked to wait {} s more", attempt(spec), left.as_secs() + 1);
     Failure::new(Class::Backpressure, "retry_after", text).about(About::Target).after(Some(left))
@@ -185,7 +185,8 @@ pub(super) fn lost(spec: &HttpSpec, error: &hyper::Error, has_answered: bool) ->
     Failure::new(class, code, format!("{}: {why}{detail}: it may have arrived", attempt(spec))).about(About::Target)
 }
 
-/// Whether the first bytes of an answer are not those of HTTP. The library has no other way to tell than its words.
+/// Returns whether the first bytes of an answer are not those of HTTP. The library has no other way to tell than its
+/// words.
 fn is_of_version(error: &hyper::Error) -> bool {
     error.is_parse_version_h2() || error.to_string().contains("HTTP version")
 }
@@ -204,7 +205,7 @@ fn was_refused(error: &hyper::Error) -> bool {
     false
 }
 
-/// The innermost cause, which has the words of the system.
+/// Returns the innermost cause, which has the words of the system.
 fn root(error: &hyper::Error) -> String {
     let mut last: &dyn std::error::Error = error;
     while let Some(source) = last.source() {
@@ -213,19 +214,19 @@ fn root(error: &hyper::Error) -> String {
     last.to_string()
 }
 
-/// The answer began with a status of success, and its end never came.
+/// Returns the answer began with a status of success, and its end never came.
 pub(super) fn truncated(spec: &HttpSpec) -> Failure {
     let text = format!("{}: the connection broke within the answer: it may have arrived", attempt(spec));
     Failure::new(Class::Ambiguous, "http_truncated", text).about(About::Target)
 }
 
-/// No answer in time.
+/// Returns no answer in time.
 pub(super) fn timeout(spec: &HttpSpec, limit: Duration) -> Failure {
     let text = format!("{}: no answer within {limit:?}", attempt(spec));
     Failure::new(Class::Ambiguous, "timeout", text).about(About::Target)
 }
 
-/// No turn in time.
+/// Returns no turn in time.
 pub(super) fn not_sent(spec: &HttpSpec, limit: Duration) -> Failure {
     let text =
         format!("{}: not sent within {limit:?}: more requests are under way than the server answers", attempt(spec));
@@ -237,7 +238,7 @@ pub(super) fn closed(spec: &HttpSpec) -> Failure {
     Failure::new(Class::Transient, "closed", format!("{}: the sink is closed", attempt(spec)))
 }
 
-/// No connection. Where TLS is the reason, a certificate, a version or a file has to be repaired.
+/// Returns no connection. Where TLS is the reason, a certificate, a version or a file has to be repaired.
 pub(super) fn not_connected(spec: &HttpSpec, error: &DialError) -> Failure {
     let attempted = format!("connect to {}", spec.origin);
     if error.needs_a_person() {
@@ -247,7 +248,7 @@ pub(super) fn not_connected(spec: &HttpSpec, error: &DialError) -> Failure {
     }
 }
 
-/// A connection that ended before anything was sent on it.
+/// Returns a connection that ended before anything was sent on it.
 pub(super) fn handshake(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("connect to {}: {error}", spec.origin))
 }
@@ -258,7 +259,7 @@ pub(super) fn ended_at_once(spec: &HttpSpec) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
 }
 
-/// A file with a token or with secrets cannot be used.
+/// Returns a file with a token or with secrets cannot be used.
 pub(super) fn secret(spec: &HttpSpec, why: &str) -> Failure {
     Failure::new(Class::TargetPermanent, "secret", format!("{}: {why}", attempt(spec)))
 }

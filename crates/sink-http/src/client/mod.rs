@@ -70,7 +70,7 @@ pub struct HttpSink {
 }
 
 impl HttpSink {
-    /// A sink that answers within `timeout`. It connects when there is something to send.
+    /// Creates a sink that answers within `timeout`. It connects when there is something to send.
     pub fn new(spec: HttpSpec, timeout: Duration) -> HttpSink {
         // An attempt to connect ends before the delivery that waits for it, so that it can say why it failed.
         let connect_timeout = spec.connect_timeout.min(timeout * 4 / 5);

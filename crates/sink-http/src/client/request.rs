@@ -43,7 +43,7 @@ pub(super) fn build(
     Ok(request)
 }
 
-/// A request that asks for nothing: no path of the user's, no credentials, no body.
+/// Returns a request that asks for nothing: no path of the user's, no credentials, no body.
 ///
 /// # Errors
 /// The host cannot be written in a request.
@@ -105,8 +105,8 @@ fn all_headers(
     Ok(headers)
 }
 
-/// A header of the user's, of the envelope or of a dead letter. One that every request has is put in afterwards and wins;
-/// the configuration check refuses such a name.
+/// Returns a header of the user's, of the envelope or of a dead letter. One that every request has is put in afterwards
+/// and wins; the configuration check refuses such a name.
 fn own(spec: &HttpSpec, name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Failure> {
     let bad = |why: &str| {
         let text = format!("{}: header {name}: {why}", attempt(spec));
@@ -121,8 +121,8 @@ fn own(spec: &HttpSpec, name: &str, value: &str) -> Result<(HeaderName, HeaderVa
     Ok((name, checked(spec, &written, &value)?))
 }
 
-/// The name that is sent. In HTTP the attributes of CloudEvents are written with a hyphen; many servers drop names
-/// with `_`.
+/// Returns the name that is sent. In HTTP the attributes of CloudEvents are written with a hyphen; many servers drop
+/// names with `_`.
 fn sent(name: &str) -> Cow<'_, str> {
     match name.strip_prefix("ce_") {
         Some(attribute) => format!("ce-{attribute}").into(),
@@ -130,7 +130,8 @@ fn sent(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The value of an attribute of CloudEvents: in HTTP all but printable ASCII is percent-encoded, and so are `"` and `%`.
+/// Returns the value of an attribute of CloudEvents: in HTTP all but printable ASCII is percent-encoded, and so are `"`
+/// and `%`.
 fn encoded(value: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'%');
     if value.bytes().all(plain) {

@@ -11,8 +11,8 @@ use hyper::header::{DATE, HeaderName, RETRY_AFTER};
 /// The longest wait that is obeyed. A mistaken header must not stop a queue for days.
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 
-/// The wait that the headers of a response ask for: seconds, or a date. `now_ms` is the time in milliseconds since the
-/// epoch, for a server that does not send its own.
+/// Returns the wait that the headers of a response ask for: seconds, or a date. `now_ms` is the time in milliseconds
+/// since the epoch, for a server that does not send its own.
 pub(super) fn wait(headers: &HeaderMap, now_ms: i64) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let asked = text(RETRY_AFTER)?;

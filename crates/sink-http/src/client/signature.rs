@@ -29,7 +29,8 @@ impl Signer {
         Ok(Signer(keys.iter().map(|key| hmac::Key::new(hmac::HMAC_SHA256, key)).collect()))
     }
 
-    /// The value of `webhook-signature`: `v1,` and the signature in base64, for each secret, separated by a space.
+    /// Returns the value of `webhook-signature`: `v1,` and the signature in base64, for each secret, separated by a
+    /// space.
     pub(super) fn sign(&self, id: &str, timestamp: &str, body: &[u8]) -> String {
         let one = |key: &hmac::Key| {
             let mut context = hmac::Context::with_key(key);

@@ -227,14 +227,14 @@ impl Urls {
         SharedPlace { unsure: self.unsure.acquire().await.ok(), silent }
     }
 
-    /// The rest of a pause that a URL asked for, if none has taken anything since.
+    /// Returns the rest of a pause that a URL asked for, if none has taken anything since.
     pub(super) fn paused(&self, now: Instant) -> Option<Duration> {
         left(self.state.lock().host.paused, now)
     }
 }
 
 impl UrlPlace<'_> {
-    /// The rest of the pause that the URL asked for.
+    /// Returns the rest of the pause that the URL asked for.
     pub(super) fn paused(&self, now: Instant) -> Option<Duration> {
         left(self.urls.state.lock().urls.get(&self.key)?.paused, now)
     }
@@ -345,7 +345,7 @@ impl Host {
         self.next = self.next.max(now.before(BURST)).after(PACE);
     }
 
-    /// The time after which an element that is not in the pace comes back: one after the other.
+    /// Returns the time after which an element that is not in the pace comes back: one after the other.
     fn come_back(&mut self, now: Instant) -> Duration {
         self.comes_back = self.comes_back.max(now).after(PACE).min(now.after(LONGEST_WAIT));
         self.comes_back.since(now)

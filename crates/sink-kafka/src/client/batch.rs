@@ -125,7 +125,7 @@ impl<'a> RecordBatch<'a> {
         self.answers.put(place, Err(failure));
     }
 
-    /// The producer that has the element's record.
+    /// Returns the producer that has the element's record.
     fn sent_by(&self, place: usize) -> Option<Arc<Producer>> {
         let sent = self.sent.lock();
         if sent.at_once[place] { self.producer.clone() } else { sent.later.get(&place).cloned() }

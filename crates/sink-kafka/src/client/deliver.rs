@@ -45,7 +45,7 @@ pub(super) struct RecordDelivery<'a> {
 }
 
 impl<'a> RecordDelivery<'a> {
-    /// The delivery of an element that was handed over at `begun`.
+    /// Returns the delivery of an element that was handed over at `begun`.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl<'a> RecordDelivery<'a> {
         })
     }
 
-    /// The delivery of the record that is sent alone after it, as far as there is time.
+    /// Returns the delivery of the record that is sent alone after it, as far as there is time.
     fn alone(&self) -> RecordDelivery<'a> {
         let RecordDelivery { message, topic, key, deadline, limit, sent: _ } = *self;
         RecordDelivery {
@@ -75,7 +75,7 @@ impl<'a> RecordDelivery<'a> {
         }
     }
 
-    /// The name of the attempt in messages.
+    /// Returns the name of the attempt in messages.
     pub(super) fn what(&self) -> String {
         format!("send to topic {}", self.topic)
     }
@@ -96,7 +96,7 @@ impl<'a> RecordDelivery<'a> {
         producer.send((self.topic, None), self.key, self.message, reply).map_err(|NotQueued(code)| code)
     }
 
-    /// The same, for a record of this partition.
+    /// Returns the same, for a record of this partition.
     pub(super) fn send_to(&self, producer: &Producer, partition: u32, reply: ReportTo) -> Result<(), Code> {
         let sent = producer.send((self.topic, Some(partition)), self.key, self.message, reply);
         sent.map_err(|NotQueued(code)| code)
@@ -106,8 +106,8 @@ impl<'a> RecordDelivery<'a> {
         self.deadline.since(Instant::now().after(LAST_MOMENT))
     }
 
-    /// Whether librdkafka would give up a record that it gets now before the answer is due. Else it could send it after
-    /// the answer.
+    /// Returns whether librdkafka would give up a record that it gets now before the answer is due. Else it could send
+    /// it after the answer.
     fn has_time(&self, now: Instant) -> bool {
         self.deadline.since(now) >= self.limit
     }
@@ -131,7 +131,7 @@ impl<'a> RecordDelivery<'a> {
         )
     }
 
-    /// The answer when the time is over, by whether a record was given to librdkafka.
+    /// Returns the answer when the time is over, by whether a record was given to librdkafka.
     pub(super) fn late(&self, sent: bool, timeout: Duration) -> Failure {
         if !sent {
             return self.not_sent();
@@ -338,8 +338,8 @@ impl KafkaSink {
     }
 }
 
-/// The reason in the place of the symptom; but what may have been written stays ambiguous, since a retry may be a
-/// duplicate.
+/// Returns the reason in the place of the symptom; but what may have been written stays ambiguous, since a retry may be
+/// a duplicate.
 fn because(symptom: Failure, reason: Failure) -> Failure {
     let class = if symptom.class == Class::Ambiguous { Class::Ambiguous } else { reason.class };
     Failure { class, ..reason }

@@ -24,7 +24,7 @@ pub(super) struct ConnectionTrouble {
 }
 
 impl ConnectionTrouble {
-    /// The failure of what was attempted while there is this trouble.
+    /// Returns the failure of what was attempted while there is this trouble.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let advice = errors::advice(self.code).map(|advice| format!("; {advice}")).unwrap_or_default();
         // The advice is ours and short; the broker's message comes last and is cut.
@@ -34,14 +34,14 @@ impl ConnectionTrouble {
     }
 }
 
-/// The beginning of a text; messages of OpenSSL and some brokers are long.
+/// Returns the beginning of a text; messages of OpenSSL and some brokers are long.
 fn shortened(text: &str) -> &str {
     const LONGEST: usize = 240;
     let end = (0..=LONGEST.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     &text[..end]
 }
 
-/// The text, where librdkafka takes a broker that answers nothing for a very old one.
+/// Returns the text, where librdkafka takes a broker that answers nothing for a very old one.
 fn silent(text: &str) -> String {
     match text.find("probably due to broker version") {
         None => text.to_owned(),
@@ -67,7 +67,7 @@ fn hint(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a login came when none is accepted: less than a second after the one before on its connection
+/// Returns whether a login came when none is accepted: less than a second after the one before on its connection
 /// (`KafkaChannel.maybeBeginServerReauthentication`), or at a listener that wants no login.
 fn is_untimely_login(code: Code, text: &str) -> bool {
     code == Code::Authentication && text.contains("Request not valid in current SASL state")
@@ -160,7 +160,7 @@ impl ProducerHealth {
         }
     }
 
-    /// Whether a broker has refused the login since the producer was made.
+    /// Returns whether a broker has refused the login since the producer was made.
     pub(super) fn is_login_refused(&self) -> bool {
         self.login_refused.load(Ordering::Acquire)
     }
@@ -185,7 +185,7 @@ impl ProducerHealth {
         }
     }
 
-    /// Whether a new producer is to be made.
+    /// Returns whether a new producer is to be made.
     pub(super) fn is_finished(&self) -> bool {
         *self.finished.borrow()
     }
@@ -196,17 +196,17 @@ impl ProducerHealth {
         let _ = self.finished.subscribe().wait_for(|finished| *finished).await;
     }
 
-    /// The reason that a person must fix.
+    /// Returns the reason that a person must fix.
     pub(super) fn trouble(&self) -> Option<ConnectionTrouble> {
         self.state().trouble.clone()
     }
 
-    /// Whether no broker is connected, as far as the client has reported.
+    /// Returns whether no broker is connected, as far as the client has reported.
     pub(super) fn all_down(&self) -> bool {
         self.state().all_down
     }
 
-    /// The latest error of a connection, with what it may mean.
+    /// Returns the latest error of a connection, with what it may mean.
     pub(super) fn last(&self) -> Option<String> {
         let state = self.state();
         let text = state.last.as_deref()?;

@@ -25,7 +25,7 @@ pub(super) struct KnownTopics {
 }
 
 impl KnownTopics {
-    /// Whether a record for the topic may be made: it is one of those known, or there is room for it.
+    /// Returns whether a record for the topic may be made: it is one of those known, or there is room for it.
     pub(super) fn admits(&self, topic: &str) -> bool {
         let hash = xxh3_64(topic.as_bytes());
         let mut hashes = self.hashes.lock();
@@ -40,12 +40,12 @@ impl KnownTopics {
         known
     }
 
-    /// Whether there was a topic that found no room.
+    /// Returns whether there was a topic that found no room.
     pub(super) fn is_full(&self) -> bool {
         self.full.load(Ordering::Acquire)
     }
 
-    /// A line of librdkafka without the names of these topics.
+    /// Returns a line of librdkafka without the names of these topics.
     pub(super) fn hide<'a>(&self, line: &'a str) -> Cow<'a, str> {
         let hashes = self.hashes.lock();
         let is_known = |word: &str| !word.is_empty() && hashes.contains(&xxh3_64(word.as_bytes()));

@@ -79,7 +79,7 @@ pub struct KafkaSink {
 }
 
 impl KafkaSink {
-    /// A sink that answers within `timeout`. It begins to connect.
+    /// Creates a sink that answers within `timeout`. It begins to connect.
     pub fn new(spec: Arc<KafkaSpec>, timeout: Duration) -> KafkaSink {
         let defect = Defect::default();
         let tokens = proof::tokens(&spec);

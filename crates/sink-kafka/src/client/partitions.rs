@@ -47,7 +47,7 @@ impl Partitions {
         self.any.store(!topics.is_empty(), Ordering::Release);
     }
 
-    /// The partition of a record with this key, where partitions of the topic differ.
+    /// Returns the partition of a record with this key, where partitions of the topic differ.
     pub(super) fn of(&self, topic: &str, key: &[u8]) -> Option<u32> {
         if !self.any.load(Ordering::Acquire) {
             return None;
@@ -94,8 +94,8 @@ impl PartitionCounts {
         }
     }
 
-    /// The partition of a record with this key. A record without one has any, unless there is only one. `None` for a while after
-    /// the number has changed: what was on one partition by the number before may be on two now.
+    /// Returns the partition of a record with this key. A record without one has any, unless there is only one. `None`
+    /// for a while after the number has changed: what was on one partition by the number before may be on two now.
     pub(super) fn of(&self, topic: &str, key: Option<&[u8]>) -> Option<u32> {
         let PartitionCount { count, changed, .. } = *self.0.lock().get(topic)?;
         match (count, key) {
@@ -106,18 +106,18 @@ impl PartitionCounts {
         }
     }
 
-    /// Whether the number is not known, or so old that partitions may have been added.
+    /// Returns whether the number is not known, or so old that partitions may have been added.
     pub(super) fn is_old(&self, topic: &str) -> bool {
         self.0.lock().get(topic).is_none_or(|known| known.asked.elapsed() > FRESH)
     }
 }
 
-/// The partition that a record with this key goes to, of so many.
+/// Returns the partition that a record with this key goes to, of so many.
 pub(super) fn partition(key: &[u8], count: u32) -> u32 {
     (murmur2(key) & 0x7fff_ffff) % count.max(1)
 }
 
-/// The hash that Kafka's clients choose partitions with.
+/// Returns the hash that Kafka's clients choose partitions with.
 fn murmur2(key: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let mix = |word: u32| {

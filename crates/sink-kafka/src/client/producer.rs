@@ -236,7 +236,8 @@ impl Producer {
         })
     }
 
-    /// Whether the next record is for another producer: this one delivers nothing more, or it knows too many topics.
+    /// Returns whether the next record is for another producer: this one delivers nothing more, or it knows too many
+    /// topics.
     pub(super) fn is_over(&self) -> bool {
         self.health.is_finished() || self.topics.is_full()
     }
@@ -247,7 +248,8 @@ impl Producer {
         (!self.is_over()).then(queue)
     }
 
-    /// Whether the broker of a partition knows this producer, so that it refuses a record behind one that is missing.
+    /// Returns whether the broker of a partition knows this producer, so that it refuses a record behind one that is
+    /// missing.
     pub(super) fn is_proven(&self, line: &ProducerLine) -> bool {
         self.proven.lock().get(line).is_some_and(|since| since.elapsed() < PROVEN)
     }
@@ -405,7 +407,8 @@ impl Thread {
         // The client's drop purges, waits half a second for reports, and joins librdkafka's threads.
     }
 
-    /// Whether there is a token again, for which the client would ask only in ten seconds: a new one asks at once.
+    /// Returns whether there is a token again, for which the client would ask only in ten seconds: a new one asks at
+    /// once.
     fn has_what_the_client_lacks(&self) -> bool {
         let starved = self.client.client().context().starved.load(Ordering::Acquire);
         starved && self.login.proof.tokens().is_some_and(|tokens| tokens.current().is_some())

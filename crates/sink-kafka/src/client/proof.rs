@@ -12,7 +12,7 @@ use crate::{KafkaSasl, KafkaSpec};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_settings::Secret;
 
-/// The tokens of a sink that logs in with them. They begin to be asked for.
+/// Returns the tokens of a sink that logs in with them. They begin to be asked for.
 pub(crate) fn tokens(spec: &KafkaSpec) -> Option<Arc<LoginTokens>> {
     match &spec.sasl.as_ref()?.login {
         KafkaLogin::Tokens(spec) => Some(LoginTokens::begin(spec)),
@@ -32,8 +32,8 @@ pub(crate) enum Proof {
 }
 
 impl Proof {
-    /// The proof to be used now: the password of a file is read each time, because files are rotated; a first token is waited for, at
-    /// most for so long. Blocks.
+    /// Returns the proof to be used now: the password of a file is read each time, because files are rotated; a first
+    /// token is waited for, at most for so long. Blocks.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Proof {
         }
     }
 
-    /// The password, if it is one.
+    /// Returns the password, if it is one.
     pub(crate) fn password(&self) -> Option<&SecretString> {
         match self {
             Proof::Password(password) => Some(password),
@@ -58,7 +58,7 @@ impl Proof {
         }
     }
 
-    /// The tokens, if it is one.
+    /// Returns the tokens, if it is one.
     pub(crate) fn tokens(&self) -> Option<&Arc<LoginTokens>> {
         match self {
             Proof::Token(tokens) => Some(tokens),
@@ -78,7 +78,7 @@ impl Proof {
         Ok(OAuthToken { token: token.expose().to_owned(), principal_name, lifetime_ms })
     }
 
-    /// Whether the password's file has another one by now.
+    /// Returns whether the password's file has another one by now.
     pub(crate) fn is_outdated(&self, spec: &KafkaSpec) -> bool {
         let (Proof::Password(used), Some(KafkaSasl { login: KafkaLogin::Password { password, .. }, .. })) =
             (self, &spec.sasl)
@@ -90,7 +90,7 @@ impl Proof {
     }
 }
 
-/// The current password.
+/// Returns the current password.
 fn read(password: &Secret) -> Result<SecretString, Failure> {
     let failure = |what: String| Failure::new(Class::TargetPermanent, "secret", format!("log in to Kafka: {what}"));
     password.read("password_file").map_err(failure)

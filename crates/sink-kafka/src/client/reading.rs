@@ -61,7 +61,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The next part of each partition of a topic. Those without one are read.
+    /// Returns the next part of each partition of a topic. Those without one are read.
     fn gaps(&mut self, search: &mut Search, topic: &str) -> HashMap<i32, OpenGap> {
         let mut gaps = HashMap::new();
         for place in search.unread(topic) {
@@ -75,7 +75,7 @@ impl Reading<'_> {
         gaps
     }
 
-    /// The next part of a partition; none if it is read, which is remembered.
+    /// Returns the next part of a partition; none if it is read, which is remembered.
     fn gap(&mut self, search: &Search, place: &TopicPartition) -> Option<Gap> {
         let range = search.ranges.get(place)?;
         let gap = self.seen.gap(place, range.from, range.end);
@@ -196,7 +196,8 @@ pub(super) fn read_end(consumer: &SearchConsumer, topic: &str, deadline: Instant
     Err(Failure::new(Class::Transient, "look", format!("{what}: no answer in time{trouble}")))
 }
 
-/// The mark of a record: the first header with its name, which the daemon writes before all that others may have given it.
+/// Returns the mark of a record: the first header with its name, which the daemon writes before all that others may
+/// have given it.
 fn seen(message: &BorrowedMessage<'_>) -> Option<SeenMark> {
     let value = delivery_status::header(message, MARK.as_bytes())?;
     let mark = CopyMark::read(std::str::from_utf8(&value).ok()?)?;

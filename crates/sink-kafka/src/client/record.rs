@@ -11,30 +11,31 @@ use delaybridge_sink::headers::{MARK, Standard};
 /// Longest name that Kafka gives a topic.
 const TOPIC_MAX: usize = 249;
 
-/// Whether Kafka could have a topic of this name. The client would take any, and remember it for good.
+/// Returns whether Kafka could have a topic of this name. The client would take any, and remember it for good.
 pub(super) fn is_topic(name: &str) -> bool {
     let legal = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'.' | b'_' | b'-');
     (1..=TOPIC_MAX).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(legal)
 }
 
-/// The record's key: the destination's, else that of a record that came by an input.
+/// Returns the record's key: the destination's, else that of a record that came by an input.
 pub(super) fn key<'a>(message: &'a Outbound, of_destination: Option<&'a str>) -> Option<&'a [u8]> {
     let own = || message.carried.as_ref()?.key.as_deref();
     of_destination.map(str::as_bytes).or_else(own)
 }
 
-/// The record's value: null for one that was null when it came by an input, unless an envelope is around it.
+/// Returns the record's value: null for one that was null when it came by an input, unless an envelope is around it.
 pub(super) fn value(message: &Outbound) -> Option<&[u8]> {
     let is_null = message.body.is_empty() && exact(message).is_some_and(|record| record.is_null);
     (!is_null).then_some(&message.body[..])
 }
 
-/// The record that came by an input, if texts do not say all of it.
+/// Returns the record that came by an input, if texts do not say all of it.
 fn exact(message: &Outbound) -> Option<&KafkaRecord> {
     message.carried.as_ref()?.record.as_ref()
 }
 
-/// The record's headers: the standard ones, then the user's. No mark but its own: one that came by an input is another's.
+/// Returns the record's headers: the standard ones, then the user's. No mark but its own: one that came by an input is
+/// another's.
 pub(super) fn headers(message: &Outbound) -> OwnedHeaders {
     let mut headers = OwnedHeaders::new_with_capacity(5 + message.headers.len());
     for (key, value) in Standard::of(message).iter() {
@@ -66,8 +67,8 @@ pub(super) fn headers(message: &Outbound) -> OwnedHeaders {
 struct Passing<'a>(HashSet<&'a str>);
 
 impl<'a> Passing<'a> {
-    /// The names that the message has from its record, and not from its route: with all of the record's texts, or with none if
-    /// none of its values is a text.
+    /// Returns the names that the message has from its record, and not from its route: with all of the record's texts,
+    /// or with none if none of its values is a text.
     fn of(message: &Outbound, carried: &Carried, record: &'a KafkaRecord) -> Passing<'a> {
         let mut texts: HashMap<&str, [Vec<&str>; 2]> = HashMap::new();
         for (name, value) in &carried.headers {
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), Some(value.to_owned()))));
     }
 
-    /// A message with these headers of its route, whose record had these; those that pass begin with `p`.
+    /// Returns a message with these headers of its route, whose record had these; those that pass begin with `p`.
     fn of_record(of_route: &[(&str, &str)], given: &[(&str, Option<&[u8]>)]) -> delaybridge_sink::Outbound {
         let mut carried = Carried { record: Some(KafkaRecord::default()), ..Carried::default() };
         for (name, value) in given {

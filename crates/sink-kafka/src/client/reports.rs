@@ -28,7 +28,7 @@ pub(super) struct BatchReports {
 }
 
 impl BatchReports {
-    /// The reports of a batch with these answers.
+    /// Returns the reports of a batch with these answers.
     pub(super) fn new(answers: Answers) -> BatchReports {
         BatchReports { answers, failed: Mutex::default(), failure: Notify::new() }
     }

@@ -71,7 +71,7 @@ impl Drop for OpenRun<'_> {
 }
 
 impl OpenRun<'_> {
-    /// Whether each record that was sent has its report.
+    /// Returns whether each record that was sent has its report.
     fn is_reported(&self) -> bool {
         self.confirmed + self.failed.len() == self.sent
     }
@@ -110,7 +110,7 @@ impl OpenRun<'_> {
 }
 
 impl KafkaSink {
-    /// The partition of elements with this destination, if that is certain.
+    /// Returns the partition of elements with this destination, if that is certain.
     pub(super) fn line_of(&self, destination: &Destination) -> Option<u32> {
         let KafkaDestination { topic, key } = destination.of_kind(NAME).ok()?;
         if !record::is_topic(topic) || self.topics.is_doubtful(topic) {

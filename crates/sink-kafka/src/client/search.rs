@@ -47,7 +47,7 @@ impl Wanted {
         Wanted { topic, key, mark, from_ms }
     }
 
-    /// The partitions that may have the record, of so many. An empty key is none for some clients.
+    /// Returns the partitions that may have the record, of so many. An empty key is none for some clients.
     fn partitions(&self, count: u32) -> Vec<i32> {
         let all = 0..i32::try_from(count).unwrap_or(i32::MAX);
         match self.key.as_deref().filter(|key| !key.is_empty()) {
@@ -99,13 +99,13 @@ impl Search {
         Search { wanted, replies, by_element, left, ranges: HashMap::new(), has_failed: false }
     }
 
-    /// The topics in which something is still looked for.
+    /// Returns the topics in which something is still looked for.
     pub(super) fn topics(&self) -> BTreeSet<Arc<str>> {
         let open = self.wanted.iter().zip(&self.replies).filter(|(_, reply)| reply.is_some());
         open.map(|(one, _)| one.topic.clone()).collect()
     }
 
-    /// Whether each record has its answer.
+    /// Returns whether each record has its answer.
     pub(super) fn is_over(&self) -> bool {
         self.replies.iter().all(Option::is_none)
     }
@@ -161,7 +161,7 @@ impl Search {
         }
     }
 
-    /// The partitions of a topic that are still to be read.
+    /// Returns the partitions of a topic that are still to be read.
     pub(super) fn unread(&self, topic: &str) -> Vec<TopicPartition> {
         let unread = self.ranges.iter().filter(|((of, _), range)| **of == *topic && !range.is_over);
         unread.map(|(place, _)| place.clone()).collect()
@@ -195,8 +195,9 @@ impl Search {
     }
 }
 
-/// The failure of a look where a topic or a partition is not known: for some time after a broker has started, it knows less than there
-/// is. An element waits for the next look then, for the time that any outage of looks has, also where a send would create the topic.
+/// Returns the failure of a look where a topic or a partition is not known: for some time after a broker has started,
+/// it knows less than there is. An element waits for the next look then, for the time that any outage of looks has,
+/// also where a send would create the topic.
 fn not_known_yet(failure: Failure) -> Failure {
     if failure.code == errors::name(Code::UnknownTopicOrPartition) {
         Failure { class: Class::Transient, ..failure }
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(wanted(None, 0, 0).from_ms, 0);
     }
 
-    /// A search for one record in two partitions, and its answer.
+    /// Returns a search for one record in two partitions, and its answer.
     fn search() -> (Search, oneshot::Receiver<Result<bool, Failure>>) {
         let (reply, answer) = oneshot::channel();
         let mut search = Search::new(vec![(wanted(None, 1_000_000, 1_000_000), reply)]);

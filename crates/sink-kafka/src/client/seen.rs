@@ -69,18 +69,18 @@ impl SeenMarks {
         }
     }
 
-    /// The marks of a topic.
+    /// Returns the marks of a topic.
     pub(super) fn of_topic<'a>(&'a self, topic: &'a str) -> impl Iterator<Item = &'a SeenMark> {
         self.ranges.iter().filter(move |((of, _), _)| **of == *topic).flat_map(|(_, range)| &range.marks)
     }
 
-    /// The begin of the range of a partition, if it has all records of this time and later.
+    /// Returns the begin of the range of a partition, if it has all records of this time and later.
     pub(super) fn begins(&self, place: &TopicPartition, from_ms: i64) -> Option<i64> {
         let range = self.ranges.get(place)?;
         (range.from_ms? <= from_ms).then_some(range.from)
     }
 
-    /// The range of a partition that is still to be read, from this offset to this end; one part at a time.
+    /// Returns the range of a partition that is still to be read, from this offset to this end; one part at a time.
     pub(super) fn gap(&mut self, place: &TopicPartition, from: i64, end: i64) -> Option<Gap> {
         // A range that the log does not reach is one of another log, and one that ends before would leave a hole.
         if self.ranges.get(place).is_some_and(|range| range.to > end || range.to < from) {

@@ -65,7 +65,7 @@ impl Slot {
         self.state.lock()
     }
 
-    /// The producer, if there is one in use.
+    /// Returns the producer, if there is one in use.
     pub(super) fn ready(&self) -> Option<Arc<Producer>> {
         match &*self.state() {
             SlotState::Ready(producer) if !producer.is_over() => Some(producer.clone()),
@@ -73,7 +73,7 @@ impl Slot {
         }
     }
 
-    /// The producer. Many callers at once make one.
+    /// Returns the producer. Many callers at once make one.
     ///
     /// # Errors
     ///
@@ -124,13 +124,13 @@ impl Slot {
         }
     }
 
-    /// Whether there is no producer.
+    /// Returns whether there is no producer.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         matches!(&*self.state(), SlotState::Empty)
     }
 
-    /// Whether a producer is being made.
+    /// Returns whether a producer is being made.
     #[cfg(test)]
     pub(super) fn is_making(&self) -> bool {
         matches!(&*self.state(), SlotState::Making(_))
@@ -154,7 +154,7 @@ impl Slot {
     }
 }
 
-/// The answer to what comes after the close.
+/// Returns the answer to what comes after the close.
 pub(super) fn closed() -> Failure {
     Failure::new(Class::Transient, "closed", "send to Kafka: the sink is closed")
 }

@@ -100,7 +100,7 @@ impl SinkTopics {
         self.doubtful().remove(topic);
     }
 
-    /// The partition of a record with this key, where partitions of the topic differ.
+    /// Returns the partition of a record with this key, where partitions of the topic differ.
     pub(super) fn partition(&self, topic: &str, key: &[u8]) -> Option<u32> {
         self.partitions.of(topic, key)
     }
@@ -123,7 +123,7 @@ impl SinkTopics {
         known
     }
 
-    /// Whether the topic is to be asked for first.
+    /// Returns whether the topic is to be asked for first.
     pub(super) fn is_doubtful(&self, topic: &str) -> bool {
         let doubtful = self.doubtful();
         !doubtful.is_empty() && doubtful.contains(topic)

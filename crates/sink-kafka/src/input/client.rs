@@ -153,8 +153,9 @@ impl InputListener {
     }
 }
 
-/// The number of records that a broker has removed between the expected offset and that of a record, given the first one that it
-/// has. A record before that was fetched before others were removed: what is missing in front of it never was a record.
+/// Returns the number of records that a broker has removed between the expected offset and that of a record, given the
+/// first one that it has. A record before that was fetched before others were removed: what is missing in front of it
+/// never was a record.
 fn missed(expected: i64, first: i64, offset: i64) -> Option<u64> {
     (first > expected && first <= offset).then(|| (first - expected).unsigned_abs())
 }

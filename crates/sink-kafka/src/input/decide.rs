@@ -138,7 +138,7 @@ impl KafkaInput {
     }
 }
 
-/// The parts of a record beside its value, with the headers that are for the input.
+/// Returns the parts of a record beside its value, with the headers that are for the input.
 fn as_it_came(arrival: &Arrival) -> Carried {
     let mut carried = arrival.carried.clone();
     match &carried.record {

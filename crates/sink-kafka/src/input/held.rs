@@ -48,7 +48,7 @@ pub(super) struct HeldPartition {
     pub(super) is_tried: bool,
 }
 
-/// Whether nothing of this partition is taken now.
+/// Returns whether nothing of this partition is taken now.
 pub(super) fn is_held(held: &HeldPartitions, partition: &Partition) -> bool {
     held.get(partition).is_some_and(|held| !held.is_tried)
 }
@@ -151,8 +151,8 @@ pub(super) fn try_again(
     Ok(())
 }
 
-/// The offset to commit for each partition, with the id of its topic: that of the first record that is not done, or the one behind
-/// the last.
+/// Returns the offset to commit for each partition, with the id of its topic: that of the first record that is not
+/// done, or the one behind the last.
 fn next_offsets(places: &[RecordPlace], ends: &[RecordEnd]) -> HashMap<Partition, (i64, Option<TopicId>)> {
     let mut next = HashMap::new();
     let mut stopped: HashSet<Partition> = HashSet::new();

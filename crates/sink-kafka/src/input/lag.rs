@@ -62,7 +62,7 @@ fn known(list: &TopicPartitionList) -> HashMap<Partition, i64> {
     found.filter_map(|of| Some(((of.topic().to_owned(), of.partition()), offset(of.offset())?))).collect()
 }
 
-/// The records up to the end that are not done: of those that are still there. Pure.
+/// Returns the records up to the end that are not done: of those that are still there. Pure.
 fn waiting(end: i64, committed: Option<i64>, first: Option<i64>) -> u64 {
     u64::try_from(end - committed.max(first).unwrap_or(end)).unwrap_or(0)
 }

@@ -95,7 +95,7 @@ impl Stage {
         self.world.finished(first).await;
     }
 
-    /// A list with an offset of the first partition.
+    /// Returns a list with an offset of the first partition.
     fn at(&self, offset: i64) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&self.topic, 0, Offset::Offset(offset)).expect("an offset");
@@ -120,7 +120,7 @@ impl Stage {
         }
     }
 
-    /// The committed offset of the first partition.
+    /// Returns the committed offset of the first partition.
     fn committed(&self) -> Option<i64> {
         let found = self.member().committed_offsets(self.at(0), PATIENCE).expect("the committed offset");
         match found.find_partition(&self.topic, 0)?.offset() {

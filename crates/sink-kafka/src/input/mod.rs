@@ -181,7 +181,7 @@ impl InputConnector for KafkaInputSpec {
 mod tests {
     use super::*;
 
-    /// An input from the topic `delay-in`.
+    /// Returns an input from the topic `delay-in`.
     pub(super) fn spec() -> KafkaInputSpec {
         KafkaInputSpec {
             topics: vec!["delay-in".to_owned()],

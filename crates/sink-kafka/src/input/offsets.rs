@@ -36,7 +36,7 @@ impl UnconfirmedOffsets {
         self.0.lock().offsets.insert(partition, (offset, topic_id));
     }
 
-    /// The offsets to commit now, which the caller does. `None` without one, and while a commit is under way.
+    /// Returns the offsets to commit now, which the caller does. `None` without one, and while a commit is under way.
     pub(super) fn to_send(&self, now: Instant) -> Option<TopicPartitionList> {
         let mut sent = self.0.lock();
         if sent.offsets.is_empty() || sent.next.is_some_and(|next| now < next) {
@@ -55,7 +55,7 @@ impl UnconfirmedOffsets {
         Some(list)
     }
 
-    /// Whether all offsets are confirmed.
+    /// Returns whether all offsets are confirmed.
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().offsets.is_empty()
     }

@@ -40,7 +40,7 @@ impl PartitionStates {
         states.get(topic).and_then(|of| of.get(&partition)).map_or(0, |state| state.term)
     }
 
-    /// Whether the partition was taken away after this record had come.
+    /// Returns whether the partition was taken away after this record had come.
     pub(super) fn is_over(&self, place: &RecordPlace) -> bool {
         self.term(&place.topic, place.partition) != place.term
     }
@@ -66,8 +66,8 @@ impl PartitionStates {
         }
     }
 
-    /// Whether the client has passed what is no record since the last record, up to this place, and all records before are done. Notes
-    /// the place.
+    /// Returns whether the client has passed what is no record since the last record, up to this place, and all records
+    /// before are done. Notes the place.
     pub(super) fn passes(&self, (topic, partition): &Partition, at: i64) -> bool {
         let mut states = self.0.lock();
         let Some(state) = states.get_mut(topic).and_then(|of| of.get_mut(partition)) else { return false };
@@ -102,7 +102,7 @@ impl MetTopics {
         self.0.lock().get(topic).cloned()
     }
 
-    /// Whether another topic of this name was met.
+    /// Returns whether another topic of this name was met.
     pub(super) fn is_other(&self, topic: &str, id: Option<&str>) -> bool {
         self.id(topic).is_some_and(|met| id.is_some_and(|id| *id != *met))
     }

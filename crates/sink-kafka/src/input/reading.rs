@@ -60,7 +60,8 @@ pub(super) fn look<C: ConsumerContext>(
     Some(summed_up(problems, topics.len(), (without_leader, partitions)))
 }
 
-/// The result for so many topics, with these problems of topics, and so many of the own partitions without a leader. Pure.
+/// Returns the result for so many topics, with these problems of topics, and so many of the own partitions without a
+/// leader. Pure.
 fn summed_up(problems: Vec<Failure>, topics: usize, (without_leader, partitions): (usize, usize)) -> Reading {
     let leaders = (without_leader > 0).then(|| {
         let text =

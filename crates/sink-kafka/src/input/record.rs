@@ -33,7 +33,8 @@ pub(super) struct RecordPlace {
 }
 
 impl RecordPlace {
-    /// The place as an id. Other records may have had it: of an earlier topic of the name, or of another cluster.
+    /// Returns the place as an id. Other records may have had it: of an earlier topic of the name, or of another
+    /// cluster.
     pub(super) fn id(&self) -> String {
         format!("{}-{}-{}", self.topic, self.partition, self.offset)
     }
@@ -43,9 +44,9 @@ fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// The hash of all that a record is, and of the id of its cluster: it tells a record from another one at the same place. It is the
-/// same for good, because a record never changes. The id of the topic is no part of it: brokers before Kafka 2.8 have none, and a
-/// client learns late that a topic was made again.
+/// Returns the hash of all that a record is, and of the id of its cluster: it tells a record from another one at the
+/// same place. It is the same for good, because a record never changes. The id of the topic is no part of it: brokers
+/// before Kafka 2.8 have none, and a client learns late that a topic was made again.
 fn hash(cluster_id: &str, record: &impl Message, headers: &[RawHeader]) -> u128 {
     let mut hash = Xxh3::new();
     let mut add = |part: Option<&[u8]>| {

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The begin of the metadata of a commit.
 const TOPIC_ID: &str = "topic-id=";
 
-/// The metadata of a commit for the topic with this id.
+/// Returns the metadata of a commit for the topic with this id.
 pub(super) fn metadata(topic_id: &str) -> String {
     format!("{TOPIC_ID}{topic_id}")
 }

@@ -68,12 +68,12 @@ impl LoginTokens {
         Arc::new(LoginTokens { kept, _alive: alive })
     }
 
-    /// A token that is valid now.
+    /// Returns a token that is valid now.
     pub fn current(&self) -> Option<LoginToken> {
         self.kept.state.lock().valid()
     }
 
-    /// The same; where there is none yet, the answer to the question for it, at most for so long. Blocks.
+    /// Returns the same; where there is none yet, the answer to the question for it, at most for so long. Blocks.
     ///
     /// # Errors
     ///

@@ -115,16 +115,17 @@ impl TokenSource {
         }))
     }
 
-    /// Whether another program renews the token.
+    /// Returns whether another program renews the token.
     pub(super) fn is_file(&self) -> bool {
         matches!(self, TokenSource::File(_))
     }
 
-    /// A new token.
+    /// Returns a new token.
     ///
     /// # Errors
     ///
-    /// Why there is none: `TargetPermanent` where a person has to do something, `Transient` where the provider is away. No message has a
+    /// Why there is none: `TargetPermanent` where a person has to do something, `Transient` where the provider is away.
+    /// No message has a
     /// part of a proof or of a token.
     pub(super) async fn ask(&self) -> Result<LoginToken, Failure> {
         match self {
@@ -170,7 +171,7 @@ impl TokenEndpoint {
         self.token(&what, answer.status, body)
     }
 
-    /// The token in an answer.
+    /// Returns the token in an answer.
     fn token(&self, what: &str, status: u16, body: Option<ProviderAnswer>) -> Result<LoginToken, Failure> {
         // Of the words of RFC 6749 only: what else a provider writes may repeat the request.
         let word = body.as_ref().and_then(|body| body.error.as_deref()).filter(|word| is_word(word));
@@ -258,7 +259,7 @@ impl TokenEndpoint {
     }
 }
 
-/// Whether a text is a word as those of RFC 6749 are: `invalid_client`.
+/// Returns whether a text is a word as those of RFC 6749 are: `invalid_client`.
 fn is_word(text: &str) -> bool {
     text.len() <= 40 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }

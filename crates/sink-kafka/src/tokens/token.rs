@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-/// The time by the calendar of this host, which is what librdkafka compares the end of a token with.
+/// Returns the time by the calendar of this host, which is what librdkafka compares the end of a token with.
 #[expect(clippy::disallowed_methods, reason = "nothing is due by it")]
 pub(crate) fn now() -> SystemTime {
     SystemTime::now()
@@ -56,12 +56,12 @@ impl LoginToken {
         Ok(LoginToken { text: text.into(), principal, until })
     }
 
-    /// The letters.
+    /// Returns the letters.
     pub fn expose(&self) -> &str {
         self.text.expose_secret()
     }
 
-    /// The name of who logs in.
+    /// Returns the name of who logs in.
     pub fn principal(&self) -> &str {
         &self.principal
     }
@@ -72,7 +72,7 @@ impl LoginToken {
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// The time that is left; zero if it is over.
+    /// Returns the time that is left; zero if it is over.
     pub fn left(&self, now: SystemTime) -> Duration {
         self.until.duration_since(now).unwrap_or_default()
     }
@@ -86,7 +86,7 @@ struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// The claims of a signed token; `None` for a token of another form.
+    /// Returns the claims of a signed token; `None` for a token of another form.
     fn of(text: &str) -> Option<TokenClaims> {
         let mut parts = text.split('.');
         let (_head, claims, _signature, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {

@@ -48,7 +48,7 @@ pub struct NatsSink {
 }
 
 impl NatsSink {
-    /// A sink that answers within `timeout`. It begins to connect at once.
+    /// Creates a sink that answers within `timeout`. It begins to connect at once.
     pub fn new(spec: Arc<NatsSpec>, timeout: Duration) -> NatsSink {
         let servers = task::NatsServers::new(spec.clone(), timeout);
         let task = SinkTask::start(NAME, timeout, |intake, stop| run(servers, intake, stop, fastrand::f64));
@@ -61,7 +61,7 @@ impl NatsSink {
         self.task.ask(attempt, |reply| NatsQuestion { subject: subject.to_owned(), body, reply }).await
     }
 
-    /// The stream that takes the subject.
+    /// Returns the stream that takes the subject.
     async fn look(&self, destination: &Destination) -> Result<String, Failure> {
         let NatsDestination { subject } = destination.of_kind(NAME)?;
         let attempt = format!("look up the stream of {destination}");

@@ -264,7 +264,8 @@ impl NatsSession<'_> {
         self.questions.put(late_at, OpenQuestion::WhichStream { subject, items: vec![item] });
     }
 
-    /// The server refuses something: a right to publish concerns the messages of that subject, all else the connection.
+    /// Returns the server refuses something: a right to publish concerns the messages of that subject, all else the
+    /// connection.
     fn refused(&mut self, words: &str) -> Result<(), String> {
         let subject = words.strip_prefix("Permissions Violation for Publish to ").map(|rest| rest.trim_matches('"'));
         let Some(subject) = subject else {
@@ -354,7 +355,7 @@ enum StoredMessage {
     Again,
 }
 
-/// The outcome that the answer of a stream means.
+/// Returns the outcome that the answer of a stream means.
 fn confirmed(item: &WorkItem, message: Inbound) -> Result<StoredMessage, Failure> {
     if message.status.is_some() {
         return Err(errors::unclear(&attempt(item)));
@@ -378,7 +379,7 @@ fn subject_of(item: &WorkItem) -> Option<&str> {
     item.message().destination.of_kind(NAME).ok().map(|NatsDestination { subject }| &**subject)
 }
 
-/// The attempt, for messages.
+/// Returns the attempt, for messages.
 fn attempt(item: &WorkItem) -> String {
     format!("publish to {}", item.message().destination)
 }

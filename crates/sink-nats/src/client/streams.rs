@@ -9,12 +9,12 @@ use delaybridge_core::json::Json;
 /// The question for the streams that take a subject.
 pub(super) const NAMES: &str = "$JS.API.STREAM.NAMES";
 
-/// The body of that question.
+/// Returns the body of that question.
 pub(super) fn of_subject(subject: &str) -> Vec<u8> {
     json!({ "subject": subject }).to_string().into_bytes()
 }
 
-/// The streams in the answer. The error is that of JetStream; `None` if nobody answers, or the answer is none.
+/// Returns the streams in the answer. The error is that of JetStream; `None` if nobody answers, or the answer is none.
 pub(super) fn names(body: Option<Bytes>) -> Result<Vec<String>, Option<(u64, String)>> {
     let members = body.and_then(errors::members).ok_or(None)?;
     if let Some(error) = errors::error_in(&members) {
@@ -26,12 +26,12 @@ pub(super) fn names(body: Option<Bytes>) -> Result<Vec<String>, Option<(u64, Str
     Ok(items.iter().filter_map(name).collect())
 }
 
-/// The question for the settings of a stream.
+/// Returns the question for the settings of a stream.
 pub(super) fn info(stream: &str) -> String {
     format!("$JS.API.STREAM.INFO.{stream}")
 }
 
-/// The drawbacks of a stream, from its description.
+/// Returns the drawbacks of a stream, from its description.
 pub(super) fn drawbacks(stream: &str, body: Option<Bytes>) -> Vec<String> {
     let Some(members) = body.and_then(errors::members) else {
         return vec![format!("the settings of stream {stream} are unknown: JetStream does not answer")];

@@ -50,7 +50,7 @@ pub(super) struct OpenQuestions {
 }
 
 impl OpenQuestions {
-    /// The number that the next question gets.
+    /// Returns the number that the next question gets.
     pub(super) fn next(&self) -> u64 {
         self.last + 1
     }
@@ -65,7 +65,7 @@ impl OpenQuestions {
         self.times.insert((late_at, self.last));
     }
 
-    /// The question with this number.
+    /// Returns the question with this number.
     pub(super) fn take(&mut self, number: u64) -> Option<OpenQuestion> {
         let (late_at, waiting) = self.open.remove(&number)?;
         self.times.remove(&(late_at, number));
@@ -75,14 +75,14 @@ impl OpenQuestions {
         Some(waiting)
     }
 
-    /// The question that is late for longest, with its number.
+    /// Returns the question that is late for longest, with its number.
     pub(super) fn late(&mut self, now: Instant) -> Option<(u64, OpenQuestion)> {
         let (late_at, number) = *self.times.first()?;
         let late = (late_at <= now).then_some(number)?;
         Some((late, self.take(late)?))
     }
 
-    /// The elements that wait for the answer about the stream of this subject.
+    /// Returns the elements that wait for the answer about the stream of this subject.
     pub(super) fn about_stream(&mut self, of: &str) -> Option<&mut Vec<WorkItem>> {
         match self.open.get_mut(self.about_streams.get(of)?) {
             Some((_, OpenQuestion::WhichStream { items, .. })) => Some(items),
@@ -90,7 +90,7 @@ impl OpenQuestions {
         }
     }
 
-    /// The numbers of the questions that this is true of, in their order.
+    /// Returns the numbers of the questions that this is true of, in their order.
     pub(super) fn numbers(&self, of: impl Fn(&OpenQuestion) -> bool) -> Vec<u64> {
         let found = self.open.iter().filter(|(_, (_, one))| of(one));
         let mut numbers: Vec<u64> = found.map(|(number, _)| *number).collect();
@@ -98,7 +98,7 @@ impl OpenQuestions {
         numbers
     }
 
-    /// The number of them.
+    /// Returns the number of them.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }

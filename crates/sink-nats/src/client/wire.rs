@@ -101,7 +101,7 @@ fn message(buffer: &mut BytesMut, end: usize, with_header: bool) -> Result<Optio
     Ok(Some(ServerOp::Message(Inbound { number, status, body: message })))
 }
 
-/// The status in the first line of a header, `NATS/1.0 503`.
+/// Returns the status in the first line of a header, `NATS/1.0 503`.
 fn status(header: &[u8]) -> Option<u16> {
     let line = header.split(|byte| *byte == b'\r').next()?;
     let rest = std::str::from_utf8(line).ok()?.strip_prefix("NATS/1.0")?;
@@ -149,11 +149,14 @@ pub(super) fn publish(
     Ok(())
 }
 
-/// The id by which a stream recognises what is sent again: the same for each attempt, and for nothing else.
+/// Returns the id by which a stream recognises what is sent again: the same for each attempt, and for nothing else.
 ///
-/// The element's id alone is not enough. A stream drops repeats whatever their subject: two routes into one stream, or an
-/// element and its dead letter, would be one message. Two queues may have the same ids of their own, and a producer may use one
-/// again for another due time. So the due time is in it, and a hash of the queue, the subject and what a dead letter says of
+/// The element's id alone is not enough. A stream drops repeats whatever their subject: two routes into one stream, or
+/// an
+/// element and its dead letter, would be one message. Two queues may have the same ids of their own, and a producer may
+/// use one
+/// again for another due time. So the due time is in it, and a hash of the queue, the subject and what a dead letter
+/// says of
 /// its cause.
 fn message_id(message: &Outbound, subject: &str) -> String {
     let mut text = format!("{}\0{subject}", message.queue).into_bytes();

@@ -58,13 +58,13 @@ pub(super) struct ReadyItem {
 }
 
 impl ReadyItem {
-    /// The text that chooses its queue.
+    /// Returns the text that chooses its queue.
     pub(super) fn sharding_key(&self) -> Option<&str> {
         let destination = self.item.message().destination.of_kind::<RocketMqDestination>(NAME);
         destination.ok().and_then(|destination| destination.sharding_key.as_deref())
     }
 
-    /// The attempt, in words for messages.
+    /// Returns the attempt, in words for messages.
     pub(super) fn attempt(&self) -> String {
         format!("send to {}", self.item.message().destination)
     }
@@ -94,19 +94,19 @@ impl MessageBatch {
         }
     }
 
-    /// The request.
+    /// Returns the request.
     pub(super) fn request(&self, group: &str) -> RemotingRequest {
         let messages = self.items.iter().map(|ready| (ready.item.message(), &ready.wire));
         message::send(group, &self.topic, &self.queue, messages)
     }
 
-    /// The attempt, in words for messages.
+    /// Returns the attempt, in words for messages.
     pub(super) fn attempt(&self) -> String {
         let RouteQueue { broker, master, .. } = &self.queue;
         format!("send to topic {} at broker {broker} ({})", self.topic, master.as_deref().unwrap_or("away"))
     }
 
-    /// The failure of messages that were under way, or had not left yet, when the connection ended.
+    /// Returns the failure of messages that were under way, or had not left yet, when the connection ended.
     pub(super) fn lost(&self, why: &str, sent: bool) -> Unanswered {
         let failure = errors::lost(&self.attempt(), why, sent);
         // What has had its permission cannot be offered again, even if no byte of it left.

@@ -43,7 +43,8 @@ impl ServerKind {
         }
     }
 
-    /// A question that every server of the kind answers, and that costs it little. A broker learns by it that we are a producer.
+    /// Returns a question that every server of the kind answers, and that costs it little. A broker learns by it that
+    /// we are a producer.
     pub(super) fn sign_of_life(self, group: &str) -> RemotingRequest {
         match self {
             ServerKind::NameServer => RemotingRequest { code: code::CLUSTER, ..RemotingRequest::default() },
@@ -131,7 +132,7 @@ impl RemotingAttempt<'_> {
         }
     }
 
-    /// The answer to the first question.
+    /// Returns the answer to the first question.
     async fn answer(&self, stream: &mut DialStream, input: &mut BytesMut) -> Result<RemotingAnswer, Failure> {
         loop {
             match take(input) {

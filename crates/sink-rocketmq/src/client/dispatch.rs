@@ -266,8 +266,8 @@ impl Dispatcher {
         self.dispatch(topic);
     }
 
-    /// Whether a route of so many queues may be kept for this topic. The routes of idle topics make room for it, the one that was
-    /// used least of late first.
+    /// Returns whether a route of so many queues may be kept for this topic. The routes of idle topics make room for
+    /// it, the one that was used least of late first.
     fn has_room(&mut self, topic: &Arc<str>, queues: usize) -> bool {
         if queues > MAX_QUEUES {
             // No idle topic makes room for it.

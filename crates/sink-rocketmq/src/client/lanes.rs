@@ -24,7 +24,7 @@ pub(super) struct WaitingItem {
 }
 
 impl WaitingItem {
-    /// The text that chooses its queue.
+    /// Returns the text that chooses its queue.
     fn sharding_key(&self) -> Option<&str> {
         self.ready.sharding_key()
     }
@@ -48,7 +48,7 @@ pub(super) struct TopicLanes {
 }
 
 impl TopicLanes {
-    /// The lanes of a topic without a route.
+    /// Returns the lanes of a topic without a route.
     pub(super) fn new(topic: Arc<str>) -> TopicLanes {
         TopicLanes {
             topic,
@@ -60,12 +60,12 @@ impl TopicLanes {
         }
     }
 
-    /// The route, where one is known.
+    /// Returns the route, where one is known.
     pub(super) fn route(&self) -> Option<&TopicRoute> {
         self.route.as_ref()
     }
 
-    /// Whether nothing waits, and nothing is under way.
+    /// Returns whether nothing waits, and nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.any.is_empty() && self.keyed.is_empty() && self.busy.is_empty()
     }
@@ -76,7 +76,7 @@ impl TopicLanes {
         self.busy.insert((queue.broker.clone(), queue.number));
     }
 
-    /// Whether anything waits.
+    /// Returns whether anything waits.
     pub(super) fn has_work(&self) -> bool {
         !self.any.is_empty() || !self.keyed.is_empty()
     }
@@ -125,7 +125,8 @@ impl TopicLanes {
         old
     }
 
-    /// The next request, for a queue that has none under way. `shuns`: whether a master at this address is in trouble.
+    /// Returns the next request, for a queue that has none under way. `shuns`: whether a master at this address is in
+    /// trouble.
     pub(super) fn next(&mut self, shuns: impl Fn(&str) -> bool) -> Option<MessageBatch> {
         let queues = &self.route.as_ref()?.queues;
         let well = |queue: &RouteQueue| queue.master.as_deref().is_some_and(|master| !shuns(master));

@@ -46,7 +46,7 @@ pub struct RocketMqSink {
 }
 
 impl RocketMqSink {
-    /// A sink that answers within `timeout`. It begins to connect to a name server at once.
+    /// Creates a sink that answers within `timeout`. It begins to connect to a name server at once.
     pub fn new(spec: Arc<RocketMqSpec>, timeout: Duration) -> RocketMqSink {
         let cluster = spec.clone();
         let task = SinkTask::start(NAME, timeout, |intake, stop| dispatch::run(cluster, timeout, intake, stop));

@@ -46,7 +46,7 @@ impl Drop for RemotingPeer {
 }
 
 impl RemotingPeer {
-    /// The name servers of a cluster.
+    /// Returns the name servers of a cluster.
     pub(super) fn name_servers(spec: &Arc<RocketMqSpec>, timeout: Duration, reads: &Arc<ReadBudget>) -> RemotingPeer {
         let addresses = spec.name_servers.iter().map(shown_server).collect();
         RemotingPeer::of(spec, (timeout, reads), ServerKind::NameServer, addresses)
@@ -101,7 +101,7 @@ impl RemotingPeer {
         }
     }
 
-    /// The way to send messages. It is not bound to this value.
+    /// Returns the way to send messages. It is not bound to this value.
     pub(super) fn sender(&self) -> PeerSender {
         PeerSender(self.calls.clone())
     }

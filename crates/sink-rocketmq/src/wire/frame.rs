@@ -134,7 +134,7 @@ fn json(header: Bytes, body: Bytes) -> Result<PeerCommand, NotRemoting> {
     Ok(command(number("flag")?, number("opaque")?, number("code")?, &remark, body))
 }
 
-/// The value of an integer, also of a negative one.
+/// Returns the value of an integer, also of a negative one.
 fn integer(value: &Json) -> Option<i64> {
     std::str::from_utf8(value.bytes()).ok()?.parse().ok()
 }

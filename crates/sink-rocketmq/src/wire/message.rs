@@ -24,7 +24,7 @@ pub(crate) struct ReadyMessage {
 }
 
 impl ReadyMessage {
-    /// The message of an element.
+    /// Returns the message of an element.
     ///
     /// # Errors
     /// Why no broker can take it.

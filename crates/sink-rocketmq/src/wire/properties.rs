@@ -11,13 +11,13 @@ const VALUE_END: char = '\u{2}';
 /// Longest text of properties, in bytes: a broker adds its own, and keeps 32,767 together.
 pub(super) const MAX_PROPERTIES: usize = 31_000;
 
-/// Whether a text cannot be the name or the value of a property.
+/// Returns whether a text cannot be the name or the value of a property.
 fn unfit_value(text: &str) -> bool {
     // Both are one byte, which is no part of another character.
     text.bytes().any(|byte| byte == NAME_END as u8 || byte == VALUE_END as u8)
 }
 
-/// The properties of an element: tags, keys, sharding key, the standard headers, then the others.
+/// Returns the properties of an element: tags, keys, sharding key, the standard headers, then the others.
 ///
 /// # Errors
 /// Why no message can carry them.

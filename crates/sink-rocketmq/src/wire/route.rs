@@ -41,7 +41,7 @@ pub(crate) struct RouteQueue {
 }
 
 impl TopicRoute {
-    /// The place of the queue for a sharding key.
+    /// Returns the place of the queue for a sharding key.
     pub(crate) fn place(&self, sharding_key: &str) -> usize {
         let hash =
             sharding_key.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
@@ -98,7 +98,7 @@ impl TopicRoute {
     }
 }
 
-/// Whether the cluster that a name server describes has any broker.
+/// Returns whether the cluster that a name server describes has any broker.
 ///
 /// # Errors
 /// It is no description of a cluster.
@@ -112,7 +112,7 @@ pub(crate) fn has_brokers(body: &Bytes) -> Result<bool, NotRemoting> {
 /// A broker with the address of its master.
 type BrokerMaster = (Arc<str>, Option<Arc<str>>);
 
-/// The brokers with the addresses of their masters.
+/// Returns the brokers with the addresses of their masters.
 fn masters(route: &[(String, Json)]) -> Result<Vec<BrokerMaster>, NotRemoting> {
     let unreadable = NotRemoting("a broker that cannot be read");
     let read = |broker: Json| {
@@ -145,7 +145,7 @@ fn text(value: &Json) -> Option<String> {
     String::from_utf8(value.text()?.to_vec()).ok()
 }
 
-/// The text with its keys in quotes: name servers before 4.9.4 write numbers as keys without them.
+/// Returns the text with its keys in quotes: name servers before 4.9.4 write numbers as keys without them.
 fn quoted(body: &Bytes) -> Bytes {
     let mut out = BytesMut::with_capacity(body.len() + 16);
     let mut in_text = false;

@@ -154,7 +154,7 @@ pub struct JobPoolSpec {
 }
 
 impl JobPoolSpec {
-    /// A pool with this layout, which nothing else is known of.
+    /// Creates a pool with this layout, which nothing else is known of.
     pub fn of(preset: Preset) -> Self {
         let Preset { buckets, score, id, place, beside, also, names, record, wanted, status } = preset;
         let layout = Layout { id, place, names, record, wanted, status };
@@ -171,7 +171,7 @@ impl JobPoolSpec {
         }
     }
 
-    /// The first bucket, which names the queue.
+    /// Returns the first bucket, which names the queue.
     pub(super) fn first_bucket(&self) -> &str {
         self.buckets.first().map_or("", String::as_str)
     }

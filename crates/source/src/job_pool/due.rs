@@ -11,7 +11,7 @@ const LARGEST: usize = 1 << 20;
 const PLACES: usize = 64;
 
 impl Layout {
-    /// The record with this due time and no other change; `None` for jobs that do not say when they are due.
+    /// Returns the record with this due time and no other change; `None` for jobs that do not say when they are due.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Layout {
     }
 }
 
-/// The ways in which a record of this format can have the old number, each with the new one in the same way.
+/// Returns the ways in which a record of this format can have the old number, each with the new one in the same way.
 fn written(format: Format, old: i64, new: i64) -> Vec<(Vec<u8>, Vec<u8>)> {
     let long = |head: &[u8], n: i64| [head, &n.to_be_bytes()].concat();
     let int = |head: &[u8], n: i64| u32::try_from(n).ok().map(|n| [head, &n.to_be_bytes()].concat());

@@ -7,13 +7,13 @@ use bytes::Bytes;
 const LONG: &[u8] = b"\xac\xed\0\x05sr\0\x0ejava.lang.Long;\x8b\xe4\x90\xcc\x8f\x23\xdf\x02\0\x01J\0\x05valuexr\0\x10\
     java.lang.Number\x86\xac\x95\x1d\x0b\x94\xe0\x8b\x02\0\0xp";
 
-/// A `Long`.
+/// Returns a `Long`.
 pub fn long(number: i64) -> Bytes {
     [LONG, &number.to_be_bytes()].concat().into()
 }
 
-/// A `String`. Of what Java spells in another way than UTF-8 there is nothing in names that people give: NUL, and what is
-/// beyond the first 65,536 characters of Unicode. Such a name, and one that is too long, answers `None`.
+/// Returns a `String`. Of what Java spells in another way than UTF-8 there is nothing in names that people give: NUL,
+/// and what is beyond the first 65,536 characters of Unicode. Such a name, and one that is too long, answers `None`.
 pub fn text(text: &str) -> Option<Bytes> {
     let plain = text.chars().all(|c| c != '\0' && u32::from(c) < 0x1_0000);
     let length = u16::try_from(text.len()).ok().filter(|_| plain)?;

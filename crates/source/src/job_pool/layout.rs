@@ -117,7 +117,7 @@ pub struct JobId {
 }
 
 impl JobId {
-    /// The identity of the job for others.
+    /// Returns the identity of the job for others.
     pub fn identity(&self) -> Identity {
         std::str::from_utf8(&self.bytes)
             .ok()
@@ -160,7 +160,7 @@ impl Layout {
         }
     }
 
-    /// The place of the job with this id. `None` if its name cannot be written.
+    /// Returns the place of the job with this id. `None` if its name cannot be written.
     pub fn place(&self, id: &JobId) -> Option<BodyAt> {
         Some(match &self.place {
             Place::Value(pattern) => BodyAt::Value { key: self.key(pattern, id)? },
@@ -169,7 +169,7 @@ impl Layout {
         })
     }
 
-    /// The place of all jobs; `None` where the names of their keys cannot be told from others.
+    /// Returns the place of all jobs; `None` where the names of their keys cannot be told from others.
     pub fn all_places(&self) -> Option<AllBodies> {
         let around = |pattern: &str| {
             let (before, behind) = pattern.split_once(ID).unwrap_or((pattern, ""));
@@ -189,7 +189,7 @@ impl Layout {
         }
     }
 
-    /// The member of a bucket with this id; `None` where a member is more than the id.
+    /// Returns the member of a bucket with this id; `None` where a member is more than the id.
     pub fn member(&self, id: &[u8]) -> Option<Bytes> {
         match (&self.id, self.names) {
             (IdIn::Member, Names::Plain) => Some(Bytes::copy_from_slice(id)),
@@ -198,7 +198,7 @@ impl Layout {
         }
     }
 
-    /// The bytes of a name.
+    /// Returns the bytes of a name.
     pub fn name(&self, name: &str) -> Option<Bytes> {
         match self.names {
             Names::Plain => Some(name.to_owned().into()),
@@ -206,7 +206,7 @@ impl Layout {
         }
     }
 
-    /// The name of a field for this id.
+    /// Returns the name of a field for this id.
     pub fn field(&self, id: &JobId) -> Option<Bytes> {
         match (self.names, id.number) {
             (Names::Plain, _) => Some(id.bytes.clone()),
@@ -215,7 +215,7 @@ impl Layout {
         }
     }
 
-    /// The key that a pattern makes for this id.
+    /// Returns the key that a pattern makes for this id.
     pub fn key(&self, pattern: &str, id: &JobId) -> Option<Bytes> {
         let (before, behind) = pattern.split_once(ID).unwrap_or((pattern, ""));
         let key = [before.as_bytes(), &id.bytes, behind.as_bytes()].concat();
@@ -225,7 +225,7 @@ impl Layout {
         }
     }
 
-    /// The bytes of a job that are delivered.
+    /// Returns the bytes of a job that are delivered.
     ///
     /// # Errors
     ///
@@ -258,7 +258,7 @@ impl Layout {
         }
     }
 
-    /// Whether a field has the value of nothing: `null` in JSON, nil in MessagePack, and what was left out.
+    /// Returns whether a field has the value of nothing: `null` in JSON, nil in MessagePack, and what was left out.
     fn is_left_out(&self, record: &Record, name: &str) -> bool {
         match record {
             Record::Tree(value) => value.get(name).is_some_and(serde_json::Value::is_null),
@@ -269,7 +269,7 @@ impl Layout {
         }
     }
 
-    /// The number of attempts that a job may have, where its record says so.
+    /// Returns the number of attempts that a job may have, where its record says so.
     pub fn tries(&self, body: &Body) -> Option<u32> {
         let (name, Body::Here { bytes, .. }) = (self.wanted.retries.as_ref()?, body) else { return None };
         let record = Record::read(self.record, bytes).ok()?;
@@ -281,7 +281,7 @@ impl Layout {
         Some(u32::try_from(retries.max(0)).unwrap_or(u32::MAX).saturating_add(1))
     }
 
-    /// The topic of a job, where its record has one.
+    /// Returns the topic of a job, where its record has one.
     pub fn topic(&self, body: &Body) -> Option<Arc<str>> {
         let (name, Body::Here { bytes, .. }) = (self.wanted.topic.as_ref()?, body) else { return None };
         let topic = Record::read(self.record, bytes).ok()?.field(name)?.into_bytes();

@@ -88,7 +88,7 @@ pub fn buckets(preset: &str, name: &str, count: u64) -> Option<Vec<String>> {
     }
 }
 
-/// A key of an instance of Ice.
+/// Returns a key of an instance of Ice.
 fn of_instance(key: String, name: &str) -> String {
     if name == "default" { key } else { format!("{key}:{name}") }
 }
@@ -97,7 +97,7 @@ fn wanted(body: &str, topic: Option<&str>) -> Wanted {
     Wanted { body: Some(body.to_owned()), topic: topic.map(str::to_owned), ..Wanted::default() }
 }
 
-/// The same of a program whose jobs say how often they are tried again.
+/// Returns the same of a program whose jobs say how often they are tried again.
 fn tried(body: &str, topic: &str, retries: &str) -> Wanted {
     Wanted { retries: Some(retries.to_owned()), ..wanted(body, Some(topic)) }
 }
@@ -173,7 +173,7 @@ fn hdt3213(name: &str) -> Preset {
     }
 }
 
-/// A port of Youzan's design with a Spring `RedisTemplate` that has no serializers configured.
+/// Returns a port of Youzan's design with a Spring `RedisTemplate` that has no serializers configured.
 fn youzan(name: &str) -> Preset {
     Preset {
         buckets: numbered(name, 0, BUCKETS),
@@ -189,7 +189,7 @@ fn youzan(name: &str) -> Preset {
     }
 }
 
-/// The same with serializers for text and JSON.
+/// Returns the same with serializers for text and JSON.
 fn youzan_json(name: &str) -> Preset {
     Preset {
         id: IdIn::Field(Format::Json, "jodId".to_owned()),

@@ -25,7 +25,7 @@ const POLLING: [&str; 5] = ["zrange", "zrangebyscore", "zrangewithscores", "zrev
 /// Commands by which a consumer waits for a job.
 const WAITING: [&str; 6] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin"];
 
-/// The rights to look for them.
+/// Returns the rights to look for them.
 pub fn to_see_rivals() -> Grant {
     Grant::plain([CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB])
 }
@@ -39,7 +39,7 @@ enum Trace {
     Name(String),
 }
 
-/// The sign of the program with this layout, and the name of the program.
+/// Returns the sign of the program with this layout, and the name of the program.
 fn trace(spec: &JobPoolSpec) -> Option<(Trace, &'static str)> {
     if asynq(spec).is_some() {
         return Some((Trace::Channel("asynq:cancel"), "a server of asynq runs"));
@@ -48,19 +48,19 @@ fn trace(spec: &JobPoolSpec) -> Option<(Trace, &'static str)> {
     Some((Trace::Name(format!("{prefix}:{}", STANDARD.encode(queue))), "a worker of BullMQ runs"))
 }
 
-/// The prefix of the keys of a queue of asynq.
+/// Returns the prefix of the keys of a queue of asynq.
 fn asynq(spec: &JobPoolSpec) -> Option<&str> {
     let bucket = spec.first_bucket();
     bucket.strip_suffix(":scheduled").or(bucket.strip_suffix(":retry")).filter(|queue| queue.starts_with("asynq:{"))
 }
 
-/// The same of BullMQ. Nothing else has its scores.
+/// Returns the same of BullMQ. Nothing else has its scores.
 fn bullmq(spec: &JobPoolSpec) -> Option<&str> {
     spec.first_bucket().strip_suffix(":delayed").filter(|_| spec.score == Unit::Millis4096)
 }
 
 impl JobPoolSpec {
-    /// The rights to see what its program holds back.
+    /// Returns the rights to see what its program holds back.
     pub(super) fn to_see_held(&self) -> Vec<Grant> {
         let on = |key: String, command| Grant::on([Pattern::exact(key)], [command]);
         let asynq = asynq(self).map(|of| [on(format!("{of}:paused"), EXISTS), on(format!("{of}:groups"), SCARD)]);

@@ -34,7 +34,7 @@ pub struct JobPool {
 }
 
 impl JobPool {
-    /// The pool that a configuration describes.
+    /// Returns the pool that a configuration describes.
     pub fn of(spec: &JobPoolSpec) -> Self {
         // The configuration has refused names that cannot be written.
         let name = |key: &String| spec.layout.name(key).unwrap_or_default();
@@ -48,12 +48,12 @@ impl JobPool {
         }
     }
 
-    /// The same pool under the test clock.
+    /// Returns the same pool under the test clock.
     pub fn on_test_clock(self) -> Self {
         JobPool { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
     }
 
-    /// The unit of the scores, in the words of the scripts.
+    /// Returns the unit of the scores, in the words of the scripts.
     fn unit_args(&self) -> [Bytes; 3] {
         self.spec.score.factors().map(text)
     }

@@ -52,7 +52,7 @@ impl Layout {
         }
     }
 
-    /// The record with the status of a job that waits.
+    /// Returns the record with the status of a job that waits.
     pub fn waiting(&self, record: Bytes) -> Bytes {
         match self.status.as_deref() {
             Some(Status { at: StatusAt::Record(field), delay, .. }) => {
@@ -63,8 +63,8 @@ impl Layout {
     }
 }
 
-/// The record with another text in this field, and no other change. `None` if it has that text already, has no such field, or
-/// has none of a kind that can be written.
+/// Returns the record with another text in this field, and no other change. `None` if it has that text already, has no
+/// such field, or has none of a kind that can be written.
 pub fn restated(format: Format, record: &Bytes, field: &str, value: &str) -> Option<Bytes> {
     if record.len() > LARGEST {
         return None;
@@ -83,7 +83,7 @@ pub fn restated(format: Format, record: &Bytes, field: &str, value: &str) -> Opt
     changed.find(|changed| Record::read(format, changed).is_ok_and(|after| after == wanted))
 }
 
-/// A text as a value in a record of this format.
+/// Returns a text as a value in a record of this format.
 fn written(format: Format, value: &str) -> Option<Vec<u8>> {
     let length = value.len();
     Some(match format {

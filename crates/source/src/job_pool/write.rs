@@ -56,17 +56,17 @@ pub struct Written {
 }
 
 impl Written {
-    /// The record.
+    /// Returns the record.
     pub fn record(&self) -> &Bytes {
         &self.record
     }
 
-    /// The bucket.
+    /// Returns the bucket.
     pub fn bucket(&self) -> &Bytes {
         &self.bucket
     }
 
-    /// The score there.
+    /// Returns the score there.
     pub fn score(&self) -> Score {
         self.score
     }
@@ -226,7 +226,7 @@ impl JobPool {
     }
 }
 
-/// The map of ouqiang's program.
+/// Returns the map of ouqiang's program.
 fn msgpack(topic: &str, id: &str, due_s: i64, ttr_s: i64, body: &str) -> Vec<u8> {
     let mut out = vec![0x85];
     let string = |out: &mut Vec<u8>, text: &str| {
@@ -257,7 +257,7 @@ fn msgpack(topic: &str, id: &str, due_s: i64, ttr_s: i64, body: &str) -> Vec<u8>
     out
 }
 
-/// A message with these texts and numbers.
+/// Returns a message with these texts and numbers.
 fn protobuf(texts: &[(u64, &[u8])], numbers: &[(u64, u64)]) -> Vec<u8> {
     let mut out = Vec::new();
     let varint = |out: &mut Vec<u8>, mut number: u64| {

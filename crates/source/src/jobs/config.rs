@@ -43,7 +43,7 @@ pub struct JobsSpec {
 }
 
 impl JobsSpec {
-    /// A topic of this name, with the settings of topics that have none of their own.
+    /// Creates a topic of this name, with the settings of topics that have none of their own.
     pub fn of(topic: &Topic) -> Self {
         let space = KeySpace::default();
         let remember = JobSettings::default().of(topic).remember;
@@ -51,7 +51,7 @@ impl JobsSpec {
     }
 }
 
-/// The key of the sorted set of what waits.
+/// Returns the key of the sorted set of what waits.
 fn due(space: &KeySpace, topic: &str) -> String {
     String::from_utf8_lossy(Keys::named(&space.prefix, topic).due()).into_owned()
 }

@@ -30,7 +30,7 @@ pub struct JobsSource {
 }
 
 impl JobsSource {
-    /// The topic that a configuration names.
+    /// Returns the topic that a configuration names.
     pub fn of(spec: &JobsSpec) -> Self {
         let prefix = &spec.space.prefix;
         let keys = Keys::named(prefix, &spec.topic);
@@ -46,18 +46,19 @@ impl JobsSource {
         JobsSource { spec: spec.clone(), keys, set, wake: wake(prefix).into(), scripts: &SCRIPTS }
     }
 
-    /// The same topic under the test clock.
+    /// Returns the same topic under the test clock.
     pub fn on_test_clock(self) -> Self {
         JobsSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
     }
 
-    /// The id of a job as its clients know it, `TOPIC~ID`; of one that is too long for a header, what is behind the topic.
+    /// Returns the id of a job as its clients know it, `TOPIC~ID`; of one that is too long for a header, what is behind
+    /// the topic.
     fn identity_of(&self, member: &[u8]) -> Option<Identity> {
         let local = std::str::from_utf8(member).ok()?;
         Identity::named(&format!("{}~{local}", self.spec.topic)).or_else(|| Identity::named(local))
     }
 
-    /// The part of an id behind the topic.
+    /// Returns the part of an id behind the topic.
     fn local<'a>(&self, text: &'a str) -> &'a str {
         text.strip_prefix(&*self.spec.topic).and_then(|rest| rest.strip_prefix('~')).unwrap_or(text)
     }
@@ -169,7 +170,7 @@ impl Announcements for JobsSource {
     }
 }
 
-/// The body of a job; of a message of an input, the message's own.
+/// Returns the body of a job; of a message of an input, the message's own.
 fn payload(record: &Record) -> Result<Bytes, NoPayload> {
     if record.content_type == CONTENT_TYPE {
         Carried::open(&record.body).map(|(_, body)| body).map_err(|error| Junk(error.to_string()).into())

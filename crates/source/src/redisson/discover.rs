@@ -20,8 +20,8 @@ pub struct Found {
     pub or: Option<String>,
 }
 
-/// The queue that a key belongs to. `NAME` and `{NAME}` have the same companion keys, so a rest like `{x}` fits both `x`,
-/// which is meant nearly always, and `{x}`. `None` for what Redisson would not have named so.
+/// Returns the queue that a key belongs to. `NAME` and `{NAME}` have the same companion keys, so a rest like `{x}` fits
+/// both `x`, which is meant nearly always, and `{x}`. `None` for what Redisson would not have named so.
 pub fn name_of(key: &[u8]) -> Option<Found> {
     let rest = std::str::from_utf8(key).ok()?.strip_prefix(PREFIX)?;
     // Whatever has a brace in its name is named as it is; everything else got a pair of them.
@@ -36,8 +36,8 @@ pub fn name_of(key: &[u8]) -> Option<Found> {
     }
 }
 
-/// Every delayed queue of the connection's database that has something scheduled, in the order of the names; and how many
-/// keys had a name that Redisson does not give.
+/// Returns every delayed queue of the connection's database that has something scheduled, in the order of the names;
+/// and how many keys had a name that Redisson does not give.
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ pub async fn discover(conn: &Conn) -> Result<(Vec<Found>, usize), StoreError> {
     Ok((found, strange))
 }
 
-/// A ready list under one of the two names answers the question.
+/// Returns a ready list under one of the two names answers the question.
 async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), StoreError> {
     let Some(braced) = &queue.or else { return Ok(()) };
     let mut pipe = redis::pipe();
@@ -89,8 +89,8 @@ async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The number of Redisson clients that listen to the queue's channel: the transfer tasks that are alive. Daemons that deliver from
-/// the queue are not among them.
+/// Returns the number of Redisson clients that listen to the queue's channel: the transfer tasks that are alive.
+/// Daemons that deliver from the queue are not among them.
 ///
 /// # Errors
 ///
@@ -101,7 +101,8 @@ pub async fn redisson_clients(conn: &Conn, queue: &Redisson) -> Result<u64, Stor
     Ok(u64::try_from(all - daemons).unwrap_or(0))
 }
 
-/// The free places of the ready list where it is an `RBoundedBlockingQueue`: its producers wait for one in `put()`.
+/// Returns the free places of the ready list where it is an `RBoundedBlockingQueue`: its producers wait for one in
+/// `put()`.
 ///
 /// # Errors
 ///

@@ -176,7 +176,7 @@ struct Listed {
     entries: usize,
 }
 
-/// The bytes by which a ghost is recorded.
+/// Returns the bytes by which a ghost is recorded.
 fn identity(entry: &Bytes) -> &[u8] {
     &entry[..entry.len().min(16)]
 }

@@ -2,12 +2,12 @@
 
 use delaybridge_link::{KeyPrefix, hashed};
 
-/// The text that Redisson appends to its prefixes: the name itself if it has a brace, else the name in braces.
+/// Returns the text that Redisson appends to its prefixes: the name itself if it has a brace, else the name in braces.
 pub(crate) fn tagged(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") }
 }
 
-/// Whether the ready list of the queue shares a slot with the queue's other keys, as Redis Cluster demands.
+/// Returns whether the ready list of the queue shares a slot with the queue's other keys, as Redis Cluster demands.
 pub(super) fn works_in_cluster(name: &str) -> bool {
     let companion = format!("{}leases:{}", KeyPrefix::DEFAULT, tagged(name));
     hashed(name) == hashed(&companion)

@@ -32,7 +32,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The keys of the queue with this mapped name.
+    /// Returns the keys of the queue with this mapped name.
     ///
     /// Redisson puts braces around a name that has no `{`, and takes the name as it is otherwise
     /// (`RedissonObject.prefixName`).
@@ -62,7 +62,8 @@ impl Keys {
         }
     }
 
-    /// The channel on which Redisson announces how many places are free: producers that wait in `put` listen there.
+    /// Returns the channel on which Redisson announces how many places are free: producers that wait in `put` listen
+    /// there.
     pub fn permits_channel(&self) -> Bytes {
         [b"redisson_sc:", &self.permits[..]].concat().into()
     }

@@ -43,7 +43,7 @@ impl Redisson {
     }
 }
 
-/// The number of these that one script may take, by count and by bytes: at least one, if there is one.
+/// Returns the number of these that one script may take, by count and by bytes: at least one, if there is one.
 pub fn migrate_end(batch: &[Repack]) -> usize {
     fitting(batch.iter().map(|repack| repack.was.len() + repack.is.len()), 2 * BATCH_BYTES)
 }

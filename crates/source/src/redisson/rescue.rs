@@ -68,7 +68,7 @@ impl Redisson {
     }
 }
 
-/// The number of these that one script may take, by count and by bytes: at least one, if there is one.
+/// Returns the number of these that one script may take, by count and by bytes: at least one, if there is one.
 pub fn rescue_end(batch: &[Overdue]) -> usize {
     fitting(batch.iter().map(|overdue| overdue.element.len()), BATCH_BYTES)
 }

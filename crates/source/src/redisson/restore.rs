@@ -60,7 +60,7 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// The word for a person.
+    /// Returns the word for a person.
     pub fn as_str(self) -> &'static str {
         match self {
             Kept::Junk => "of no layout of Redisson, which would block its clients",
@@ -71,8 +71,8 @@ impl Kept {
     }
 }
 
-/// An entry returned for clients that read `fleet`. An element of the other layout is converted
-/// with the same eight bytes of id and the same payload, so that its id stays.
+/// Returns an entry returned for clients that read `fleet`. An element of the other layout is converted with the same
+/// eight bytes of id and the same payload, so that its id stays.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub fn put_back(entry: &Element, fleet: Layout) -> Result<Back, Kept> {
     Ok(Back::Scheduled { element: repacked(&entry.bytes(), fleet)?, due_ms })
 }
 
-/// The element in this layout, with its id and payload; the very same bytes if it has it already.
+/// Returns the element in this layout, with its id and payload; the very same bytes if it has it already.
 ///
 /// # Errors
 ///
@@ -191,7 +191,7 @@ impl Redisson {
     }
 }
 
-/// The number of these items that one script may take, by count and by bytes: at least one, if there is one.
+/// Returns the number of these items that one script may take, by count and by bytes: at least one, if there is one.
 pub fn restore_end(items: &[(Held, Back)]) -> usize {
     let held = |held: &Held| match held {
         Held::Retry(member) => member.len(),

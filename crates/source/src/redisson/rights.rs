@@ -7,13 +7,14 @@ use delaybridge_ledger::Activity;
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 
-/// The right to wake producers of an `RBoundedBlockingQueue` in a cluster, where they listen to the channel of a shard.
+/// Returns the right to wake producers of an `RBoundedBlockingQueue` in a cluster, where they listen to the channel of
+/// a shard.
 pub fn to_wake_in_cluster(keys: &Keys) -> Grant {
     Grant::channels([Pattern::exact(keys.permits_channel())], [SPUBLISH])
 }
 
 impl RedissonSource {
-    /// The rights on Redisson's keys for this activity.
+    /// Returns the rights on Redisson's keys for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = self.to_look();
         match activity {
@@ -50,7 +51,7 @@ impl RedissonSource {
         grants
     }
 
-    /// The parts of `claim.lua`, and the announcements that say when to claim.
+    /// Returns the parts of `claim.lua`, and the announcements that say when to claim.
     fn to_claim(&self) -> Vec<Grant> {
         let k = &self.keys;
         let mut grants = vec![Grant::channels([exact(k.channel.as_bytes())], [SUBSCRIBE, UNSUBSCRIBE])];
@@ -109,7 +110,7 @@ impl RedissonSource {
         ]
     }
 
-    /// The rights that commands need: offer, cancel, peek, migrate, restore.
+    /// Returns the rights that commands need: offer, cancel, peek, migrate, restore.
     fn to_operate(&self) -> Vec<Grant> {
         let k = &self.keys;
         let mut grants: Vec<Grant> = self.to_sweep().into();
@@ -144,7 +145,7 @@ mod tests {
     use super::super::SCRIPTS;
     use super::*;
 
-    /// The commands in a script's text: of `call('ZADD', ...)`, and of `typed(key, 'ZADD', ...)`, which reads.
+    /// Returns the commands in a script's text: of `call('ZADD', ...)`, and of `typed(key, 'ZADD', ...)`, which reads.
     fn commands(text: &str) -> Vec<String> {
         let code = text.lines().map(|line| line.split("-- ").next().unwrap_or_default());
         let words = code.flat_map(|line| {

@@ -37,12 +37,12 @@ impl Redisson {
         k.in_scripts().into_iter().chain(ledger.stored()).collect()
     }
 
-    /// The names of everything that is ever stored for a queue, for a person.
+    /// Returns the names of everything that is ever stored for a queue, for a person.
     pub fn stored_names(&self) -> Vec<String> {
         self.stored().into_iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
     }
 
-    /// The keys of the queue that exist.
+    /// Returns the keys of the queue that exist.
     ///
     /// # Errors
     ///

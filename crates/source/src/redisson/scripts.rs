@@ -41,7 +41,7 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(Clock::Red
 /// The same scripts under a clock that a test sets, so that a seed replays.
 pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(Clock::Test));
 
-/// A script that only the command line sends: loaded when it is first needed, under Redis's clock.
+/// Returns a script that only the command line sends: loaded when it is first needed, under Redis's clock.
 pub(super) fn of_the_command_line(name: &str, body: &str) -> Script {
     Script::new(name, delaybridge_ledger::whole(&with_half(body), Clock::Redis))
 }
@@ -65,7 +65,7 @@ impl Scripts {
         }
     }
 
-    /// The same with texts of the ledger's scripts replaced, so that a test can show that it notices a bug.
+    /// Returns the same with texts of the ledger's scripts replaced, so that a test can show that it notices a bug.
     ///
     /// # Panics
     ///
@@ -77,12 +77,12 @@ impl Scripts {
         scripts
     }
 
-    /// The scripts that are Redisson's alone.
+    /// Returns the scripts that are Redisson's alone.
     pub fn own(&self) -> [&Script; 3] {
         [&self.sweep, &self.offer, &self.rescue]
     }
 
-    /// All of them, to be loaded when a connection is made.
+    /// Returns all of them, to be loaded when a connection is made.
     pub fn all(&self) -> Vec<&Script> {
         self.ledger.all().into_iter().chain(self.own()).collect()
     }

@@ -33,34 +33,34 @@ pub struct RedissonSource {
 }
 
 impl RedissonSource {
-    /// The queue with this mapped name.
+    /// Returns the queue with this mapped name.
     pub fn new(name: &str, delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
         RedissonSource { keys: Keys::of(&KeySpace::default(), name), delayed, ready, cleanup, scripts: &SCRIPTS }
     }
 
-    /// The same queue, with our keys and channels of these names.
+    /// Returns the same queue, with our keys and channels of these names.
     #[must_use]
     pub fn within(self, space: &KeySpace, name: &str) -> Self {
         RedissonSource { keys: Keys::of(space, name), ..self }
     }
 
-    /// The queue that a configuration describes.
+    /// Returns the queue that a configuration describes.
     pub fn of(spec: &RedissonSpec) -> Self {
         let source = RedissonSource::new(&spec.name, spec.consume.delayed, spec.consume.ready, spec.list_cleanup);
         source.within(&spec.space, &spec.name)
     }
 
-    /// The same queue under the test clock.
+    /// Returns the same queue under the test clock.
     pub(super) fn on_test_clock(&self) -> Self {
         RedissonSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self.clone() }
     }
 
-    /// The same queue with other scripts.
+    /// Returns the same queue with other scripts.
     pub(super) fn with_scripts(&self, scripts: &'static Scripts) -> Self {
         RedissonSource { scripts, ..self.clone() }
     }
 
-    /// The way in which the list is cleaned up, in the word of the scripts.
+    /// Returns the way in which the list is cleaned up, in the word of the scripts.
     pub(super) fn cleanup_word(&self) -> Bytes {
         Bytes::from_static(match self.cleanup {
             ListCleanup::Auto => b"auto",

@@ -185,7 +185,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
 }
 
-/// The bytes behind `key_base64`.
+/// Returns the bytes behind `key_base64`.
 fn in_base64(section: &Section<'_>) -> Option<Bytes> {
     let written = section.text(&KEY_BASE64)?;
     let spot = section.spot(&KEY_BASE64);
@@ -202,7 +202,8 @@ fn in_base64(section: &Section<'_>) -> Option<Bytes> {
     None
 }
 
-/// Whether a text was meant as bytes, each of them written as the character with its number: none of them is a letter alone.
+/// Returns whether a text was meant as bytes, each of them written as the character with its number: none of them is a
+/// letter alone.
 fn is_bytes(key: &str) -> bool {
     let high = |c: char| ('\u{80}'..='\u{ff}').contains(&c);
     key.chars().all(|c| c <= '\u{ff}') && key.chars().any(high) && key.chars().any(char::is_control)
@@ -212,7 +213,7 @@ fn body(section: &Section<'_>, key: &Key) -> Body {
     template(section, key, "member").map_or(Body::Member, Body::Text)
 }
 
-/// The template behind the key; `None` for its word.
+/// Returns the template behind the key; `None` for its word.
 fn template(section: &Section<'_>, key: &Key, word: &str) -> Option<Template> {
     let template = section.template(key).filter(|template| template.static_text() != Some(word))?;
     if template.is_of_payload_fields() {

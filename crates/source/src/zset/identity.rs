@@ -24,7 +24,7 @@ fn hash<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Naming {
-    /// The identity of a member. `given` has its score, as the claim keeps it.
+    /// Returns the identity of a member. `given` has its score, as the claim keeps it.
     pub fn identity(&self, given: MessageId, member: &Bytes) -> Identity {
         let named = match self {
             Naming::Hash => None,
@@ -39,7 +39,7 @@ fn hash_of(given: MessageId, member: &[u8]) -> MessageId {
     MessageId(xxh3_64_with_seed(member, xxh3_64(&given.0)).to_be_bytes())
 }
 
-/// The text that a template makes of a member that is JSON; `None` if it has nothing to put in.
+/// Returns the text that a template makes of a member that is JSON; `None` if it has nothing to put in.
 pub(super) fn filled(template: &Template, member: &[u8]) -> Option<String> {
     let json: Value = serde_json::from_slice(member).ok()?;
     let none = MessageId([0; 8]).into();

@@ -18,7 +18,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The keys of the set with this name, in this database. `bytes`: those of the key where it is no text.
+    /// Returns the keys of the set with this name, in this database. `bytes`: those of the key where it is no text.
     pub fn of(key: &str, bytes: Option<&Bytes>, database: u32) -> Self {
         Keys {
             tag: tag(key),
@@ -28,16 +28,17 @@ impl Keys {
     }
 }
 
-/// The part that all keys of the queue have in common.
+/// Returns the part that all keys of the queue have in common.
 ///
-/// Redis Cluster hashes what is between the first `{` and the next `}`, unless that is empty. A key that has such a tag is
+/// Redis Cluster hashes what is between the first `{` and the next `}`, unless that is empty. A key that has such a tag
+/// is
 /// its own; braces that are none stay inside of new ones.
 pub fn tag(key: &str) -> String {
     if hashed(key) == key { format!("{{{key}}}") } else { key.to_owned() }
 }
 
-/// Whether the ledger's keys share a slot with the set, as Redis Cluster demands. No tag leads to the slot of a key that has
-/// a `}` but no tag of its own.
+/// Returns whether the ledger's keys share a slot with the set, as Redis Cluster demands. No tag leads to the slot of a
+/// key that has a `}` but no tag of its own.
 pub fn works_in_cluster(key: &str) -> bool {
     hashed(&format!("{}leases:{}", KeyPrefix::DEFAULT, tag(key))) == hashed(key)
 }

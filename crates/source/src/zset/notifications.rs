@@ -2,7 +2,8 @@
 
 use delaybridge_link::Conn;
 
-/// Whether additions to sorted sets are announced under the names of their keys; `None` where that may not be asked.
+/// Returns whether additions to sorted sets are announced under the names of their keys; `None` where that may not be
+/// asked.
 pub async fn announced(conn: &Conn) -> Option<bool> {
     let mut ask = redis::cmd("CONFIG");
     ask.arg("GET").arg("notify-keyspace-events");
@@ -10,7 +11,7 @@ pub async fn announced(conn: &Conn) -> Option<bool> {
     Some(announces(answer.get(1)?))
 }
 
-/// Whether these flags of `notify-keyspace-events` do: `A` stands for all kinds of events.
+/// Returns whether these flags of `notify-keyspace-events` do: `A` stands for all kinds of events.
 fn announces(flags: &str) -> bool {
     flags.contains('K') && (flags.contains('z') || flags.contains('A'))
 }

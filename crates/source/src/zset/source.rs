@@ -27,7 +27,7 @@ pub struct ZsetSource {
 }
 
 impl ZsetSource {
-    /// The queue that a configuration describes.
+    /// Returns the queue that a configuration describes.
     pub fn of(spec: &ZsetSpec) -> Self {
         ZsetSource {
             keys: Keys::of(&spec.key, spec.bytes.as_ref(), spec.space.database),
@@ -36,12 +36,12 @@ impl ZsetSource {
         }
     }
 
-    /// The same queue under the test clock.
+    /// Returns the same queue under the test clock.
     pub fn on_test_clock(self) -> Self {
         ZsetSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
     }
 
-    /// The unit of the scores, in the words of the scripts.
+    /// Returns the unit of the scores, in the words of the scripts.
     fn unit(&self) -> [Bytes; 3] {
         self.spec.score.factors().map(text)
     }

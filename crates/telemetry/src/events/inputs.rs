@@ -42,8 +42,8 @@ pub struct PartitionLag {
 const PARTITIONS: usize = 1_000;
 
 impl Events {
-    /// The events of one input, which the board shows as unknown until it takes messages. Call it once and keep the result,
-    /// which rate-limits the log lines.
+    /// Returns the events of one input, which the board shows as unknown until it takes messages. Call it once and keep
+    /// the result, which rate-limits the log lines.
     pub fn input(&self, input: &Arc<str>) -> InputEvents {
         self.status.input(input, InputState::Unknown);
         let metrics = self.metrics.clone();

@@ -104,7 +104,7 @@ impl QueueEvents {
         }))
     }
 
-    /// Whether it has state that a new one would lack.
+    /// Returns whether it has state that a new one would lack.
     pub fn is_worth_keeping(&self) -> bool {
         let found = |number: &AtomicU64| number.load(Ordering::Relaxed) > 0;
         let inner = &self.0;
@@ -112,7 +112,7 @@ impl QueueEvents {
         inner.metrics.is_bound() || inner.quiet.get().is_some() || numbers.into_iter().any(found)
     }
 
-    /// The metrics, for counts without a log line: claims, attempts, deliveries, gauges.
+    /// Returns the metrics, for counts without a log line: claims, attempts, deliveries, gauges.
     pub fn metrics(&self) -> &QueueMetrics {
         &self.0.metrics
     }

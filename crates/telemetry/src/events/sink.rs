@@ -46,7 +46,7 @@ impl SinkEvents {
         SinkEvents { metrics, status, lines: Arc::new(lines), retired: Arc::default() }
     }
 
-    /// The metrics, for counts without a log line.
+    /// Returns the metrics, for counts without a log line.
     pub fn metrics(&self) -> &SinkMetrics {
         &self.metrics
     }

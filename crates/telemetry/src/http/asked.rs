@@ -31,14 +31,14 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The highest weight of the entries that `fits` accepts; `None` if there is none.
+/// Returns the highest weight of the entries that `fits` accepts; `None` if there is none.
 fn weight(headers: &HeaderMap, header: HeaderName, fits: impl Fn(&Entry) -> bool) -> Option<f32> {
     let texts = headers.get_all(header).into_iter().filter_map(|value: &HeaderValue| value.to_str().ok());
     let entries = texts.flat_map(|text| text.split(',')).map(Entry::of).filter(fits);
     entries.map(|entry| entry.weight).reduce(f32::max)
 }
 
-/// Whether OpenMetrics 1.0 is asked for by its name, and no less than the text format of Prometheus.
+/// Returns whether OpenMetrics 1.0 is asked for by its name, and no less than the text format of Prometheus.
 pub(super) fn wants_openmetrics(headers: &HeaderMap) -> bool {
     let openmetrics = weight(headers, ACCEPT, |entry| {
         entry.is("application/openmetrics-text") && entry.version.is_none_or(|version| version == "1.0.0")
@@ -47,7 +47,7 @@ pub(super) fn wants_openmetrics(headers: &HeaderMap) -> bool {
     openmetrics.is_some_and(|weight| weight > 0.0 && weight >= text.unwrap_or(0.0))
 }
 
-/// Whether the client reads gzip.
+/// Returns whether the client reads gzip.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     let of = |names: &[&str]| weight(headers, ACCEPT_ENCODING, |entry| names.iter().any(|name| entry.is(name)));
     of(&["gzip", "x-gzip"]).or_else(|| of(&["*"])).is_some_and(|weight| weight > 0.0)

@@ -75,7 +75,7 @@ pub(super) fn parse(filter: &str) -> Result<EnvFilter, String> {
     Ok(read)
 }
 
-/// A directive as the library reads it: a level, or a target with its level.
+/// Returns a directive as the library reads it: a level, or a target with its level.
 fn directive(text: &str) -> Result<String, String> {
     let Some((target, level)) = text.rsplit_once('=') else {
         return level(text).ok_or_else(|| {
@@ -99,7 +99,7 @@ fn directive(text: &str) -> Result<String, String> {
     Ok(format!("{target}={level}"))
 }
 
-/// The level as the library spells it.
+/// Returns the level as the library spells it.
 fn level(text: &str) -> Option<String> {
     let text = if text.eq_ignore_ascii_case("warning") { "warn" } else { text };
     LevelFilter::from_str(text).ok().filter(|_| !text.is_empty()).map(|level| level.to_string())
@@ -109,7 +109,7 @@ fn level(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The directives in use, without those that are always there. Their order is up to the library.
+    /// Returns the directives in use, without those that are always there. Their order is up to the library.
     fn shown(filter: &str) -> Vec<String> {
         let parsed = parse(filter).unwrap_or_else(|problem| panic!("{filter}: {problem}"));
         let mut parts: Vec<_> = parsed.to_string().split(',').map(str::to_owned).collect();

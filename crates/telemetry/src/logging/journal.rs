@@ -7,8 +7,9 @@ use std::os::unix::fs::MetadataExt;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Whether standard error is the journal: systemd says in `JOURNAL_STREAM` which device and inode it has given to the journal
-/// (systemd.exec(5)). A program that passes its environment on with another standard error is none of its.
+/// Returns whether standard error is the journal: systemd says in `JOURNAL_STREAM` which device and inode it has given
+/// to the journal (systemd.exec(5)). A program that passes its environment on with another standard error is none of
+/// its.
 pub(super) fn is_stderr() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
     let stderr = io::stderr().as_fd().try_clone_to_owned().and_then(|stderr| File::from(stderr).metadata());
@@ -51,7 +52,7 @@ impl Write for Line {
     }
 }
 
-/// The priority of syslog (RFC 5424, 6.2.1) that `journalctl -p` compares.
+/// Returns the priority of syslog (RFC 5424, 6.2.1) that `journalctl -p` compares.
 pub(super) fn priority(level: tracing::Level) -> &'static str {
     match level {
         tracing::Level::ERROR => "<3>",

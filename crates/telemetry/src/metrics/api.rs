@@ -24,7 +24,7 @@ struct Inner {
 type Bound = (IntCounter, Histogram);
 
 impl Metrics {
-    /// The handles of the APIs. Call it once and keep the result.
+    /// Returns the handles of the APIs. Call it once and keep the result.
     pub fn api(&self) -> ApiMetrics {
         let connections = self.families().api_connections.with_label_values::<&str>(&[]);
         ApiMetrics(Arc::new(Inner { metrics: self.clone(), connections, bound: Mutex::default() }))
@@ -44,7 +44,7 @@ impl ApiMetrics {
         time.observe(duration.as_secs_f64());
     }
 
-    /// The metrics of the daemon.
+    /// Returns the metrics of the daemon.
     pub(crate) fn all(&self) -> &Metrics {
         &self.0.metrics
     }

@@ -43,7 +43,7 @@ impl Busy {
         }
     }
 
-    /// The highest rate by second; `None` if the queue was not busy for long enough within the last day.
+    /// Returns the highest rate by second; `None` if the queue was not busy for long enough within the last day.
     pub(super) fn highest(&self, now: Instant) -> Option<f64> {
         let mut measured = self.0.lock();
         let measured = measured.as_mut()?;

@@ -39,12 +39,12 @@ pub struct QueueAhead {
 }
 
 impl QueueMetrics {
-    /// Whether the queue's gauges exist.
+    /// Returns whether the queue's gauges exist.
     pub fn has_gauges(&self) -> bool {
         self.0.bound.get().is_some_and(|bound| bound.has_gauges.load(Ordering::Relaxed))
     }
 
-    /// Whether anything was ever claimed from the queue.
+    /// Returns whether anything was ever claimed from the queue.
     pub fn was_used(&self) -> bool {
         self.0.bound.get().is_some_and(|bound| bound.claimed.iter().any(|counter| counter.get().is_some()))
     }

@@ -23,7 +23,7 @@ impl SharedLateness {
         self.0.lock().add(size_of(lateness));
     }
 
-    /// The totals so far.
+    /// Returns the totals so far.
     pub(super) fn counts(&self) -> LatenessCounts {
         self.0.lock().clone()
     }
@@ -38,7 +38,7 @@ impl LatenessCounts {
         }
     }
 
-    /// The increase since `before`; zero for what was reset meanwhile.
+    /// Returns the increase since `before`; zero for what was reset meanwhile.
     pub(crate) fn since(&self, before: &LatenessCounts) -> LatenessCounts {
         let mut rest = before.0.iter().copied().peekable();
         let increase = |(size, count): &(u16, u32)| {
@@ -60,8 +60,8 @@ impl LatenessCounts {
         }
     }
 
-    /// The lateness in seconds that this share of the acknowledgements had at most: never more than the largest that was counted.
-    /// `None` if there was none.
+    /// Returns the lateness in seconds that this share of the acknowledgements had at most: never more than the largest
+    /// that was counted. `None` if there was none.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         let all: u64 = self.0.iter().map(|(_, count)| u64::from(*count)).sum();
         let rank = share * all as f64;
@@ -74,7 +74,7 @@ impl LatenessCounts {
     }
 }
 
-/// The size of a lateness: exact up to 6.3 ms, then its first six bits.
+/// Returns the size of a lateness: exact up to 6.3 ms, then its first six bits.
 fn size_of(lateness: Duration) -> u16 {
     let tenths = u64::try_from(lateness.as_micros() / 100).unwrap_or(u64::MAX);
     let shift = (u64::BITS - tenths.leading_zeros()).saturating_sub(BITS + 1);
@@ -82,7 +82,7 @@ fn size_of(lateness: Duration) -> u16 {
     (u64::from(shift << BITS) + (tenths >> shift)) as u16
 }
 
-/// The smallest lateness of a size, in tenths of a millisecond.
+/// Returns the smallest lateness of a size, in tenths of a millisecond.
 fn smallest(size: u16) -> u64 {
     let size = u64::from(size);
     let shift = (size >> BITS).saturating_sub(1);

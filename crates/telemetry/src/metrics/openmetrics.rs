@@ -75,7 +75,7 @@ fn sample(
     writeln!(text, "{} {}", if separator == ',' { "}" } else { "" }, number(value))
 }
 
-/// A number as Go writes it: `1.0`, `0.001`, `+Inf`.
+/// Returns a number as Go writes it: `1.0`, `0.001`, `+Inf`.
 fn number(value: f64) -> String {
     if value.is_infinite() { (if value > 0.0 { "+Inf" } else { "-Inf" }).to_owned() } else { format!("{value:?}") }
 }

@@ -104,7 +104,7 @@ struct SharedGauges {
 }
 
 impl SharedGauges {
-    /// The place of a queue; one that has none gets a free one.
+    /// Returns the place of a queue; one that has none gets a free one.
     fn place(&mut self, queue: &Arc<str>) -> usize {
         if let Some(place) = self.places.get(queue) {
             return *place;
@@ -160,7 +160,7 @@ impl Shares {
         }
     }
 
-    /// The label of a queue, without assigning series to it.
+    /// Returns the label of a queue, without assigning series to it.
     pub(super) fn label<'a>(&self, queue: &'a str) -> &'a str {
         let own = &self.labels.lock().own;
         if own.contains(queue) || own.len() < OWN { queue } else { OTHERS }
@@ -216,7 +216,7 @@ fn key<F: GaugeFamily>(family: &F, state: Option<&'static str>) -> Key {
     (Collector::desc(family).first().map_or(0, |desc| desc.id), state)
 }
 
-/// The values of a family's labels.
+/// Returns the values of a family's labels.
 pub(super) fn labels<'a>(queue: &'a str, state: Option<&'a str>) -> Vec<&'a str> {
     std::iter::once(queue).chain(state).collect()
 }

@@ -106,7 +106,7 @@ impl SinkMetrics {
         &self.0.sink
     }
 
-    /// The metrics of the daemon.
+    /// Returns the metrics of the daemon.
     pub(crate) fn all(&self) -> &Metrics {
         &self.0.metrics
     }

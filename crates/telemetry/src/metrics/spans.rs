@@ -12,7 +12,7 @@ pub struct SpanMetrics {
 }
 
 impl Metrics {
-    /// The handles of traces. Call it once and keep the result.
+    /// Returns the handles of traces. Call it once and keep the result.
     pub fn spans(&self) -> SpanMetrics {
         let bound = |outcome| self.families().trace_spans.with_label_values(&[outcome]);
         SpanMetrics { sent: bound("sent"), dropped: bound("dropped") }

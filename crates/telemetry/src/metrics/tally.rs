@@ -69,7 +69,7 @@ impl Tally {
         *self.looked.lock() = look;
     }
 
-    /// The numbers at the latest look.
+    /// Returns the numbers at the latest look.
     pub(crate) fn last_look(&self) -> LastLook {
         *self.looked.lock()
     }
@@ -79,12 +79,12 @@ impl Tally {
         self.busy.look(Instant::now(), self.delivered.load(Ordering::Relaxed), is_busy);
     }
 
-    /// The highest rate while that was so, by second.
+    /// Returns the highest rate while that was so, by second.
     pub(crate) fn busy_rate(&self) -> Option<f64> {
         self.busy.highest(Instant::now())
     }
 
-    /// The totals so far.
+    /// Returns the totals so far.
     pub(crate) fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts { delivered: of(&self.delivered), failed: of(&self.failed), late: self.late.counts() }
@@ -97,7 +97,7 @@ impl Tally {
 }
 
 impl Counts {
-    /// The increase since `before`; zero for counters that were reset meanwhile.
+    /// Returns the increase since `before`; zero for counters that were reset meanwhile.
     pub(crate) fn since(&self, before: &Counts) -> Counts {
         Counts {
             delivered: self.delivered.saturating_sub(before.delivered),

@@ -34,7 +34,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// The age of a state, in whole seconds.
+/// Returns the age of a state, in whole seconds.
 pub(super) fn age(since: Instant) -> u64 {
     since.elapsed().as_secs()
 }

@@ -60,7 +60,7 @@ impl Beats {
         Heartbeat(beat)
     }
 
-    /// The tasks that have been silent for too long, each with the time; at most [`LISTED`].
+    /// Returns the tasks that have been silent for too long, each with the time; at most [`LISTED`].
     pub(super) fn stuck(&self, now: Instant) -> Vec<(Arc<Beat>, Duration)> {
         let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let silent = beats.iter().filter_map(Weak::upgrade).map(|beat| (beat.age(now), beat));

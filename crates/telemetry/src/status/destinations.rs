@@ -57,7 +57,7 @@ impl Destinations {
         self.0.retain(|(of, _), _| of != sink);
     }
 
-    /// The destinations in trouble, grouped by name, because templates make many destinations of one; at most
+    /// Returns the destinations in trouble, grouped by name, because templates make many destinations of one; at most
     /// [`LISTED`], and the number of further names.
     pub(super) fn listed(&self) -> (Vec<Trouble>, usize) {
         let mut named: BTreeMap<(&str, &str), (usize, &Destination)> = BTreeMap::new();
@@ -76,7 +76,7 @@ impl Destinations {
         (named.into_iter().take(LISTED).map(trouble).collect(), more)
     }
 
-    /// The same as JSON, for a probe.
+    /// Returns the same as JSON, for a probe.
     pub(super) fn shown(&self) -> Value {
         let (listed, more) = self.listed();
         let entry = |found: Trouble| {

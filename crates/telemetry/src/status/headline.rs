@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 const LONGEST: usize = 1000;
 
 impl Status {
-    /// The current problems, or a statement that there are none.
+    /// Returns the current problems, or a statement that there are none.
     pub fn headline(&self) -> String {
         let stuck = self.0.beats.stuck(Instant::now());
         let stuck = stuck.iter().map(|(beat, silent)| format!("{} silent for {}", beat.task, seconds(*silent)));

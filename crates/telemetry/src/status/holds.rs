@@ -36,7 +36,7 @@ pub(crate) struct LeftOut {
 }
 
 impl Holds {
-    /// Whether a line about this queue is to be written now.
+    /// Returns whether a line about this queue is to be written now.
     pub(super) fn admit(&mut self, now: Instant, cause: &str, queue: &Arc<str>) -> bool {
         let cause = if self.0.len() < CAUSES || self.0.contains_key(cause) { cause } else { "" };
         match self.0.get_mut(cause) {

@@ -11,12 +11,12 @@ impl Status {
         self.board().inputs.set(input, state)
     }
 
-    /// Whether an input has no broker.
+    /// Returns whether an input has no broker.
     pub(crate) fn input_is_down(&self, input: &Arc<str>) -> bool {
         matches!(self.board().inputs.state(input), Some(InputState::Unknown | InputState::Down(_)))
     }
 
-    /// Whether an input waits for Redis.
+    /// Returns whether an input waits for Redis.
     pub(crate) fn input_waits(&self, input: &Arc<str>) -> bool {
         matches!(self.board().inputs.state(input), Some(InputState::Waiting(_)))
     }

@@ -59,7 +59,7 @@ pub struct InputLook {
 pub(super) struct Inputs(BTreeMap<Arc<str>, (InputState, Instant)>);
 
 impl Inputs {
-    /// Whether all of them take messages, or could if Redis had room.
+    /// Returns whether all of them take messages, or could if Redis had room.
     pub(super) fn are_usable(&self) -> bool {
         !self.0.values().any(|(state, _)| matches!(state, InputState::Unknown | InputState::Down(_)))
     }
@@ -87,7 +87,7 @@ impl Inputs {
         news
     }
 
-    /// The states of all inputs, for a person.
+    /// Returns the states of all inputs, for a person.
     pub(super) fn looks(&self) -> impl Iterator<Item = (Arc<str>, InputLook)> {
         self.0.iter().map(|(input, (state, since))| {
             let reason = Some(state.reason()).filter(|reason| !reason.is_empty()).map(str::to_owned);
@@ -95,7 +95,7 @@ impl Inputs {
         })
     }
 
-    /// The state of an input.
+    /// Returns the state of an input.
     pub(super) fn state(&self, input: &Arc<str>) -> Option<&InputState> {
         self.0.get(input).map(|(state, _)| state)
     }

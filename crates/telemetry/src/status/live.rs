@@ -29,7 +29,7 @@ impl Status {
         self.live_at(Instant::now())
     }
 
-    /// The answer of the liveness probe at `now`.
+    /// Returns the answer of the liveness probe at `now`.
     pub fn live_at(&self, now: Instant) -> Answer {
         let stuck = self.0.beats.stuck(now);
         let stuck = stuck.into_iter().map(|(beat, silent)| (beat.task.clone(), silent));

@@ -47,7 +47,7 @@ impl Reload {
         hash.clone_into(&mut self.hash);
     }
 
-    /// The hash of the running settings.
+    /// Returns the hash of the running settings.
     pub(super) fn hash(&self) -> &str {
         &self.hash
     }
@@ -65,7 +65,7 @@ impl Reload {
         (self.running, self.count) = (false, self.count + 1);
     }
 
-    /// The first reason for which the last reload was refused, and their number.
+    /// Returns the first reason for which the last reload was refused, and their number.
     pub(super) fn refused(&self) -> Option<(&Refusal, usize)> {
         let last = self.last.as_ref()?;
         Some((last.refusals.first()?, last.count))

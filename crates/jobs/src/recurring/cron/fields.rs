@@ -34,13 +34,14 @@ pub(super) fn spelled_out(expression: &str) -> &str {
     known.map_or(expression, |(_, fields)| fields)
 }
 
-/// Whether the minute and the hour are given in numbers. Cron moves such times when a clock is put forward or back.
+/// Returns whether the minute and the hour are given in numbers. Cron moves such times when a clock is put forward or
+/// back.
 pub(super) fn is_fixed_time(expression: &str) -> bool {
     expression.split(' ').take(2).all(|field| !field.starts_with('*'))
 }
 
-/// Whether a day has to match both fields. One that starts with a star narrows the other, also with a step; two that are
-/// given each add days.
+/// Returns whether a day has to match both fields. One that starts with a star narrows the other, also with a step; two
+/// that are given each add days.
 pub(super) fn needs_both_days(expression: &str) -> bool {
     let mut fields = expression.split(' ').skip(DAY).step_by(WEEKDAY - DAY);
     fields.any(|field| field.starts_with(['*', '?']))

@@ -20,12 +20,12 @@ pub(super) struct Occurrences {
 }
 
 impl Occurrences {
-    /// The first occurrence after an instant.
+    /// Returns the first occurrence after an instant.
     pub(super) fn after(&self, at: Timestamp) -> Option<Timestamp> {
         if self.fixed { self.fixed_after(at) } else { self.shown_after(at) }
     }
 
-    /// The last occurrence before or at an instant.
+    /// Returns the last occurrence before or at an instant.
     pub(super) fn until(&self, at: Timestamp) -> Option<Timestamp> {
         if self.fixed { self.fixed_until(at) } else { self.shown_until(at) }
     }
@@ -60,7 +60,7 @@ impl Occurrences {
         }
     }
 
-    /// The instant of a fixed local time: the first of two, and the end of the gap that it is in.
+    /// Returns the instant of a fixed local time: the first of two, and the end of the gap that it is in.
     fn instant(&self, local: Timestamp) -> Option<Timestamp> {
         match self.tz.to_ambiguous_timestamp(Offset::UTC.to_datetime(local)).offset() {
             AmbiguousOffset::Unambiguous { offset } => meant(local, offset),
@@ -97,7 +97,7 @@ impl Occurrences {
         }
     }
 
-    /// The last change of the clock before or at an instant.
+    /// Returns the last change of the clock before or at an instant.
     fn change_until(&self, at: Timestamp) -> Option<Timestamp> {
         let behind = at.checked_add(SignedDuration::from_nanos(1)).ok()?;
         self.tz.preceding(behind).next().map(|change| change.timestamp())
@@ -114,12 +114,12 @@ impl Occurrences {
     }
 }
 
-/// The local time that a clock with this offset shows, as the instant at which one of UTC shows the same.
+/// Returns the local time that a clock with this offset shows, as the instant at which one of UTC shows the same.
 fn shown(at: Timestamp, offset: Offset) -> Option<Timestamp> {
     at.checked_add(SignedDuration::from_secs(offset.seconds().into())).ok()
 }
 
-/// The instant at which a clock with this offset shows a local time.
+/// Returns the instant at which a clock with this offset shows a local time.
 fn meant(local: Timestamp, offset: Offset) -> Option<Timestamp> {
     local.checked_sub(SignedDuration::from_secs(offset.seconds().into())).ok()
 }

@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum length of a host name, in bytes; DNS allows 253.
 const LONGEST_HOST: usize = 255;
 
-/// The addresses that the sentinels name, the quickest first; a sentinel that does not know the master names none.
-/// Returns as soon as more than half of all sentinels name the same.
+/// Returns the addresses that the sentinels name, the quickest first; a sentinel that does not know the master names
+/// none. Returns as soon as more than half of all sentinels name the same.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub(super) async fn all(target: &SentinelTarget) -> Result<Vec<Address>, Connect
     }
 }
 
-/// The address of the master according to one sentinel; `None` if it does not know the master.
+/// Returns the address of the master according to one sentinel; `None` if it does not know the master.
 pub(super) async fn one(node: &Arc<RedisEndpoint>, master: &str) -> Result<Option<Address>, ConnectError> {
     const WORDS: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
     let mut command = redis::cmd("SENTINEL");

@@ -10,7 +10,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Whether it is the address of this server.
+    /// Returns whether it is the address of this server.
     pub(super) fn is_of(&self, server: &RedisEndpoint) -> bool {
         self.host == server.host && self.port == server.port
     }

@@ -12,13 +12,13 @@ use delaybridge_telemetry::labels::Wakeup;
 const AGAIN: Duration = Duration::from_millis(5);
 
 impl Claimer {
-    /// The order, if a failover may have brought something back to its claims.
+    /// Returns the order, if a failover may have brought something back to its claims.
     pub(super) fn unknown_order(&self) -> Option<&ClaimOrder> {
         self.order.as_ref().filter(|order| order.returned.are_unknown(&self.queue))
     }
 
-    /// Whether the next claim may be made. Not before everything that goes back is written; and what may kill the process is
-    /// alone, so it waits for what is before it, and what is behind it waits for it.
+    /// Returns whether the next claim may be made. Not before everything that goes back is written; and what may kill
+    /// the process is alone, so it waits for what is before it, and what is behind it waits for it.
     pub(super) async fn may_claim_in_order(&mut self) -> bool {
         let queue = self.queue.clone();
         let Some(order) = &mut self.order else { return true };

@@ -43,7 +43,7 @@ impl ClaimOrder {
         self.queues.gather(self.gathering && !self.alone && !self.is_first);
     }
 
-    /// Whether the first of these may kill the process, and everything that is due before it is in hand.
+    /// Returns whether the first of these may kill the process, and everything that is due before it is in hand.
     pub(super) fn is_cleared(&self, expired: &Expired) -> bool {
         expired.first_suspect().is_some_and(|first| self.cleared == Some(first))
     }

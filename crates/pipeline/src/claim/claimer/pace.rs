@@ -25,7 +25,7 @@ impl ClaimPace {
         ClaimPace { turns: 0, rotation: 0, refusals: 0, patience: PATIENCE, backlog: false }
     }
 
-    /// Whether the first turn was not made, or the last one was refused.
+    /// Returns whether the first turn was not made, or the last one was refused.
     pub(super) fn is_unsettled(&self) -> bool {
         self.turns == 0 || self.refusals > 0
     }

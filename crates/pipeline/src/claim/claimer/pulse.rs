@@ -33,7 +33,7 @@ impl Pulse {
         self.at = Instant::now();
     }
 
-    /// Whether the process may have been suspended.
+    /// Returns whether the process may have been suspended.
     pub(super) fn was_suspended(&self, queue: &Queue) -> bool {
         self.at.elapsed() > queue.spec.lease / 2
     }

@@ -73,13 +73,13 @@ impl Returns {
         Returns { last: now }
     }
 
-    /// The wait of the next one, which comes back at this time at the earliest.
+    /// Returns the wait of the next one, which comes back at this time at the earliest.
     fn next(&mut self, first: Instant, now: Instant) -> Duration {
         self.last = self.last.after(APART).max(first).min(now.after(LONGEST));
         self.last.since(now)
     }
 
-    /// The wait of the next one that found no room.
+    /// Returns the wait of the next one that found no room.
     pub(super) fn crowded(&mut self, now: Instant) -> Duration {
         self.next(now.after(CROWDED), now)
     }
@@ -153,7 +153,7 @@ impl DestinationLane {
         pass
     }
 
-    /// The wait of an element that may not be sent now.
+    /// Returns the wait of an element that may not be sent now.
     pub(super) fn wait(&mut self, now: Instant) -> Duration {
         let first = match self.circuit.allows(now) {
             Allow::No { retry_at: Some(at) } => at,
@@ -227,17 +227,17 @@ impl DestinationLane {
         self.circuit.allows(now)
     }
 
-    /// Whether it has confirmed something in this process.
+    /// Returns whether it has confirmed something in this process.
     pub(super) fn has_worked(&self) -> bool {
         self.confirmed.is_some()
     }
 
-    /// Whether it has confirmed something since this Redis time.
+    /// Returns whether it has confirmed something since this Redis time.
     pub(super) fn moved_since(&self, redis_ms: i64) -> bool {
         self.confirmed.is_some_and(|(ms, _)| ms >= redis_ms)
     }
 
-    /// Whether its last answer is a confirmation, not longer ago than this.
+    /// Returns whether its last answer is a confirmation, not longer ago than this.
     pub(super) fn works(&self, within: Duration, now: Instant) -> bool {
         self.circuit.is_clean() && self.confirmed.is_some_and(|(_, at)| now.since(at) <= within)
     }
@@ -246,17 +246,17 @@ impl DestinationLane {
         self.circuit.why().is_some()
     }
 
-    /// The time for which it has been in trouble.
+    /// Returns the time for which it has been in trouble.
     pub(super) fn troubled_for(&self, now: Instant) -> Option<Duration> {
         self.since.map(|since| now.since(since))
     }
 
-    /// Whether it has no element whose answer would be missed.
+    /// Returns whether it has no element whose answer would be missed.
     pub(super) fn may_be_forgotten(&self) -> bool {
         self.in_flight.count == 0
     }
 
-    /// Whether it is no longer in use, whatever is known of it.
+    /// Returns whether it is no longer in use, whatever is known of it.
     pub(super) fn is_idle(&self, after: Duration, now: Instant) -> bool {
         self.in_flight.count == 0 && now.since(self.used) > after
     }
@@ -265,7 +265,7 @@ impl DestinationLane {
         self.used
     }
 
-    /// The elements in flight without any answer.
+    /// Returns the elements in flight without any answer.
     pub(super) fn silent(&self, now: Instant) -> Room {
         if self.is_silent(now) { self.in_flight } else { Room::default() }
     }

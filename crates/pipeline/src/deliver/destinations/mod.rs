@@ -61,7 +61,7 @@ impl DestinationKey {
         self.id != self.whole
     }
 
-    /// The key of this destination, or of a part of it that can fail by itself.
+    /// Returns the key of this destination, or of a part of it that can fail by itself.
     pub fn of(destination: &Destination, part: Option<u32>) -> DestinationKey {
         // Random for each process: payloads cannot aim at the key of another destination.
         static HASH: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -233,14 +233,14 @@ impl SinkDestinations {
         }
     }
 
-    /// Whether another destination works, so that a failure at this one says nothing about the sink.
+    /// Returns whether another destination works, so that a failure at this one says nothing about the sink.
     pub fn others_work(&self, key: DestinationKey, now: Instant) -> bool {
         let recently = self.worked.is_some_and(|at| now.since(at) <= RECENT);
         // Not each of ten thousand, at each failure of an outage.
         recently && self.lanes.iter().any(|(other, lane)| *other != key && lane.works(RECENT, now))
     }
 
-    /// The permission of the destination.
+    /// Returns the permission of the destination.
     pub fn allows(&self, key: DestinationKey, now: Instant) -> Allow {
         self.lanes.get(&self.known(key)).map_or(Allow::Free, |lane| lane.allows(now))
     }
@@ -257,12 +257,12 @@ impl SinkDestinations {
         }
     }
 
-    /// Whether the destination has confirmed anything since this Redis time.
+    /// Returns whether the destination has confirmed anything since this Redis time.
     pub fn moved_since(&self, key: DestinationKey, redis_ms: i64) -> bool {
         self.lanes.get(&self.known(key)).is_some_and(|lane| lane.moved_since(redis_ms))
     }
 
-    /// The trouble of the destination, for an element that it refused.
+    /// Returns the trouble of the destination, for an element that it refused.
     pub fn trouble(&self, key: DestinationKey, now: Instant) -> DestinationTrouble {
         let key = self.known(key);
         let neighbours =
@@ -274,17 +274,18 @@ impl SinkDestinations {
         }
     }
 
-    /// The wait of an element that it refused.
+    /// Returns the wait of an element that it refused.
     pub fn wait(&mut self, key: DestinationKey, now: Instant) -> Duration {
         self.lane(key, now).wait(now)
     }
 
-    /// The number of destinations whose trouble is shown. One that fails beside its whole sink is not shown by itself.
+    /// Returns the number of destinations whose trouble is shown. One that fails beside its whole sink is not shown by
+    /// itself.
     pub fn in_trouble(&self) -> usize {
         self.lanes.values().filter(|lane| lane.shown).count()
     }
 
-    /// The key under which it is remembered.
+    /// Returns the key under which it is remembered.
     fn known(&self, key: DestinationKey) -> DestinationKey {
         if self.lanes.contains_key(&key) { key } else { DestinationKey::REST }
     }

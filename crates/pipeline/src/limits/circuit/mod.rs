@@ -81,7 +81,7 @@ pub enum Allow {
 }
 
 impl Allow {
-    /// The permission of two circuits together.
+    /// Returns the permission of two circuits together.
     #[must_use]
     pub fn and(self, other: Allow) -> Allow {
         match (self, other) {
@@ -94,22 +94,23 @@ impl Allow {
 }
 
 impl Circuit {
-    /// The breaker of a sink: opens after five failures in a row, and at once when the sink is full.
+    /// Returns the breaker of a sink: opens after five failures in a row, and at once when the sink is full.
     pub fn breaker() -> Self {
         Circuit { kind: CircuitKind::Breaker, state: CircuitState::Closed { failures: 0 } }
     }
 
-    /// The breaker of one destination of a sink: as that of a sink, and it opens at once when the destination has to be fixed.
+    /// Returns the breaker of one destination of a sink: as that of a sink, and it opens at once when the destination
+    /// has to be fixed.
     pub fn destination() -> Self {
         Circuit { kind: CircuitKind::Destination, state: CircuitState::Closed { failures: 0 } }
     }
 
-    /// The hold of a queue: opens at once when a target has to be fixed.
+    /// Returns the hold of a queue: opens at once when a target has to be fixed.
     pub fn hold() -> Self {
         Circuit { kind: CircuitKind::Hold, state: CircuitState::Closed { failures: 0 } }
     }
 
-    /// The permission now.
+    /// Returns the permission now.
     pub fn allows(&self, now: Instant) -> Allow {
         match self.state {
             CircuitState::Closed { .. } => Allow::Free,
@@ -127,12 +128,12 @@ impl Circuit {
         }
     }
 
-    /// Whether a probe is on its way.
+    /// Returns whether a probe is on its way.
     pub fn is_probing(&self) -> bool {
         matches!(self.state, CircuitState::Probing { .. })
     }
 
-    /// Whether nothing has failed since the last success.
+    /// Returns whether nothing has failed since the last success.
     pub fn is_clean(&self) -> bool {
         matches!(self.state, CircuitState::Closed { failures: 0 })
     }
@@ -208,7 +209,7 @@ impl Circuit {
         (before != Some(why)).then_some(Transition::Opened(why))
     }
 
-    /// A probe that proved nothing waits as long as the one before it.
+    /// Returns a probe that proved nothing waits as long as the one before it.
     fn inconclusive(&mut self, now: Instant, draw: f64) -> Option<Transition> {
         if let CircuitState::Probing { step, why } = self.state {
             self.wait(step, why, now, draw);

@@ -63,8 +63,8 @@ pub enum Stop {
     },
 }
 
-/// Whether a destination that payloads chose is given up after it has not worked for so long. `worked`: it has in this
-/// process, or a destination that has is in trouble too, so that the trouble is the broker's.
+/// Returns whether a destination that payloads chose is given up after it has not worked for so long. `worked`: it has
+/// in this process, or a destination that has is in trouble too, so that the trouble is the broker's.
 pub fn is_unroutable(policy: Unroutable, lasted: Duration, worked: bool) -> bool {
     match policy.gives_up() {
         None => false,
@@ -160,7 +160,7 @@ fn failures(answers: &[SinkAnswer]) -> impl Iterator<Item = (&SinkAnswer, &Failu
     answers.iter().filter_map(|answer| answer.outcome.as_ref().err().map(|failure| (answer, failure)))
 }
 
-/// Whether a failure counts towards `max_attempts`.
+/// Returns whether a failure counts towards `max_attempts`.
 fn counts(failure: &Failure, moved: bool) -> bool {
     match failure.class {
         Class::Unknown => true,

@@ -123,12 +123,13 @@ impl<T> ChannelLedger<T> {
         self.unanswered
     }
 
-    /// The message that has waited longest for a verdict.
+    /// Returns the message that has waited longest for a verdict.
     pub(super) fn oldest(&self) -> Option<&T> {
         self.open.first_key_value().map(|(_, entry)| &entry.item)
     }
 
-    /// The message that has waited longest for its answer, and whether one that was published later has got one.
+    /// Returns the message that has waited longest for its answer, and whether one that was published later has got
+    /// one.
     pub(super) fn silent(&self) -> Option<(&T, bool)> {
         let mut open = self.open.iter();
         let (number, entry) = open.find(|(_, entry)| entry.state == AnswerProgress::Unanswered)?;
@@ -143,8 +144,8 @@ impl<T> ChannelLedger<T> {
         numbers.iter().filter_map(|number| self.open.remove(number)).map(|entry| entry.item).collect()
     }
 
-    /// Whether publishing has to pause so that rule 3 comes to an end: where nearly all messages come back, no answer
-    /// may ever be bare.
+    /// Returns whether publishing has to pause so that rule 3 comes to an end: where nearly all messages come back, no
+    /// answer may ever be bare.
     pub(super) fn must_drain(&self, window: usize) -> bool {
         self.beside.front().is_some_and(|(_, published)| self.last.saturating_sub(*published) >= window as u64)
     }
@@ -192,7 +193,7 @@ impl<T> ChannelLedger<T> {
         }
     }
 
-    /// The answer to message `number` will never come; takes the message out if it has no verdict.
+    /// Returns the answer to message `number` will never come; takes the message out if it has no verdict.
     ///
     /// Its return may be left in the library's queue, without an answer after it.
     pub(super) fn lost(&mut self, number: u64) -> Option<T> {
@@ -202,7 +203,7 @@ impl<T> ChannelLedger<T> {
         self.open.remove(&number).map(|entry| entry.item)
     }
 
-    /// Whether a mark has to be put behind the answers that are woken now; says so once.
+    /// Returns whether a mark has to be put behind the answers that are woken now; says so once.
     pub(super) fn mark(&mut self) -> bool {
         if self.mark_under_way || self.bare.is_empty() {
             return false;

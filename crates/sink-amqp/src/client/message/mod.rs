@@ -23,7 +23,7 @@ pub(super) struct Publication {
     pub(super) properties: BasicProperties,
 }
 
-/// The name of the attempt in messages to a person.
+/// Returns the name of the attempt in messages to a person.
 pub(super) fn attempt(destination: &Destination) -> String {
     format!("publish to {destination}")
 }
@@ -122,7 +122,7 @@ fn carried_properties(mut to: BasicProperties, carried: &Carried) -> BasicProper
     to
 }
 
-/// The headers, and how many bytes they take on the wire.
+/// Returns the headers, and how many bytes they take on the wire.
 fn table(message: &Outbound) -> Result<(FieldTable, usize), (String, String)> {
     let mut table = FieldTable::default();
     let mut bytes = 0;
@@ -156,12 +156,12 @@ fn table(message: &Outbound) -> Result<(FieldTable, usize), (String, String)> {
     Ok((table, bytes))
 }
 
-/// The bytes that a header takes on the wire.
+/// Returns the bytes that a header takes on the wire.
 fn entry_size(name: &str, value: &AMQPValue) -> usize {
     1 + name.len() + value_size(value)
 }
 
-/// The bytes of a value, with the letter of its type. It has no more levels than JSON allows.
+/// Returns the bytes of a value, with the letter of its type. It has no more levels than JSON allows.
 fn value_size(value: &AMQPValue) -> usize {
     let size = match value {
         AMQPValue::Void => 0,

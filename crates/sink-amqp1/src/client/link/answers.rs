@@ -90,8 +90,8 @@ impl Amqp1Link {
         if ending { Err(OutputStuck) } else { Ok(()) }
     }
 
-    /// The failure of an element that has waited for too long. A broker that is slow, but gives credit to those before it, is not one
-    /// that gives none.
+    /// Returns the failure of an element that has waited for too long. A broker that is slow, but gives credit to those
+    /// before it, is not one that gives none.
     fn gives_up(&self, waiting: &WaitingElement, now: Instant) -> Option<Failure> {
         let patience = self.limits.patience;
         let attempt = || attempt(&waiting.item);
@@ -142,7 +142,7 @@ impl Amqp1Link {
         }
     }
 
-    /// A look at the address, for messages.
+    /// Returns a look at the address, for messages.
     fn look_up(&self) -> String {
         match &self.to {
             LinkEnd::Address(address) => format!("look up address {address}"),

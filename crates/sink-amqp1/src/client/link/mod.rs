@@ -130,7 +130,7 @@ pub(super) struct LinkLimits {
 pub(super) struct OutputStuck;
 
 impl Amqp1Link {
-    /// A link whose beginning is put into the output.
+    /// Returns a link whose beginning is put into the output.
     pub(super) fn begin(to: LinkEnd, channel: u16, name: &str, limits: LinkLimits, out: &mut BytesMut) -> Amqp1Link {
         frames::begin(out, channel);
         match &to {
@@ -171,17 +171,17 @@ impl Amqp1Link {
         self.waiting.len()
     }
 
-    /// Whether nobody needs it.
+    /// Returns whether nobody needs it.
     pub(super) fn is_idle(&self) -> bool {
         self.load() == 0 && self.questions.is_empty() && self.stage == LinkStage::Attached
     }
 
-    /// Whether elements may be put here.
+    /// Returns whether elements may be put here.
     pub(super) fn is_open(&self) -> bool {
         self.stage != LinkStage::Ending && !self.suspect
     }
 
-    /// Whether its end was sent.
+    /// Returns whether its end was sent.
     pub(super) fn is_ending(&self) -> bool {
         self.stage == LinkStage::Ending
     }
@@ -298,18 +298,18 @@ impl Amqp1Link {
         }
     }
 
-    /// Whether elements have waited for credit for some time, so that further ones would only wait behind them.
+    /// Returns whether elements have waited for credit for some time, so that further ones would only wait behind them.
     pub(super) fn is_dry(&self, now: Instant) -> bool {
         self.dry_for(now) >= DRY
     }
 
-    /// Whether the first element has waited for some time, for credit or for its turn.
+    /// Returns whether the first element has waited for some time, for credit or for its turn.
     pub(super) fn is_behind(&self, now: Instant) -> bool {
         self.waiting.front().is_some_and(|first| now.saturating_duration_since(first.since) >= DRY)
     }
 
-    /// The time for which elements have waited and nothing could be sent: without credit, or without a window, which a broker closes
-    /// while it is short of memory or disk.
+    /// Returns the time for which elements have waited and nothing could be sent: without credit, or without a window,
+    /// which a broker closes while it is short of memory or disk.
     fn dry_for(&self, now: Instant) -> Duration {
         match self.waiting.front() {
             Some(first) if self.credit == 0 || self.window == 0 => {
@@ -319,7 +319,8 @@ impl Amqp1Link {
         }
     }
 
-    /// Whether it should be ended: it is suspect, and all answers have come; or it was never attached, and nobody waits.
+    /// Returns whether it should be ended: it is suspect, and all answers have come; or it was never attached, and
+    /// nobody waits.
     pub(super) fn is_spent(&self, now: Instant) -> bool {
         let old = now.saturating_duration_since(self.begun) >= self.limits.patience;
         match self.stage {
@@ -347,7 +348,7 @@ impl Amqp1Link {
     }
 }
 
-/// The attempt, for messages.
+/// Returns the attempt, for messages.
 pub(super) fn attempt(item: &WorkItem) -> String {
     format!("send to {}", item.message().destination)
 }

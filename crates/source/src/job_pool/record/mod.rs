@@ -52,7 +52,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The value as bytes.
+    /// Returns the value as bytes.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Field::Bytes(bytes) | Field::Other(bytes) => bytes,
@@ -60,7 +60,7 @@ impl Field {
         }
     }
 
-    /// The value as a whole number, also one that is written as text.
+    /// Returns the value as a whole number, also one that is written as text.
     pub fn number(&self) -> Option<i64> {
         match self {
             Field::Number(text) => text.parse().ok(),
@@ -97,7 +97,7 @@ impl Record {
         }
     }
 
-    /// The field of this name; of several the last.
+    /// Returns the field of this name; of several the last.
     pub fn field(&self, name: &str) -> Option<Field> {
         match self {
             Record::Fields(fields) => {
@@ -114,7 +114,7 @@ impl Record {
 }
 
 impl Record {
-    /// The record with this text in a field that it has.
+    /// Returns the record with this text in a field that it has.
     pub(super) fn with(&self, name: &str, text: &str) -> Record {
         let mut changed = self.clone();
         match &mut changed {
@@ -134,7 +134,7 @@ impl Record {
 }
 
 impl Record {
-    /// The record with this number in a field that it has.
+    /// Returns the record with this number in a field that it has.
     pub(super) fn with_number(&self, name: &str, number: i64) -> Record {
         let mut changed = self.clone();
         match &mut changed {
