@@ -37,13 +37,13 @@ pub struct GateProbe {
 }
 
 impl GateProbe {
-    /// The element has its verdict: `hold` says whether the hold has seen it, `asked` which breakers have. The others
-    /// get their permission back.
+    /// Ends the element's probes with its verdict: `hold` says whether the hold has seen it, `asked` which breakers
+    /// have. The others get their permission back.
     pub fn answered(mut self, hold: bool, asked: impl Fn(&SinkHandle) -> bool) {
         self.saw(hold, asked);
     }
 
-    /// The same, while the element is on its way to others.
+    /// Ends the probes that have seen an answer, while the element is on its way to others.
     pub fn saw(&mut self, hold: bool, asked: impl Fn(&SinkHandle) -> bool) {
         self.hold &= !hold;
         self.sinks.retain(|(handle, _)| !asked(handle));
@@ -118,7 +118,7 @@ impl Queue {
         self.process.gates.send_modify(|n| *n += 1);
     }
 
-    /// An answer says nothing about what the queue is on hold for: a probe proved nothing.
+    /// Records an answer that says nothing about why the queue is on hold: a probe proved nothing.
     pub fn hold_learns_nothing(&self, class: Class) {
         let mut hold = self.hold();
         hold.on_failure(class, Instant::now(), fastrand::f64());
@@ -128,7 +128,7 @@ impl Queue {
         }
     }
 
-    /// An element was delivered: the queue resumes if it was on hold.
+    /// Releases a hold because an element was delivered.
     pub fn release_hold(&self) {
         let closed = self.hold().on_success().is_some();
         if closed {
@@ -137,8 +137,8 @@ impl Queue {
         }
     }
 
-    /// The cluster moves the queue's slot: what needs several keys is refused until that is over. Reported once; the next
-    /// claim that is made ends it.
+    /// Notes that the cluster moves the queue's slot: what needs several keys is refused until that is over. Reported
+    /// once; the next claim that is made ends it.
     pub fn slot_migrates(&self) {
         if !self.slot_migrating.swap(true, Ordering::Relaxed) {
             self.events.slot_migrates();

@@ -82,7 +82,7 @@ impl Queue {
         |name| self.routes.iter().map(|route| &route.spec.sink).chain(self.records_to()).any(|sink| **sink == *name)
     }
 
-    /// Until when to wait before another look, if a pause keeps the queue from claiming.
+    /// Returns until when to wait before another look, if a pause keeps the queue from claiming.
     pub fn paused(&self) -> Option<Instant> {
         self.pause.paused(self.delivers_to())
     }

@@ -92,8 +92,8 @@ impl Process {
         u64::from_be_bytes(self.owner).wrapping_add(further).to_be_bytes()
     }
 
-    /// With several Redis, each has an equal share of what may be in flight: what waits for one that does not answer leaves
-    /// room for the others.
+    /// Divides what may be in flight equally between several Redis: elements that wait for one that does not answer
+    /// leave room for the others.
     #[must_use]
     pub fn shared_by<'a>(self, redis: impl ExactSizeIterator<Item = &'a Arc<str>>, count: u64, bytes: u64) -> Self {
         let several = redis.len() as u64;
@@ -102,7 +102,7 @@ impl Process {
         Process { shares, ..self }
     }
 
-    /// Elements are traced.
+    /// Sets the tracer of elements.
     #[must_use]
     pub fn traced_by(self, tracer: Option<Tracer>) -> Self {
         Process { tracer, ..self }
@@ -119,13 +119,13 @@ impl Process {
         self.tasks.spawn(self.contained(name, task));
     }
 
-    /// As [`spawn`](Process::spawn), for what waits after its first steps: those are done here, and the task starts when it is
+    /// Spawns a task as [`spawn`](Process::spawn) does, but runs its first steps here: the task starts when it is
     /// woken.
     pub fn spawn_deferred(self: &Arc<Self>, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         deferred::spawn(self.tasks.track_future(self.contained(name, task)));
     }
 
-    /// The task, of which a panic ends the process. Not an async function: that would hold the task several times.
+    /// Wraps a task so that its panic ends the process. Not an async function: that would hold the task several times.
     fn contained<T: Future<Output = ()>>(
         self: &Arc<Self>,
         name: &'static str,
@@ -139,8 +139,8 @@ impl Process {
         })
     }
 
-    /// Does a part of a delivery in the caller's task; a panic in it ends the process as that of a [task](Process::spawn)
-    /// does.
+    /// Runs a part of a delivery in the caller's task; a panic in it ends the process as that of a
+    /// [task](Process::spawn) does.
     pub fn contain(&self, name: &'static str, work: impl FnOnce()) {
         if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
             self.task_panicked(name);

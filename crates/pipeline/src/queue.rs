@@ -149,7 +149,8 @@ impl std::fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// The context of a queue that is put to work. `handle` finds a sink by its name; the configuration has checked that it exists.
+    /// Creates the context of a queue that is put to work. `handle` finds a sink by its name; the configuration has
+    /// checked that it exists.
     pub fn new(
         spec: Arc<QueueSpec>,
         process: Arc<Process>,
@@ -227,7 +228,7 @@ impl Queue {
         self.home().now_ms().max(self.renewed_ms.load(Ordering::Relaxed)).saturating_add(millis(self.spec.lease))
     }
 
-    /// Room for what elements grow by, of which nothing is taken yet.
+    /// Creates the room for what elements grow by, of which nothing is taken yet.
     pub fn growth(&self) -> Growth {
         Growth::none(&self.budget, self.process.budget_of(&self.spec.redis))
     }

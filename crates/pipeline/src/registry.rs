@@ -109,7 +109,7 @@ pub struct QueueCounts {
 }
 
 impl QueueCounts {
-    /// The counts of one queue.
+    /// Returns the counts of one queue.
     pub fn of(queue: &ActiveQueue) -> QueueCounts {
         QueueCounts { claims: queue.progress.sent(), settled: queue.settled(), released: queue.released() }
     }
@@ -119,7 +119,7 @@ impl QueueCounts {
         self.claims.wrapping_add(self.settled).wrapping_add(self.released)
     }
 
-    /// Both together.
+    /// Adds two counts.
     pub fn plus(self, other: QueueCounts) -> QueueCounts {
         QueueCounts {
             claims: self.claims.wrapping_add(other.claims),
@@ -130,7 +130,7 @@ impl QueueCounts {
 }
 
 impl QueueRegistry {
-    /// A registry of these queues, at rest; but those that do not claim are at work for good.
+    /// Creates a registry of these queues, all idle except those that do not claim, which are active for good.
     pub fn new(
         process: Arc<Process>,
         server: Arc<dyn RedisReads>,
@@ -216,7 +216,8 @@ impl QueueRegistry {
         self.slot(place).spec.clone()
     }
 
-    /// Never held while the state is locked afterwards: who changes slots has locked the state.
+    /// Returns the slot at a place. Never held while the state is locked afterwards: who changes slots has locked the
+    /// state.
     fn slot(&self, place: usize) -> MappedRwLockReadGuard<'_, QueueSlot> {
         RwLockReadGuard::map(self.slots.read(), |slots| &slots[place])
     }
@@ -254,8 +255,8 @@ impl QueueRegistry {
         self.state.lock().at_work.values().filter(|queue| meant(queue)).cloned().collect()
     }
 
-    /// Does something with a queue; one that is at rest is put to work first, unless it is about to go. `then` only leaves a
-    /// note with it: no queue goes to rest meanwhile, and none afterwards that was rung for.
+    /// Runs `then` with a queue, after waking it if it is idle; a queue that is about to go is left alone. `then` only
+    /// leaves a note with it: no queue becomes idle meanwhile, and none afterwards that was rung for.
     pub fn wake(&self, place: usize, then: impl FnOnce(&Arc<ActiveQueue>)) {
         let mut state = self.state.lock();
         if let Some(queue) = self.wake_slot(&mut state, place) {
@@ -303,7 +304,7 @@ impl QueueRegistry {
         self.slot(place).empty.store(empty, Ordering::Relaxed);
     }
 
-    /// Something that a queue announces falls due at this time. What is due after the next poll is left to that.
+    /// Announces that something in a queue falls due at this time. What is due after the next poll is left to that.
     pub fn announce(&self, place: usize, due_ms: i64) {
         self.set_empty(place, false);
         let soon = due_ms.saturating_sub(self.store(place).home().now_ms()) <= millis(self.horizon());
@@ -315,7 +316,7 @@ impl QueueRegistry {
         }
     }
 
-    /// Nothing was due in a queue at rest at this time by Redis's clock.
+    /// Notes that nothing was due in an idle queue at this time by Redis's clock.
     pub fn saw_nothing_due(&self, place: usize, redis_ms: i64) {
         let slot = self.slot(place);
         // The estimate is as good as Redis's own time after the first reply, and a claim has had one.
@@ -347,7 +348,7 @@ impl QueueRegistry {
         true
     }
 
-    /// The counts of all queues.
+    /// Returns the sum of the counts of all queues.
     pub fn counts(&self) -> QueueCounts {
         let state = self.state.lock();
         state.at_work.values().map(|queue| QueueCounts::of(queue)).fold(state.before, QueueCounts::plus)
@@ -374,17 +375,17 @@ impl QueueRegistry {
         Duration::from_millis(self.horizon_ms.load(Ordering::Relaxed))
     }
 
-    /// The poll looks so far ahead from now on.
+    /// Sets how far the poll looks ahead.
     pub fn set_horizon(&self, horizon: Duration) {
         self.horizon_ms.store(millis(horizon).unsigned_abs(), Ordering::Relaxed);
     }
 
-    /// All queues are to be looked at: what was announced meanwhile is lost.
+    /// Requests a look at all queues: what was announced meanwhile is lost.
     pub fn look_at_all(&self, reason: Wakeup) {
         self.look_at(self.places(), reason);
     }
 
-    /// The same for some of them.
+    /// Requests a look at some queues.
     pub fn look_at(&self, places: impl IntoIterator<Item = usize>, reason: Wakeup) {
         let mut state = self.state.lock();
         for place in places {

@@ -10,7 +10,7 @@ use delaybridge_core::message::Identity;
 use delaybridge_source::NoPayload;
 use delaybridge_telemetry::tail::{ElementEvent, Fate, PAYLOAD};
 
-/// Every sink has confirmed the element at this place of a claim.
+/// Notes that every sink has confirmed the element at this place of a claim.
 pub fn delivered(claim: &Claim, place: usize) {
     let queue = &claim.queue;
     queue.process.events.tail().note(Fate::Delivered, || {
@@ -22,7 +22,7 @@ pub fn delivered(claim: &Claim, place: usize) {
     });
 }
 
-/// The verdict about an element is written.
+/// Notes that the verdict about an element is written.
 pub fn settled(state: &ElementState, verdict: &Verdict) {
     let queue = state.queue();
     let tail = queue.process.events.tail();

@@ -40,7 +40,7 @@ pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     }
 }
 
-/// One full turn, if one is due.
+/// Runs one full turn, if one is due.
 async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
     let started = Instant::now();
     let mut request = UpkeepRequest {

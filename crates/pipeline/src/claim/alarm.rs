@@ -77,7 +77,7 @@ impl Alarm {
         }
     }
 
-    /// To be called before a claim is sent: from here on, knocks and announcements are kept for after it.
+    /// Prepares for a claim that is about to be sent: from here on, knocks and announcements are kept for after it.
     pub fn begin(&self) {
         self.hint_ms.store(i64::MAX, Ordering::Release);
         let mut state = self.state.lock();

@@ -82,13 +82,13 @@ impl ClaimBatch {
         Some(place)
     }
 
-    /// The element that was taken last is not handed over now: it grows by so much, and there is no room.
+    /// Puts back the element that was taken last: it grows by this many bytes, for which there is no room.
     pub fn put_back(&mut self, bytes: u64) {
         self.next = self.next.saturating_sub(1);
         self.lack = Some(Lack::Room(bytes));
     }
 
-    /// The reason why the rest of the batch is to be begun later; `None` if nothing is left.
+    /// Returns why the rest of the batch has to be begun later, or `None` if nothing is left.
     pub fn lack(&self) -> Option<Lack> {
         self.lack
     }
@@ -108,7 +108,7 @@ impl ClaimBatch {
         (place < self.claim.elements.len()).then_some(place)
     }
 
-    /// About how many elements are handed over next: those that are left, or, where room was waited for, few.
+    /// Estimates how many elements are handed over next: all that are left, or one after a wait for room.
     pub fn about(&self) -> usize {
         self.growth.as_ref().map_or(self.claim.elements.len() - self.next, |_waited| 1)
     }

@@ -22,7 +22,7 @@ pub struct ClaimedElement {
 }
 
 impl ClaimedElement {
-    /// The element at this place of a claim. `None` if the claim has no such place.
+    /// Creates the handle of the element at this place of a claim. `None` if the claim has no such place.
     pub fn new(
         settler: &Arc<Settler>,
         claim: &Arc<Claim>,
@@ -34,7 +34,7 @@ impl ClaimedElement {
         Some(ClaimedElement { state: Some(Box::new(state)), settler: settler.clone() })
     }
 
-    /// Due time in Redis ms; none for elements of the ready list.
+    /// Returns the due time in Redis ms; `None` for elements of the ready list.
     pub fn due_ms(&self) -> Option<i64> {
         self.state.as_ref().and_then(|state| state.header.due_ms())
     }

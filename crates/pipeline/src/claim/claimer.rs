@@ -219,7 +219,7 @@ impl Claimer {
         self.look_up().await;
     }
 
-    /// Elements of outstanding or lost claims must not wait for their leases (R5, R6).
+    /// Ends outstanding and lost claims, so that their elements do not wait for their leases (R5, R6).
     async fn end(&mut self) {
         self.receive_all().await;
         let queue = self.queue.clone();

@@ -76,7 +76,7 @@ pub async fn run(registry: Arc<QueueRegistry>, stuck: Duration) {
 /// A queue whose claimer has ended, and its place: that may have another queue by now.
 type EndedClaimer = (usize, Arc<ActiveQueue>);
 
-/// Not an async block, which would hold the claimer twice.
+/// Wraps a claimer so that its end is counted. Not an async block, which would hold the claimer twice.
 fn claim(
     place: usize,
     queue: Arc<ActiveQueue>,

@@ -45,7 +45,7 @@ pub struct ElementState {
 }
 
 impl ElementState {
-    /// The element at this place of a claim. `None` if the claim has no such place.
+    /// Creates the state of the element at this place of a claim. `None` if the claim has no such place.
     pub fn new(
         claim: &Arc<Claim>,
         place: usize,
@@ -109,7 +109,8 @@ impl ElementState {
         }
     }
 
-    /// Is in flight again after [`leave_shared`](ElementState::leave_shared); waits while something else must be alone.
+    /// Puts the element in flight again after [`leave_shared`](ElementState::leave_shared); waits while something else
+    /// must be alone.
     pub async fn join_shared(&mut self) {
         if self.isolation.is_none() {
             let process = self.queue().process.clone();

@@ -70,7 +70,7 @@ impl ExpiredClaim {
         self.name.taken_over_by([0; 8], 0).is_suspect()
     }
 
-    /// Due time in Redis ms of its first element, if that has one and is known.
+    /// Returns the due time in Redis ms of its first element, if that has one and is known.
     pub fn due_ms(&self) -> Option<i64> {
         match self.head {
             ClaimHead::At(due_ms) => Some(due_ms),
@@ -128,8 +128,8 @@ impl Expired {
         known.map(|claim| (claim.name, claim.head)).collect()
     }
 
-    /// A queue in order: what falls due first was claimed first, whatever process took it over since. Names without elements are
-    /// removed: they would count as what may kill the process.
+    /// Sorts the claims of a queue in order: what falls due first was claimed first, whatever process took it over
+    /// since. Removes names without elements, which would count as what may kill the process.
     async fn sort(&mut self, queue: &Queue) {
         // Before anything is read: what a failover changes meanwhile is read again.
         self.read_in = queue.home().history();
@@ -193,7 +193,7 @@ impl Expired {
         self.first().filter(ExpiredClaim::is_suspect)
     }
 
-    /// Nothing is left of it.
+    /// Removes a claim of which nothing is left.
     pub fn taken_over(&mut self, name: ClaimName) {
         self.claims.retain(|other| other.name != name);
     }

@@ -50,9 +50,10 @@ pub enum Looked {
 }
 
 impl Lost {
-    /// A claim or takeover with a lost reply, with its reservations.
+    /// Creates the record of a claim or takeover with a lost reply, with its reservations.
     ///
-    /// It cannot run after `not_after_ms` by Redis's clock, which is `patience_over` by our own if the clock has not changed.
+    /// It cannot run after `not_after_ms` by Redis's clock, which is `patience_over` by our own if the clock has not
+    /// changed.
     pub fn reply(
         name: ClaimName,
         not_after_ms: i64,

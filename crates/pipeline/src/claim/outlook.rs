@@ -12,8 +12,8 @@ const HOUR_MS: i64 = 3_600_000;
 /// Counts that it may take at each reading of the gauges.
 const COUNTS: usize = 200;
 
-/// The greatest lateness to expect of what falls due within the next hour. More is counted only where the rate is known and what
-/// falls due at once could be late.
+/// Estimates the greatest lateness of what falls due within the next hour. Counts more only where the rate is known and
+/// what falls due at once could be late.
 pub(super) async fn outlook(
     registry: &QueueRegistry,
     place: usize,

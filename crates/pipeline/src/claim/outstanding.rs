@@ -50,7 +50,7 @@ impl ClaimCall {
         }
     }
 
-    /// The claim as it is to be looked for by its name. Nothing of it was delivered under that.
+    /// Returns the claim as it is to be looked for by its name. Nothing of it was delivered under that name.
     pub fn forget(&self) -> Forgotten {
         let (name, lease) = match self {
             ClaimCall::Claim(request) => (request.name, request.lease),
@@ -75,7 +75,7 @@ impl ClaimCall {
         }
     }
 
-    /// Most elements.
+    /// Returns the greatest number of elements that the call may take.
     pub fn most(&self) -> usize {
         match self {
             ClaimCall::Claim(request) => request.most,

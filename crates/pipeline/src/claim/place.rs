@@ -41,7 +41,7 @@ impl ClaimedPlace {
         self.place
     }
 
-    /// Due time in Redis ms; none for elements of the ready list.
+    /// Returns the due time in Redis ms; `None` for elements of the ready list.
     pub fn due_ms(&self) -> Option<i64> {
         self.claim.elements.get(self.place)?.due_ms()
     }

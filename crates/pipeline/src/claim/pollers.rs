@@ -211,7 +211,7 @@ async fn note_others(registry: &QueueRegistry, watched: &[usize], beside: &[(usi
     }
 }
 
-/// The queues of which something is to be noted, and how long ago others were seen there.
+/// Returns the queues for which a note is due, with the time since other processes were seen there.
 fn notes_due(
     registry: &QueueRegistry,
     watched: &[usize],

@@ -26,7 +26,7 @@ use delaybridge_spans::Traces;
 #[cfg(debug_assertions)]
 pub(crate) use crate::fault_injection::takes_neighbours_along;
 
-/// No release build does.
+/// Returns `false`: no release build takes neighbours along.
 #[cfg(not(debug_assertions))]
 pub(crate) const fn takes_neighbours_along() -> bool {
     false
@@ -177,7 +177,7 @@ impl Claim {
         Arc::new(claim)
     }
 
-    /// The element at this place, as it is in Redis now.
+    /// Returns the element at this place, as it is in Redis now.
     pub fn element(&self, place: usize) -> Option<Element> {
         let state = self.lock();
         let rewritten = state.rewritten.iter().rev().find(|(at, _)| *at == place).map(|(_, element)| element);
@@ -189,13 +189,13 @@ impl Claim {
         self.element(place).map(|element| (element.part(), element.member))
     }
 
-    /// An element is to be written back under a new header. Until that is [answered](Claim::rewritten), the claim does not end as
-    /// a whole: which of its keys has the element is not known.
+    /// Notes that an element is about to be written back under a new header. Until that is
+    /// [answered](Claim::rewritten), the claim does not end as a whole: which of its keys has the element is not known.
     pub fn rewriting(&self) {
         self.lock().rewriting += 1;
     }
 
-    /// The answer: the element as it is now, or `None` if it was refused.
+    /// Notes the answer to a rewrite: the element as it is now, or `None` if it was refused.
     pub fn rewritten(&self, place: usize, element: Option<Element>) {
         let mut state = self.lock();
         state.rewriting = state.rewriting.saturating_sub(1);
@@ -226,14 +226,15 @@ impl Claim {
         Writer { owner: self.queue.store.owner(), claim: self.name.number, place }
     }
 
-    /// Until when sinks may begin to send what is in hand; `None` if too little of the lease is left, or if it is lost.
+    /// Returns until when sinks may begin to send what is in hand; `None` if too little of the lease is left, or if it
+    /// is lost.
     pub fn fresh(&self) -> Option<Instant> {
         let state = self.lock();
         let latest = state.deadline.before(self.queue.spec.lease_margin());
         (!state.lost && Instant::now() < latest).then_some(latest)
     }
 
-    /// End of the lease.
+    /// Returns the end of the lease.
     pub fn deadline(&self) -> Instant {
         self.lock().deadline
     }
@@ -249,7 +250,7 @@ impl Claim {
         state.lost || state.deadline <= now
     }
 
-    /// A new end of the lease; never an earlier one.
+    /// Moves the end of the lease to a later time; an earlier one is ignored.
     pub fn extended(&self, deadline: Instant) {
         let mut state = self.lock();
         state.deadline = state.deadline.max(deadline);
@@ -261,7 +262,7 @@ impl Claim {
         if std::mem::replace(&mut state.lost, true) { 0 } else { state.counts.open() }
     }
 
-    /// Elements that have not ended.
+    /// Counts the elements that have not ended.
     pub fn open(&self) -> usize {
         self.lock().counts.open()
     }
@@ -274,7 +275,7 @@ impl Claim {
         places.filter(|(_, stage)| open(stage)).map(|(element, _)| element.bytes()).collect()
     }
 
-    /// Due time in Redis ms of the oldest element that has not ended.
+    /// Returns the due time in Redis ms of the oldest element that has not ended.
     pub fn oldest_due_ms(&self) -> Option<i64> {
         let state = self.lock();
         let open =
@@ -282,7 +283,7 @@ impl Claim {
         open.filter_map(|(element, _)| element.due_ms()).min()
     }
 
-    /// Every sink has confirmed these elements. Whether that was the last that the claim waited for.
+    /// Notes that every sink has confirmed these elements. Returns whether the claim waited for these only.
     pub fn confirmed(&self, places: impl IntoIterator<Item = usize>) -> bool {
         let mut state = self.lock();
         for place in places {
@@ -291,7 +292,7 @@ impl Claim {
         state.counts.unwritten > 0 && !state.is_waiting()
     }
 
-    /// The element has a verdict of its own, which is written by itself.
+    /// Notes that the element has a verdict of its own, which is written separately.
     pub fn decided(&self, place: usize) {
         let mut state = self.lock();
         state.move_on(place, ElementStage::InHand, ElementStage::OnItsWay(Ending::Moved));

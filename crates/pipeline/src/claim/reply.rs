@@ -33,14 +33,15 @@ pub fn look_at_due_times(queue: &Queue, claimed: &Claimed, nothing_due_ms: i64) 
     }
 }
 
-/// After a failover that lost writes, what was confirmed here is claimed as if for the first time.
+/// Counts elements that may be delivered twice: after a failover that lost writes, what was confirmed here is claimed
+/// as if for the first time.
 pub fn look_for_repeats(queue: &ActiveQueue, claimed: &Claimed) {
     queue.recent.answered(Instant::now(), queue.home().history(), || queue.leases.hashes());
     queue.events.metrics().possible_duplicates(queue.recent.met(claimed.elements.iter()));
 }
 
-/// Damaged entries go the way of all elements, which makes dead letters of them (R8). The others that cannot be read are
-/// left to the newer version that wrote them.
+/// Adds damaged entries to the elements, which makes dead letters of them (R8). Other unreadable entries are left to
+/// the newer version that wrote them.
 pub fn take_damaged(claimed: &mut Claimed) {
     let damaged = std::mem::take(&mut claimed.damaged);
     claimed.unknown = claimed.unknown.saturating_sub(damaged.len() as u64);

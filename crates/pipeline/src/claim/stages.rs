@@ -41,7 +41,7 @@ impl StageCounts {
         }
     }
 
-    /// Elements with a verdict that is still to be written, or without one.
+    /// Counts the elements without a verdict or with one that is still to be written.
     pub(super) fn open(&self) -> usize {
         self.in_hand + self.unwritten + self.on_its_way
     }

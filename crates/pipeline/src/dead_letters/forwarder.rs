@@ -149,7 +149,8 @@ impl LetterForwarder<'_> {
         }
     }
 
-    /// Four times what a page takes at most: letters are sent only in its first half.
+    /// Returns the lease of the route: four times what a page takes at most, because letters are sent only in its first
+    /// half.
     fn lease(&self) -> Duration {
         self.target.handle.longest().saturating_mul(4).max(Duration::from_secs(60))
     }
@@ -303,7 +304,7 @@ impl LetterForwarder<'_> {
         dealt_with
     }
 
-    /// The sink answered. `has_headers`: the letter was sent with headers of its message.
+    /// Records the sink's answer about a letter. `has_headers`: the letter was sent with headers of its message.
     fn answered(&mut self, stream_id: String, outcome: Outcome, has_headers: bool) {
         let metrics = self.queue.events.metrics();
         metrics.dead_letter_forwarded(&self.target.spec.sink, &outcome);
@@ -374,8 +375,8 @@ impl LetterForwarder<'_> {
     }
 }
 
-/// The headers of a letter: its causes and those of the route, then those of its message as far as there is room for them. Says whether
-/// any of these is there.
+/// Selects the headers of a letter: its causes and those of the route, then those of its message as far as there is
+/// room for them. Says whether any of these is there.
 fn within(
     mut room: usize,
     causes: impl Iterator<Item = LetterHeader>,

@@ -15,8 +15,8 @@ use delaybridge_sink::{Destination, Target};
 /// The time since its first attempt for which an element waits uncounted while its destination works on an earlier copy of it.
 const LONGEST_IN_WORK: Duration = Duration::from_secs(3600);
 
-/// The answer of the sink at this place among the queue's, about an element with this header that was sent at this time of
-/// Redis.
+/// Builds the answer of the sink at this place among the queue's, about an element with this header that was sent at
+/// this time of Redis.
 pub fn answer(
     queue: &Queue,
     sink: usize,
@@ -126,7 +126,7 @@ impl FailureSeen<'_> {
             && judge::is_unroutable(self.queue.spec.unroutable, self.age(), trouble.worked)
     }
 
-    /// The time since the element was tried first.
+    /// Returns the time since the element was first tried.
     fn age(&self) -> Duration {
         match self.header.first_attempt_ms {
             0 => Duration::ZERO,

@@ -196,7 +196,7 @@ impl AtSink {
         })
     }
 
-    /// Ready when the last answer has come, once.
+    /// Completes once, when the last answer has come.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(delivering) = &mut self.delivering {
             std::task::ready!(delivering.poll_unpin(cx));

@@ -75,7 +75,7 @@ impl Breaker {
         failing.then_some(&mut self.pace)
     }
 
-    /// Something failed there.
+    /// Records a failure at a destination or at the sink itself.
     pub(super) fn failed(&mut self, at: FailedAt, class: Class) -> Option<Transition> {
         self.blamed = Some(match (self.blamed, at) {
             (None, FailedAt::Destination(lane) | FailedAt::Seen(lane)) => Blamed::One(lane),
@@ -99,7 +99,7 @@ impl Breaker {
         }
     }
 
-    /// Something was confirmed, or answered.
+    /// Records that something was confirmed or answered.
     pub(super) fn worked(&mut self) -> Option<Transition> {
         self.blamed = None;
         self.circuit.on_success()

@@ -148,7 +148,8 @@ fn record(state: &mut ElementState, confirmed: &[bool], attempted: bool, has_lef
     }
 }
 
-/// A breaker has seen an answer, not a question: one that was given up is asked again. `recorded`: the trail is still to be asked.
+/// Ends the probe at each breaker that has seen an answer; a question that was given up is asked again. `recorded`: the
+/// trail is still to be asked.
 fn answer_probe(state: &mut ElementState, answers: &[SinkAnswer], hold_moved: bool, recorded: bool) {
     let Some(mut probe) = state.probe.take() else { return };
     let said = |answer: &&SinkAnswer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());

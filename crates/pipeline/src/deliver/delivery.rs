@@ -285,7 +285,7 @@ impl ClaimDelivery {
         self.elements.settler.confirmed(&self.elements.claim, confirmed)
     }
 
-    /// A sink has confirmed these. Returns the places in the claim of those that are confirmed together.
+    /// Records that a sink has confirmed these. Returns the places in the claim of those that are confirmed together.
     fn confirmed(&mut self, sink: &mut AtSink, mut confirmed: Vec<usize>) -> Vec<usize> {
         let claim = self.elements.claim.clone();
         let queue = &claim.queue;
@@ -325,7 +325,7 @@ impl ClaimDelivery {
         confirmed
     }
 
-    /// A sink has answered about an element by itself; `None`: its work on it panicked.
+    /// Records a sink's answer about one element; `None`: its work on it panicked.
     fn answered(&mut self, sink: &mut AtSink, at: usize, outcome: Option<Outcome>) {
         let element = sink.element(at);
         let Some(mut round) = self.elements.take(element) else { return };

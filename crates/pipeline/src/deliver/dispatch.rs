@@ -41,7 +41,7 @@ struct DispatchState {
 }
 
 impl Dispatch {
-    /// Nothing to hand over yet.
+    /// Creates a dispatcher that has nothing to hand over yet.
     pub fn new(queue: Arc<Queue>) -> Self {
         let key_queues = queue.spec.order.is_some().then(|| Arc::new(KeyQueues::new(queue.clone())));
         Dispatch { queue, key_queues, state: Mutex::default() }

@@ -93,7 +93,7 @@ impl Elements {
         }
     }
 
-    /// This sink is not asked about an element; `wait`: because the destination is in trouble.
+    /// Removes a sink from those that are asked about an element; `wait`: because the destination is in trouble.
     pub(super) fn not_asked(&mut self, element: usize, sink: usize, wait: Option<Duration>) {
         let Some(mut round) = self.take(element) else { return };
         round.asked.retain(|asked| *asked != sink);
@@ -101,7 +101,7 @@ impl Elements {
         self.heard(element, round);
     }
 
-    /// One sink less is to answer.
+    /// Counts one answer less to wait for, and lets the element leave after the last.
     pub(super) fn heard(&mut self, element: usize, mut round: Box<ElementRound>) {
         round.open -= 1;
         match round.open {
@@ -158,7 +158,7 @@ impl ElementRound {
         self
     }
 
-    /// The element leaves its sinks.
+    /// Ends the element's round at its sinks.
     pub(super) fn leave(self: Box<Self>) -> Delivered {
         let stale = |answer: &SinkAnswer| matches!(&answer.outcome, Err(failure) if failure.is_stale());
         let is_heard = !self.answers.is_empty() && !self.panicked && !self.given_up;
@@ -293,7 +293,7 @@ impl Outgoing {
         std::iter::once(&mut self.first).chain(&mut self.others).for_each(|outbox| outbox.truncate(element));
     }
 
-    /// An element leaves before a sink has it.
+    /// Lets an element leave before a sink has it.
     pub(super) fn leaves(
         &mut self,
         place: usize,
@@ -327,7 +327,7 @@ impl Outgoing {
         }
     }
 
-    /// The same, of an element by itself.
+    /// Adds an element as a round of its own.
     pub(super) fn add_round(&mut self, mut element: ClaimedElement) {
         element.state().passed_over = std::mem::take(&mut self.passed_over);
         let number = self.elements.sent.len();

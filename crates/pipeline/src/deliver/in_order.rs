@@ -193,7 +193,7 @@ impl RunInHand {
         }
     }
 
-    /// The same, where the sink keeps the order.
+    /// Sends the run to a sink that keeps the order, and returns or judges what failed.
     async fn in_order(self, queues: Arc<KeyQueues>, isolation: Isolation) {
         let RunInHand { claim, hands, elements } = self;
         let failed = match begin_run(&claim, &hands, elements, isolation, true) {
@@ -220,7 +220,7 @@ impl RunInHand {
         go_on_with(&queues, others, work);
     }
 
-    /// The same, where each element has a key of its own. Each key goes on when its element is answered.
+    /// Sends a run in which each element has a key of its own. Each key goes on when its element is answered.
     async fn of_keys(self, queues: Arc<KeyQueues>, isolation: Isolation) {
         let RunInHand { claim, hands, elements } = self;
         let run = begin_run(&claim, &hands, elements, isolation, false);

@@ -39,7 +39,7 @@ impl LookOutages {
         now.since(*self.since.entry(lane).or_insert(now)) < WAIT
     }
 
-    /// A look at this destination has worked.
+    /// Ends the outage of a destination at which a look has worked.
     pub(super) fn is_over(&mut self, lane: DestinationKey) {
         self.since.remove(&lane);
     }

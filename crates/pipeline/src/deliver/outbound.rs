@@ -94,12 +94,12 @@ impl<'a> ElementView<'a> {
         }
     }
 
-    /// As its spans show it.
+    /// Returns the element as its spans show it.
     fn traced(&self) -> Traced<'_> {
         Traced { queue: &self.claim.queue.spec.id, id: self.id, due_ms: self.due_ms, attempt: self.attempt() }
     }
 
-    /// As templates see it.
+    /// Returns the element as templates see it.
     fn info(&self) -> ElementInfo<'_> {
         let queue = &*self.claim.queue.spec.id;
         let topic = self.topic.as_deref();
@@ -175,7 +175,8 @@ fn decode<'a>(subject: &ElementView<'a>, payload: &Bytes) -> (Result<Payload, De
     }
 }
 
-/// The payload, or why the element needs no sink. `decoded`: what a [look](peeked) at it has decoded.
+/// Reads the payload, or returns the verdict of an element that needs no sink. `decoded`: what a [look](peeked) at it
+/// has decoded.
 pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) -> Result<Readable<'a>, Verdict> {
     let queue = &subject.claim.queue;
     if let Some(traces) = &subject.claim.traces {
@@ -262,7 +263,7 @@ pub fn takes(subject: &ElementView<'_>, payload: &Payload, place: usize) -> bool
     spec.rules.is_none() || spec.takes(&subject.info(), payload)
 }
 
-/// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.
+/// Builds the message for the sink at this place among the queue's destinations; fails if a template has no value.
 pub fn message(
     subject: &ElementView<'_>,
     payload: &Payload,

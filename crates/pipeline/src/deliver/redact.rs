@@ -4,7 +4,7 @@
 use delaybridge_core::message::Failure;
 use delaybridge_sink::{Destination, Target};
 
-/// The name of a destination, as it may be shown.
+/// Returns the name of a destination, as it may be shown.
 pub fn name(destination: &Destination, target: &dyn Target) -> String {
     replaced(&destination.to_string(), &target.chosen(destination))
 }

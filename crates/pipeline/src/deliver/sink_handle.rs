@@ -96,7 +96,7 @@ impl SinkHandle {
         }
     }
 
-    /// Another sink has its name from here on, or none: what happens to it is shown no more.
+    /// Retires the handle: another sink or none has its name from here on, so its events are shown no more.
     pub fn retire(&self) {
         self.events.retire();
         self.retired.cancel();
@@ -112,7 +112,7 @@ impl SinkHandle {
         DestinationKey::of(destination, self.sink.part(destination))
     }
 
-    /// See [`Sink::copies`].
+    /// Returns the bytes that the sink copies; see [`Sink::copies`].
     pub fn copies(&self, bytes: usize) -> u64 {
         self.sink.copies(bytes)
     }
@@ -149,7 +149,7 @@ impl SinkHandle {
         Some(StartedProbe { sink: sink == Allow::Probe, lane })
     }
 
-    /// The probe ended without an answer.
+    /// Ends a probe that got no answer.
     pub fn abandon_probe(&self, started: StartedProbe) {
         let now = Instant::now();
         if started.sink {
@@ -178,7 +178,7 @@ impl SinkHandle {
         admitted
     }
 
-    /// An element that was admitted has left.
+    /// Releases what an admitted element held.
     pub fn left(&self, lane: DestinationKey, size: u64, probe: bool) {
         self.destinations().left(lane, size, probe, Instant::now());
         if probe {
@@ -207,7 +207,7 @@ impl SinkHandle {
         self.rate.as_ref()
     }
 
-    /// `max_rate`, if there is one.
+    /// Returns `max_rate`, if there is one.
     pub fn max_rate(&self) -> Option<f64> {
         self.rate().map(|bucket| bucket.lock().per_second())
     }
@@ -295,13 +295,14 @@ impl SinkHandle {
         self.sink.timeout()
     }
 
-    /// A look has said whether the destination has an element.
+    /// Records a look that has said whether the destination has an element.
     pub(super) fn looked(&self, destination: &Destination, is_there: bool) {
         self.looks.lock().is_over(self.lane(destination));
         self.events.metrics().looked(if is_there { LookResult::There } else { LookResult::Absent });
     }
 
-    /// A look for an element has failed. Returns whether the element waits for the next one, and is not sent meanwhile.
+    /// Records a failed look for an element. Returns whether the element waits for the next one, and is not sent
+    /// meanwhile.
     pub(super) fn look_failed(&self, destination: &Destination, failure: &Failure) -> bool {
         let waits = self.looks.lock().waits(self.lane(destination), failure.class, Instant::now());
         self.events.metrics().looked(if waits { LookResult::Held } else { LookResult::Failed });
@@ -354,7 +355,7 @@ impl SinkHandle {
         Failure::new(Class::Ambiguous, "hung", text)
     }
 
-    /// Confirmed outside of the sink: by the script that pushes exactly once.
+    /// Records a confirmation outside of the sink: by the script that pushes exactly once.
     pub fn confirmed(&self, now_ms: i64) {
         self.confirmed_at(None, now_ms);
     }

@@ -54,8 +54,8 @@ pub fn understand(spec: &QueueSpec, payload: &Bytes, late: Option<Duration>) -> 
     understand_by(spec, payload, late, 0, || spec.decode(payload))
 }
 
-/// The same, with the caller's way to [decode](QueueSpec::decode) it. `refused` is the number of payloads that the codec has refused
-/// in a row before.
+/// Decodes a payload by the rules of its queue, with the caller's way to [decode](QueueSpec::decode) it. `refused` is
+/// the number of payloads that the codec has refused in a row before.
 pub fn understand_by(
     spec: &QueueSpec,
     payload: &Bytes,

@@ -36,7 +36,7 @@ impl Unanswered {
         self.0.extend(others.0);
     }
 
-    /// The latest end of a lease that one of them may still give.
+    /// Returns the latest end of a lease that one of the calls may still give.
     pub(super) fn ends_ms(&self) -> i64 {
         self.0.iter().map(|call| call.lease_ends_ms).max().unwrap_or(i64::MIN)
     }

@@ -151,7 +151,8 @@ impl Leases {
             .collect()
     }
 
-    /// The claim is over for this process, and holds something in Redis that was not sent. It counts as left until its lease is over.
+    /// Removes a claim that is over for this process but holds something in Redis that was not sent. It counts as left
+    /// until its lease is over.
     fn remove(&self, claim: &Claim) {
         let remaining = claim.deadline().since(Instant::now());
         if !claim.is_lost() && !remaining.is_zero() {
@@ -174,7 +175,7 @@ impl Leases {
         self.with(|state| state.left.remove(&name.number)).is_some_and(|left| Some(left) == history)
     }
 
-    /// The claim is over, and empty: only its name is left.
+    /// Removes a claim that is over and empty, and keeps only its name.
     fn bury(&self, claim: &Claim) {
         self.with(|state| {
             state.held.remove(&claim.name.number);
@@ -184,7 +185,7 @@ impl Leases {
         });
     }
 
-    /// A claim that has nothing in it, as it turned out.
+    /// Notes the name of a claim that turned out to be empty.
     pub fn bury_name(&self, name: ClaimName, not_after_ms: i64) {
         self.with(|state| state.ended.push((name, not_after_ms)));
     }
@@ -231,7 +232,7 @@ impl Leases {
         });
     }
 
-    /// No queue of this process asks any more for what is forgotten here.
+    /// Leaves what is forgotten here to its leases: no queue of this process asks for it any more.
     pub fn give_up(&self) {
         self.with(|state| {
             state.is_over = true;
@@ -285,7 +286,7 @@ impl Leases {
         self.state.lock().held.values().map(|claim| claim.open()).sum()
     }
 
-    /// Due time in Redis ms of the oldest element that is held.
+    /// Returns the due time in Redis ms of the oldest element that is held.
     pub fn oldest_due_ms(&self) -> Option<i64> {
         self.state.lock().held.values().filter_map(|claim| claim.oldest_due_ms()).min()
     }

@@ -43,8 +43,8 @@ pub struct Room {
 }
 
 impl BudgetState {
-    /// As much of `want` as there is, if that is at least one element and either the bytes wanted or, for something
-    /// larger than the whole limit, all of them.
+    /// Grants as much of `want` as there is, if that is at least one element and either the bytes wanted or, for
+    /// something larger than the whole limit, all of them.
     fn grant(&mut self, want: Room) -> Option<Room> {
         let count = want.count.min(self.count_limit.saturating_sub(self.count));
         let bytes = want.bytes.min(self.byte_limit);

@@ -150,7 +150,7 @@ pub struct Growth {
 const PIECE: u64 = 64 << 10;
 
 impl Growth {
-    /// None yet.
+    /// Creates a growth that has taken nothing.
     pub fn none(queue: &Budget, process: &Budget) -> Growth {
         let none = |budget: &Budget| Grown { budget: budget.clone(), bytes: 0 };
         Growth { queue: none(queue), process: none(process), used: 0 }

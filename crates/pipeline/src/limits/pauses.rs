@@ -68,7 +68,7 @@ impl PauseBoard {
         }
     }
 
-    /// Until when to wait before another look, if a pause keeps the queue from claiming.
+    /// Returns until when to wait before another look, if a pause keeps the queue from claiming.
     pub fn paused(&self, delivers_to: impl Fn(&str) -> bool) -> Option<Instant> {
         let seen = self.seen.lock();
         let (at, _) = seen.at?;
@@ -81,7 +81,7 @@ impl PauseBoard {
     }
 }
 
-/// Until when these pauses need no other look.
+/// Returns until when these pauses need no other look.
 fn good_until(at: Instant, pauses: &Pauses) -> Instant {
     let all = pauses.queue.iter().chain(pauses.sinks.iter().map(|(_, pause)| pause));
     let ends = all.map(|pause| pause.until_ms.unwrap_or(i64::MAX)).min();

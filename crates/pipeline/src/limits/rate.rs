@@ -36,7 +36,7 @@ impl Bucket {
         Bucket { per_second, burst, tokens: burst, at: now }
     }
 
-    /// Elements per second.
+    /// Returns the rate in elements per second.
     pub fn per_second(&self) -> f64 {
         self.per_second
     }

@@ -19,7 +19,7 @@ impl RoomReserved {
         RoomReserved { queue, process }
     }
 
-    /// Nothing in both, for what takes its room without waiting.
+    /// Creates an empty reservation in both budgets, for what takes its room without waiting.
     pub fn none(queue: &Budget, process: &Budget) -> RoomReserved {
         RoomReserved { queue: queue.none(), process: process.none() }
     }

@@ -29,7 +29,8 @@ impl QueueRegistry {
         *self.sinks.write() = sinks;
     }
 
-    /// Nothing is put to work here from now on. What is at work is to be [drained](crate::retire).
+    /// Closes a place: nothing is put to work there from now on. Returns the active queue, which is to be
+    /// [drained](crate::retire).
     pub fn close(&self, place: usize) -> Option<Arc<ActiveQueue>> {
         let mut state = self.state.lock();
         state.closed.insert(place);
@@ -76,7 +77,7 @@ impl QueueRegistry {
         place
     }
 
-    /// The queue at a closed place is gone. What is shown of it is the caller's to remove.
+    /// Frees a closed place whose queue is gone. What is shown of it is the caller's to remove.
     pub fn clear(&self, place: usize) {
         let mut state = self.state.lock();
         if let Some(queue) = take(&mut state, place) {

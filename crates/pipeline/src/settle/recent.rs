@@ -92,8 +92,8 @@ impl RecentDeliveries {
         state.forget(now);
     }
 
-    /// A reply came from this history. If the last one came from another, what was confirmed lately and what is `held` may
-    /// come back.
+    /// Records the history that a reply came from. If the last one came from another, what was confirmed lately and
+    /// what is `held` may come back.
     pub fn answered(&self, now: Instant, history: Option<History>, held: impl FnOnce() -> Vec<u32>) {
         let mut state = self.0.lock();
         let before = state.history;

@@ -69,7 +69,7 @@ pub(super) async fn look<T>(queue: &Queue, answer: Result<T, StoreError>, report
     }
 }
 
-/// Elements of a claim have left Redis, each delivered to every sink.
+/// Counts elements of a claim that have left Redis, each delivered to every sink.
 pub(super) fn delivered(claim: &Claim, count: usize) {
     let queue = &claim.queue;
     queue.count_settled(count);

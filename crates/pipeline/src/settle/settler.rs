@@ -60,7 +60,7 @@ impl Drop for VerdictWriter {
 }
 
 impl Settler {
-    /// Nothing to write yet.
+    /// Creates a settler with nothing to write.
     pub fn new(leases: Arc<Leases>) -> Self {
         Settler { leases, state: Mutex::default() }
     }
@@ -100,8 +100,8 @@ impl Settler {
         self.push(Settling { claim, place, step, what: SettlingKind::Verdict(verdict, state) });
     }
 
-    /// Every sink has confirmed these elements of a claim: what is confirmed of it is to be written now. A caller that has
-    /// nothing else to do may write; else a task of its own does.
+    /// Records that every sink has confirmed these elements of a claim, to be written now. A caller that has nothing
+    /// else to do may write; else a task of its own does.
     pub fn confirmed(
         self: &Arc<Self>,
         claim: &Arc<Claim>,

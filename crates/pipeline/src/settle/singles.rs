@@ -52,8 +52,8 @@ pub(super) enum After {
     OneByOne(Arc<Claim>, bool),
 }
 
-/// As many as one script takes, by count and by bytes: at least one, if there is one. A verdict behind the progress of the
-/// same element names the member that the progress makes: not in one batch.
+/// Takes as many verdicts as one script takes, by count and by bytes: at least one, if there is one. A verdict behind
+/// the progress of the same element names the member that the progress makes: not in one batch.
 pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
     let mut end = 0;
     let mut entries = 0;
@@ -119,7 +119,7 @@ pub(super) async fn write(leases: &Leases, batch: Vec<Settling>) -> Vec<After> {
     after
 }
 
-/// The moves of these verdicts, on the elements as they are known now.
+/// Builds the commands for these verdicts, on the elements as they are known now.
 fn moves(batch: &[Settling]) -> Vec<SettleCommand> {
     let written = |settling: &Settling| {
         // A claim has each of its places.
@@ -198,7 +198,7 @@ fn finish_confirmed(leases: &Leases, claim: &Claim, places: &[(usize, Answer)], 
     leases.ended(claim, places.iter().map(|(place, _)| *place));
 }
 
-/// The verdict was answered: the room ends, and the counters follow from the verdict.
+/// Ends a verdict that was answered: releases the room, and counts by the verdict.
 fn finish(
     leases: &Leases,
     verdict: Verdict,
@@ -268,7 +268,7 @@ fn count(verdict: Verdict, state: Box<ElementState>, late: bool) {
     }
 }
 
-/// The push and the settling were one script, so this is the moment of delivery.
+/// Records a delivery by a push: the push and the settling were one script, so this is the moment of delivery.
 fn pushed(mut state: Box<ElementState>) {
     let queue = state.queue().clone();
     for route in &queue.routes {
@@ -284,7 +284,7 @@ fn pushed(mut state: Box<ElementState>) {
     }
 }
 
-/// The destination is not a list: the same as a sink that says so.
+/// Treats a destination that is not a list as a sink that refused the element.
 fn refused_push(mut state: Box<ElementState>) -> After {
     let queue = state.queue().clone();
     let failure = Failure::new(

@@ -103,7 +103,8 @@ impl Claimer {
         }
     }
 
-    /// A queue in order: what comes behind a claim is taken over when nothing is left of that claim.
+    /// Notes, for a queue in order, whether a takeover left nothing of the old claim, so that the claims behind it can
+    /// be taken over.
     fn goes_on_after(&mut self, old: ClaimName, answer: &Result<ClaimReplied, StoreError>) {
         match answer {
             Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { left: 0, .. } | TakeOverReply::Nothing { .. })) => {
@@ -123,8 +124,8 @@ impl Claimer {
         }
     }
 
-    /// A queue in order: what may kill the process was the first in its claim. Its former owner may have returned it since then,
-    /// and what was taken instead must not overtake it.
+    /// Looks, for a queue in order, for a gap at the front: what may kill the process was the first in its claim. Its
+    /// former owner may have returned it since then, and what was taken instead must not overtake it.
     fn look_for_gap(&mut self, answer: &Result<ClaimReplied, StoreError>) {
         let Some(order) = &mut self.order else { return };
         let Some(first_ms) = order.forget_next().and_then(|first| first.due_ms()) else { return };
@@ -245,7 +246,7 @@ impl Claimer {
         }
     }
 
-    /// A queue in order: says which claim cannot be read, while another one waits for that.
+    /// Reports, for a queue in order, which claim cannot be read while another one waits for that.
     fn report_unreadable(&mut self, waits: bool) {
         let Some(order) = &mut self.order else { return };
         let reason = if waits { self.expired.unreadable() } else { None };

@@ -95,8 +95,8 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Of a queue with this room: three quarters of the elements, and half of the bytes, because a claim asks for a quarter
-    /// of these.
+    /// Returns the share of a queue with this room: three quarters of the elements, and half of the bytes, because a
+    /// claim asks for a quarter of these.
     pub(super) fn of(room: Room, taken: Room) -> Share {
         Share { limit: Room { count: (room.count * 3 / 4).max(1), bytes: (room.bytes / 2).max(1) }, taken }
     }
@@ -163,13 +163,13 @@ impl DestinationLane {
         self.returns.next(first, now)
     }
 
-    /// An element left it: it has its answer, or was given up.
+    /// Releases the room of an element that was answered or given up.
     pub(super) fn left(&mut self, size: u64) {
         self.in_flight.count = self.in_flight.count.saturating_sub(1);
         self.in_flight.bytes = self.in_flight.bytes.saturating_sub(size);
     }
 
-    /// Something was confirmed, at this time of Redis.
+    /// Records that something was confirmed at this time of Redis.
     pub(super) fn confirmed(&mut self, redis_ms: i64, now: Instant) -> Option<Transition> {
         (self.used, self.heard, self.since) = (now, now, None);
         let latest = self.confirmed.map_or(redis_ms, |(ms, _)| ms.max(redis_ms));
@@ -193,7 +193,7 @@ impl DestinationLane {
         self.circuit.on_success();
     }
 
-    /// Something failed, for a reason that may be the destination's.
+    /// Records a failure that may be the destination's fault.
     pub(super) fn failed(&mut self, class: Class, now: Instant, draw: f64) -> Option<Transition> {
         (self.used, self.heard) = (now, now);
         let transition = self.circuit.on_failure(class, now, draw);
@@ -203,13 +203,13 @@ impl DestinationLane {
         transition
     }
 
-    /// A probe found out nothing.
+    /// Records that a probe was inconclusive.
     pub(super) fn inconclusive(&mut self, now: Instant, draw: f64) {
         self.heard = now;
         self.circuit.on_failure(Class::MessagePermanent, now, draw);
     }
 
-    /// The probe of the circuit was not sent after all, or not answered.
+    /// Returns the permission of a probe that was not sent or not answered.
     pub(super) fn probe_abandoned(&mut self, now: Instant) {
         self.circuit.probe_abandoned(now);
     }

@@ -52,7 +52,7 @@ impl DestinationKey {
         DestinationKey { id, whole: id }
     }
 
-    /// For the board of the probes.
+    /// Returns the number that identifies the destination on the board of probes.
     pub fn id(self) -> u64 {
         self.id
     }
@@ -126,7 +126,7 @@ pub struct SinkDestinations {
 }
 
 impl SinkDestinations {
-    /// None yet.
+    /// Creates an empty list.
     pub fn new(now: Instant) -> Self {
         SinkDestinations {
             lanes: HashMap::new(),
@@ -164,7 +164,7 @@ impl SinkDestinations {
         }
     }
 
-    /// An element that was admitted has left: its answer was noted before, or it never came.
+    /// Releases what an admitted element held: its answer was recorded before, or it never came.
     pub fn left(&mut self, key: DestinationKey, size: u64, probe: bool, now: Instant) {
         if let Some(lane) = self.find(key) {
             lane.left(size);
@@ -174,7 +174,7 @@ impl SinkDestinations {
         }
     }
 
-    /// The destination has confirmed something: those that work again by that.
+    /// Records that the destination has confirmed something. Returns the destinations that work again because of it.
     pub fn confirmed(&mut self, key: DestinationKey, redis_ms: i64, now: Instant) -> Vec<Works> {
         self.worked = Some(now);
         let mut over = self.related(key, now);
@@ -208,15 +208,16 @@ impl SinkDestinations {
         over
     }
 
-    /// The sink answers again: destinations that failed as a part of it are free. Those in trouble of their own stay in it.
+    /// Frees the destinations that failed as a part of the sink, which answers again. Those with trouble of their own
+    /// stay in it.
     pub fn sink_answers(&mut self) {
         for lane in self.lanes.values_mut().filter(|lane| lane.is_in_trouble() && !lane.shown) {
             lane.sink_answers();
         }
     }
 
-    /// Something failed, for a reason that may be the destination's: whether its trouble is to be reported. `show`: where the
-    /// sink or the queue as a whole is reported, this is not.
+    /// Records a failure that may be the destination's fault, and returns whether its trouble is to be reported. `show`
+    /// is false where the sink or the queue as a whole is reported instead.
     pub fn failed(&mut self, key: DestinationKey, class: Class, show: bool, now: Instant, draw: f64) -> bool {
         let lane = self.lane(key, now);
         let opened = matches!(lane.failed(class, now, draw), Some(Transition::Opened(_)));
@@ -226,7 +227,7 @@ impl SinkDestinations {
         news
     }
 
-    /// Something failed for a reason that is not the destination's: a probe has found out nothing.
+    /// Records a failure that is not the destination's fault: its probe was inconclusive.
     pub fn inconclusive(&mut self, key: DestinationKey, now: Instant, draw: f64) {
         if let Some(lane) = self.find(key) {
             lane.inconclusive(now, draw);
@@ -250,7 +251,7 @@ impl SinkDestinations {
         self.find(key).is_some_and(|lane| lane.start_probe(now))
     }
 
-    /// The probe ended without an answer.
+    /// Ends a probe that got no answer.
     pub fn abandon_probe(&mut self, key: DestinationKey, now: Instant) {
         if let Some(lane) = self.find(key) {
             lane.probe_abandoned(now);

@@ -120,7 +120,7 @@ impl Circuit {
         }
     }
 
-    /// Why it is open; `None` while it is closed.
+    /// Returns why the circuit is open; `None` while it is closed.
     pub fn why(&self) -> Option<OpenReason> {
         match self.state {
             CircuitState::Closed { .. } => None,
@@ -138,28 +138,28 @@ impl Circuit {
         matches!(self.state, CircuitState::Closed { failures: 0 })
     }
 
-    /// The one element that [`Allow::Probe`] permits is on its way. Exactly one of `on_success`, `on_failure`,
-    /// `on_blocked` and `probe_abandoned` must follow.
+    /// Notes that the one element that [`Allow::Probe`] permits is on its way. Exactly one of `on_success`,
+    /// `on_failure`, `on_blocked` and `probe_abandoned` must follow.
     pub fn probe_started(&mut self) {
         if let CircuitState::Open { step, why, .. } = self.state {
             self.state = CircuitState::Probing { step, why };
         }
     }
 
-    /// The probe ended without an answer (shutdown, lease over, nothing to send): another may be made at once.
+    /// Ends a probe without an answer (shutdown, lease over, nothing to send): another may be made at once.
     pub fn probe_abandoned(&mut self, now: Instant) {
         if let CircuitState::Probing { step, why } = self.state {
             self.state = CircuitState::Open { until: now, step, why };
         }
     }
 
-    /// Something was delivered, probe or not: what works is open to all.
+    /// Closes the circuit because something was delivered, by a probe or not.
     pub fn on_success(&mut self) -> Option<Transition> {
         let was = std::mem::replace(&mut self.state, CircuitState::Closed { failures: 0 });
         (!matches!(was, CircuitState::Closed { .. })).then_some(Transition::Closed)
     }
 
-    /// Something was not delivered.
+    /// Records that something was not delivered, and returns the change of state if there is one.
     pub fn on_failure(&mut self, class: Class, now: Instant, draw: f64) -> Option<Transition> {
         match (self.kind, class) {
             (CircuitKind::Breaker | CircuitKind::Destination, Class::Transient | Class::Ambiguous | Class::Unknown) => {
@@ -180,7 +180,7 @@ impl Circuit {
         }
     }
 
-    /// The sink says that it is full. Opens a breaker at once; of no meaning for a hold.
+    /// Records that the sink is full. Opens a breaker at once; for a hold, only a probe ends without a result.
     pub fn on_blocked(&mut self, now: Instant, draw: f64) -> Option<Transition> {
         match self.kind {
             CircuitKind::Breaker | CircuitKind::Destination => self.open(OpenReason::Blocked, now, draw),

@@ -188,12 +188,12 @@ fn retry(
     Verdict::Retry { after, counted: counts, class: failure.class, code: failure.code }
 }
 
-/// The destination is not the judge's to know.
+/// Builds a dead-letter verdict without the destination, which the judge does not know.
 fn dead(reason: DeadReason, sink: Option<usize>, failure: &Failure) -> Verdict {
     Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure.clone()), shown: None })
 }
 
-/// The wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used
+/// Computes the wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used
 /// only with full jitter.
 pub fn backoff(policy: &RetryPolicy, attempt: u32, draw: f64) -> Duration {
     let jitter = if policy.full_jitter { Jitter::Full } else { Jitter::None };
