@@ -117,7 +117,7 @@ impl Ledger {
     }
 }
 
-/// The claim has run, and its bodies are not known.
+/// Converts an error in reading bodies: the claim has run, but its bodies are not known.
 fn lost(conn: &Conn, why: &StoreError) -> StoreError {
     let reason = NoAnswer::Broken(format!("read bodies: {why}"));
     StoreError::Unknown { address: conn.address().into(), reason }

@@ -80,7 +80,7 @@ impl BodyAt {
         }
     }
 
-    /// A command on it: the first for a string, the second for a field of a hash.
+    /// Adds a command on the body to a pipeline: the first one for a string, the second for a field of a hash.
     pub(super) fn command<'a>(
         &self,
         pipe: &'a mut redis::Pipeline,

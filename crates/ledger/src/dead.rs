@@ -65,7 +65,7 @@ impl DeadLetter {
         self.bytes(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or("")
     }
 
-    /// A field as it is.
+    /// Returns the bytes of a field.
     pub fn bytes(&self, name: &str) -> Option<&Bytes> {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
     }
@@ -222,7 +222,7 @@ pub struct DeadLetters<'a> {
 }
 
 impl Ledger {
-    /// As [`DeadLetter::payload`], read as the source of this queue reads it.
+    /// Returns the payload as [`DeadLetter::payload`] does, read as the source of this queue reads it.
     ///
     /// # Errors
     ///
@@ -240,7 +240,8 @@ impl Ledger {
         self.dead_letters_between(conn, order, None, None).await
     }
 
-    /// The same from one place on, up to another one: ids of the stream, `(` before one that is not among them.
+    /// Lists the dead letters from one place of the stream up to another: ids of the stream, `(` before one to exclude
+    /// it.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ impl Hints {
         Hints { large_due, large_retry, largest }
     }
 
-    /// Size of the largest element met lately, in bytes.
+    /// Returns the size in bytes of the largest element met lately.
     pub fn largest(&self) -> usize {
         self.largest
     }

@@ -197,7 +197,7 @@ impl Ledger {
         Ok(None)
     }
 
-    /// The member with this identity, and its score. The server compares, so that only what matches travels.
+    /// Finds the member with this identity, and its score. The server compares, so that only what matches travels.
     async fn scan(
         &self,
         conn: &Conn,

@@ -34,13 +34,14 @@ pub struct Keys {
 /// The number of databases that a server has by default.
 const DATABASES: usize = 16;
 
-/// Names the presence channel of a queue in a database. The number precedes the first colon, because a tag may contain one.
+/// Builds the name of the presence channel of a queue in a database. The number precedes the first colon, because a tag
+/// may contain one.
 fn in_database(prefix: &KeyPrefix, database: u32, tag: &str) -> Arc<str> {
     format!("{prefix}presence.{database}:{tag}").into()
 }
 
-/// Keys in one piece of memory, each of parts: ten thousand queues have many keys, and a queue at rest has its keys made at each
-/// look.
+/// Builds several keys, each of parts, in one piece of memory: ten thousand queues have many keys, and those of an idle
+/// queue are built at each look.
 pub fn together<const N: usize>(keys: [[&str; 3]; N]) -> [Bytes; N] {
     let mut all = Vec::with_capacity(keys.iter().flatten().map(|part| part.len()).sum());
     let ends = keys.map(|parts| {
@@ -92,8 +93,9 @@ impl Keys {
         [format!("{prefix}claim:{name}:d:{tag}").into(), format!("{prefix}claim:{name}:h:{tag}").into()]
     }
 
-    /// For a source with bodies: `n` and an element -> how many lives of it claims and retries hold, because a body goes with the last
-    /// of them; `b` and an element -> SHA-1 of the body that the last of those ended with that had others beside it.
+    /// Returns the key that counts lives, for a source with bodies: `n` and an element -> how many lives of it claims
+    /// and retries hold, because a body goes with the last of them; `b` and an element -> SHA-1 of the body that the
+    /// last of those ended with that had others beside it.
     pub fn lives(&self) -> Bytes {
         self.named("lives:")
     }

@@ -42,7 +42,7 @@ pub struct Packed {
     pub payload: Bytes,
 }
 
-/// Bytes as a pattern that matches themselves and nothing else.
+/// Escapes bytes to a pattern that matches themselves and nothing else.
 pub fn glob_literal(bytes: &[u8]) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(2 * bytes.len());
     for &byte in bytes {

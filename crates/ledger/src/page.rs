@@ -82,7 +82,7 @@ pub async fn members(conn: &Conn, key: &Bytes, kind: Kind, first: usize) -> Resu
     Ok(Members { now_ms: page.now_ms, members })
 }
 
-/// The same, as bytes: score, size, and the first `shown` bytes of each.
+/// Reads a page of members as bytes: score, size, and the first `shown` bytes of each.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub async fn page(
     page_of(conn, key, kind, first, count, (shown, ANY_SIZE)).await
 }
 
-/// The same for a key whose entries have at most `mean` bytes on average; of any other, no members.
+/// Reads a page of a key whose entries have at most `mean` bytes on average; of any other, no members.
 pub(super) async fn page_of(
     conn: &Conn,
     key: &Bytes,

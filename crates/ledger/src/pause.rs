@@ -136,7 +136,7 @@ impl Pause {
         "0000000000000000 0 \nfsck\na pause that could not be read".to_owned()
     }
 
-    /// The pause in a field, unless there is none or it is over.
+    /// Reads the pause in a field, unless there is none or it is over.
     fn at(value: &[u8], now_ms: i64) -> Option<Pause> {
         let pause = (!value.is_empty()).then(|| Pause::read(value))?;
         (!pause.is_over(now_ms)).then_some(pause)
@@ -160,7 +160,7 @@ impl Ledger {
         Ok(pauses)
     }
 
-    /// The pauses, and the marker of the prefix that the queue is delivered with.
+    /// Reads the pauses, and the marker of the prefix that the queue is delivered with.
     pub(super) async fn pauses_and_prefix(
         &self,
         conn: &Conn,

@@ -151,7 +151,7 @@ impl Ledger {
         Ok((!names.is_empty()).then_some(FoundThere::Left(names)))
     }
 
-    /// Keys that a daemon which has nothing left to do does not have.
+    /// Returns the keys that exist only while a daemon has something left to do.
     fn kept_under(&self, keys: &Keys) -> Vec<Bytes> {
         let lives = self.source.bodies().map(|_| keys.lives());
         let words = self.source.left_behind().iter().map(|word| keys.named(word));

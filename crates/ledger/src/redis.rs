@@ -112,7 +112,7 @@ impl RedisStore {
         Err(problem)
     }
 
-    /// A claim has run, and what had to follow it was not done, for whatever reason: the claim is to be looked for by its name.
+    /// Builds the error of a claim that has run but whose follow-up failed: the claim is to be looked for by its name.
     /// Any other error would say that nothing was claimed, and leave the elements to their lease.
     fn unfinished(&self, error: &dyn std::error::Error) -> StoreError {
         let reason = NoAnswer::Broken(format!("the claim could not be made durable: {error}"));

@@ -58,7 +58,8 @@ impl Ledger {
         grants
     }
 
-    /// `stats.lua`, the sizes of claims, what is paused, and that any script is run on the queue's keys: what it may do to them its commands decide.
+    /// Returns the rights for looking: `stats.lua`, the sizes of claims, what is paused, and that any script is run on
+    /// the queue's keys: what it may do to them its commands decide.
     fn to_look(&self) -> Vec<Grant> {
         let k = &self.keys;
         let keys = [&k.leases, &k.retry, &k.dead].map(|key| exact(key));

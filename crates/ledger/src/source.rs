@@ -98,8 +98,8 @@ pub trait Source: Send + Sync + 'static {
     /// Reads that find whether anything can be claimed from the source at this Redis time.
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
 
-    /// The sorted sets of what is scheduled, at least one: element -> score in [`unit`](Source::unit). Elements that go back
-    /// go to the first.
+    /// Returns the sorted sets of what is scheduled, at least one: element -> score in [`unit`](Source::unit). Elements
+    /// that go back go to the first.
     fn schedules(&self) -> Vec<Bytes>;
 
     /// Returns the lists of elements that the source's own clients have made ready.
@@ -153,7 +153,7 @@ pub trait Search {
     /// [`Source::open`].
     fn read(&self, given: MessageId, start: &Bytes, size: usize) -> Packed;
 
-    /// Bytes in front of the payload of an element, at most.
+    /// Returns the greatest number of bytes in front of the payload of an element.
     fn overhead(&self) -> usize {
         0
     }
@@ -163,7 +163,7 @@ pub trait Search {
         text.parse().ok().map(|id: MessageId| id.into())
     }
 
-    /// Glob patterns, one of which matches the scheduled element with this id.
+    /// Returns glob patterns, one of which matches the scheduled element with this id.
     fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>>;
 
     /// Returns the same for entries, where the element is behind a header.
@@ -236,7 +236,7 @@ pub trait Bodies {
     /// Takes an element apart whose body was looked for: as [`Source::open`], with the payload in its body.
     fn open_body(&self, element: &Bytes, body: &Body) -> (Identity, Result<Bytes, NoPayload>);
 
-    /// Other keys that change when an element is settled for good, once its body was removed.
+    /// Returns other keys that change when an element is settled for good, once its body was removed.
     fn companions(&self, _element: &Bytes, _body: &Bytes) -> Vec<CompanionKey> {
         Vec::new()
     }
@@ -246,7 +246,8 @@ pub trait Bodies {
         false
     }
 
-    /// Keys that remember for a while that an element with this body was cancelled, and no longer that it was there.
+    /// Returns keys that remember for a while that an element with this body was cancelled, and no longer that it was
+    /// there.
     fn cancelled(&self, _element: &Bytes, _body: &Bytes) -> Vec<CompanionKey> {
         Vec::new()
     }
@@ -289,7 +290,7 @@ pub trait Bodies {
     /// Returns the scheduled member whose body has this name; `None` if the name does not show it.
     fn member_of_body(&self, name: &Bytes) -> Option<Bytes>;
 
-    /// Sorted sets that ids of jobs are in beside the schedules.
+    /// Returns sorted sets that hold ids of jobs beside the schedules.
     fn other_ids(&self) -> Vec<Bytes> {
         Vec::new()
     }
@@ -314,7 +315,7 @@ pub trait BodyStatus {
 
 /// The removal of what claims leave behind at the source.
 pub trait Upkeep {
-    /// Does one step. `owner` is this process.
+    /// Runs one step. `owner` is this process.
     fn step<'a>(
         &'a self,
         conn: &'a Conn,
@@ -328,7 +329,7 @@ pub trait Upkeep {
 
 /// The transfer of overdue elements that the source's own clients do.
 pub trait Transfer {
-    /// Does the transfer for those of the elements that are overdue by at least `after`.
+    /// Runs the source's transfer for those of the elements that are overdue by at least `after`.
     fn rescue<'a>(
         &'a self,
         conn: &'a Conn,

@@ -114,8 +114,8 @@ impl Ledger {
         conn.pipeline(&pipe).await?.into_iter().map(left).collect()
     }
 
-    /// Due time of the oldest entry that waits for a retry, of those with the next attempts: in an outage that is where
-    /// they gather. A plain command, because reading into a script costs more than sending.
+    /// Reads the due time of the oldest entry that waits for a retry, of those with the next attempts: in an outage
+    /// that is where they gather. A plain command, because reading into a script costs more than sending.
     async fn oldest_retry(&self, conn: &Conn) -> Result<Option<i64>, StoreError> {
         let read = async |first: usize, last: usize| -> Result<Vec<Vec<u8>>, StoreError> {
             let mut command = redis::cmd("ZRANGE");

@@ -83,8 +83,8 @@ pub trait Store: Claims {
     /// in ms, at the latest.
     fn due_between<'a>(&'a self, bounds: &'a [(i64, i64)]) -> Call<'a, Vec<u64>>;
 
-    /// Elements of a schedule in due order, from the `first` on: at least one unless the end is reached. Bodies that are elsewhere
-    /// are not read.
+    /// Reads elements of a schedule in due order, from the `first` on: at least one unless the end is reached. Bodies
+    /// that are elsewhere are not read.
     fn scheduled(&self, schedule: usize, first: usize) -> Call<'_, Scheduled>;
 
     /// Reads the bodies of these elements, where the source has bodies: as far as there is room, and one in any case.
@@ -92,7 +92,7 @@ pub trait Store: Claims {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Does the source's own transfer for those of the elements that are overdue by at least `after`.
+    /// Runs the source's own transfer for those of the elements that are overdue by at least `after`.
     fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued>;
 
     /// Removes dead letters that a sink has confirmed, and takes or keeps the lease of the one process that forwards them. A
@@ -102,7 +102,7 @@ pub trait Store: Claims {
     /// Returns the number of dead letters.
     fn dead_count(&self) -> Call<'_, usize>;
 
-    /// Dead letters between two places of their stream, `-` and `+` being its ends and `(` excluding a place.
+    /// Reads dead letters between two places of their stream, `-` and `+` being its ends and `(` excluding a place.
     fn dead_range<'a>(&'a self, order: Order, from: &'a str, until: &'a str, count: usize)
     -> Call<'a, Vec<DeadLetter>>;
 }
@@ -128,8 +128,8 @@ pub trait Claims: Send + Sync + 'static {
     /// Takes over what is in a claim with a lease that is over: all of it, or what there is room for.
     fn take_over<'a>(&'a self, request: &'a claims::TakeOverRequest) -> Call<'a, claims::TakeOverReply>;
 
-    /// Names of claims with leases that were over at this time, the longest first; at most `most`. And how many names
-    /// among them this version cannot read.
+    /// Reads the names of claims whose leases were over at this time, the longest first; at most `most`. Also returns
+    /// how many names among them this version cannot read.
     fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<claims::ClaimName>, u64)>;
 
     /// Moves the ends of these leases, at most [`EXTENDED`](claims::EXTENDED), to a full lease from now, unless that is after
@@ -144,9 +144,9 @@ pub trait Claims: Send + Sync + 'static {
     /// Returns the contents of a claim.
     fn contents(&self, name: claims::ClaimName) -> Call<'_, claims::Contents>;
 
-    /// The contents of a claim of the caller's, to be delivered: durable, as what a claim answers. `may_repeat`: a sink may have it
-    /// already. What goes back, because it is not durable, says so in its header. A durable claim gets a full lease once more;
-    /// after `not_after_ms` it gets none, and the answer is `None`.
+    /// Reads the contents of a claim of the caller's, to be delivered: durable, as what a claim answers. `may_repeat`:
+    /// a sink may have it already. What goes back, because it is not durable, says so in its header. A durable claim
+    /// gets a full lease once more; after `not_after_ms` it gets none, and the answer is `None`.
     fn recover(
         &self,
         name: claims::ClaimName,
@@ -172,7 +172,7 @@ pub trait Claims: Send + Sync + 'static {
     /// `not_after` of them.
     fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [claims::ClaimName]) -> Call<'a, claims::Buried>;
 
-    /// Whose claims these are: a part of their names.
+    /// Returns the owner of these claims, which is a part of their names.
     fn owner(&self) -> [u8; 8];
 
     /// Gives back the right to deliver in order, for a process with nothing in flight; nothing for other queues. Not if it ends
@@ -181,7 +181,7 @@ pub trait Claims: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(false)))
     }
 
-    /// Elements in flight, over all processes: exact for at most 1,000 claims, else at least this many.
+    /// Counts the elements in flight, over all processes: exact for at most 1,000 claims, else at least this many.
     fn in_flight(&self) -> Call<'_, InFlight>;
 
     /// Takes an element of a claim, or a scheduled one, apart: its id, and the payload or why there is none. The source does
@@ -240,7 +240,8 @@ pub trait QueueServer: Send + Sync + 'static {
     /// Returns the time that one call may take before its answer is unknown.
     fn call_timeout(&self) -> Duration;
 
-    /// The time by its clock in ms, as well as it is known without asking. A hint for sleeping and for `not_after`.
+    /// Returns the time by the server's clock in ms, as well as it is known without asking. A hint for sleeping and for
+    /// `not_after`.
     fn now_ms(&self) -> i64;
 
     /// Takes over a time that it has answered just now.
@@ -256,7 +257,7 @@ pub trait QueueServer: Send + Sync + 'static {
 
 /// The servers of one Redis: what concerns many queues at once.
 pub trait RedisReads: Send + Sync + 'static {
-    /// As the configuration calls it.
+    /// Returns the name of the server in the configuration.
     fn name(&self) -> &str {
         delaybridge_link::UNNAMED
     }

@@ -22,8 +22,8 @@ const PAGE: usize = 1_000;
 
 const WORD: &[u8] = b"claim:";
 
-/// The names of all claims that have keys, each with the tag of its queue; `None` if the scan takes longer than until
-/// then. The keys of one tag alone, if there is one.
+/// Scans for the names of all claims that have keys, each with the tag of its queue; `None` if the scan takes longer
+/// than until then. Only keys of `tag`, if there is one.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub async fn claims_with_keys(
     }
 }
 
-/// Tag and name of the claim with this key: `PREFIXclaim:NAME:d:TAG`, or `h`.
+/// Returns the tag and the name of the claim with this key: `PREFIXclaim:NAME:d:TAG`, or `h`.
 fn claim_of(prefix: &KeyPrefix, key: &Bytes) -> Option<(Bytes, ClaimName)> {
     let rest = key.strip_prefix(prefix.as_bytes())?.strip_prefix(WORD)?;
     let end = rest.iter().position(|byte| *byte == b':')?;

@@ -93,8 +93,8 @@ fn page(bodies: &[(usize, BodyAt, usize)]) -> usize {
     bodies.iter().take_while(fits).count().max(1)
 }
 
-/// One answer for each; none where the key of this one element holds a value of another type. A hash that bodies share must
-/// be one: if it is not, nothing is wrong with the element.
+/// Sends a command for each body and returns one answer for each; `None` where the key of this one element holds a
+/// value of another type. A hash that bodies share must be one: if it is not, nothing is wrong with the element.
 async fn ask(
     conn: &Conn,
     bodies: &[(usize, BodyAt)],

@@ -44,7 +44,7 @@ impl Ledger {
 }
 
 impl ClaimScripts<'_> {
-    /// A script and its keys: of a queue in order, the one with the fence, and the key that this needs.
+    /// Returns the script and its keys; for a queue in order, the script with the fence, and the key that it needs.
     fn fenced(
         &self,
         script: &'static Script,
@@ -124,8 +124,8 @@ impl ClaimScripts<'_> {
         Ok(reply::take_over(self.source, conn.script(script, &keys, &args).await?)?)
     }
 
-    /// Names of claims with leases that were over at this time, the longest first; at most `most`. And how many names among
-    /// those looked at this version cannot read: they do not hide others, however many they are.
+    /// Reads the names of claims whose leases were over at this time, the longest first; at most `most`. Also returns
+    /// how many of the names looked at this version cannot read: they do not hide others, however many they are.
     ///
     /// # Errors
     ///
@@ -277,8 +277,8 @@ impl ClaimScripts<'_> {
         Ok(Buried::Done { now_ms: last_ms, kept: all_kept })
     }
 
-    /// Elements in flight, over all processes: exact for at most 1,000 claims, else at least this many. Claims of an unknown
-    /// version are not counted.
+    /// Counts the elements in flight, over all processes: exact for at most 1,000 claims, else at least this many.
+    /// Claims of an unknown version are not counted.
     ///
     /// # Errors
     ///

@@ -116,8 +116,8 @@ impl Header {
         }
     }
 
-    /// Id given at the claim, for elements of the ready list, because their bytes carry none. For others what the source
-    /// keeps of the score ([`Source::given`](crate::Source::given)).
+    /// Returns the id given at the claim, for elements of the ready list, because their bytes carry none. For others
+    /// what the source keeps of the score ([`Source::given`](crate::Source::given)).
     pub fn given_id(&self) -> MessageId {
         MessageId(self.given_id)
     }
@@ -128,7 +128,7 @@ impl Header {
         kept.then(|| Score::from_bytes(self.given_id)).flatten()
     }
 
-    /// Code of the last failure; empty for none.
+    /// Returns the code of the last failure; empty for none.
     pub fn code(&self) -> &str {
         let end = self.code.iter().position(|&b| b == 0).unwrap_or(CODE);
         self.code.get(..end).and_then(|code| std::str::from_utf8(code).ok()).unwrap_or("")
@@ -143,7 +143,7 @@ impl Header {
         }
     }
 
-    /// Due time by Redis's clock; none for elements of the ready list.
+    /// Returns the due time by Redis's clock; `None` for elements of the ready list.
     pub fn due_ms(&self) -> Option<i64> {
         (self.origin == Origin::Delayed).then_some(self.time_ms)
     }
@@ -155,7 +155,7 @@ impl Header {
         }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn size(&self) -> usize {
         FIXED + 8 * self.confirmed.len()
     }
@@ -288,13 +288,13 @@ impl Element {
         self.header.as_ref().is_some_and(|header| header.damaged)
     }
 
-    /// The identity of a damaged entry, and the reason why it has no payload.
+    /// Returns the identity of a damaged entry, and the reason why it has no payload.
     pub fn as_junk(&self) -> (Identity, Junk) {
         let problem = "the header of the entry is damaged; all bytes of the entry are kept as the element";
         (junk_id(&self.bytes()).into(), Junk(problem.to_owned()))
     }
 
-    /// In which key of the claim it is.
+    /// Returns the key of the claim that holds the element.
     pub fn part(&self) -> Part {
         if self.header.is_some() { Part::Entries } else { Part::Bare }
     }
@@ -310,12 +310,12 @@ impl Element {
         self.header.as_ref().map_or(Origin::Delayed, |header| header.origin)
     }
 
-    /// As [`Header::given_id`].
+    /// Returns the id that was given, as [`Header::given_id`] does.
     pub fn given_id(&self) -> MessageId {
         self.given
     }
 
-    /// Due time by Redis's clock; none for elements of the ready list.
+    /// Returns the due time by Redis's clock; `None` for elements of the ready list.
     pub fn due_ms(&self) -> Option<i64> {
         self.header.as_ref().map_or(Some(self.score_ms), |header| header.due_ms())
     }

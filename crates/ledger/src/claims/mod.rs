@@ -348,7 +348,7 @@ pub enum Buried {
 }
 
 impl SettleOp {
-    /// Bytes that it adds to the arguments of a script, about.
+    /// Estimates the bytes that the step adds to the arguments of a script.
     pub fn size(&self) -> usize {
         match self {
             SettleOp::Dead { fields } => fields.iter().map(|(name, value)| name.len() + value.len()).sum(),

@@ -136,7 +136,7 @@ pub(super) fn extended(answer: Value, names: usize) -> Result<Extended, BadReply
     Ok(Extended::Done { now_ms, held })
 }
 
-/// One answer for each letter.
+/// Reads a reply that has one letter for each answer.
 pub(super) fn letters<T>(
     script: &'static str,
     letters: &[u8],

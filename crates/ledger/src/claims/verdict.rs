@@ -80,9 +80,9 @@ fn place_of(keys: &mut Vec<Bytes>, first: usize, key: Bytes) -> Bytes {
 /// Bytes that are hashed in one go: less than a millisecond.
 const SLICE: usize = 256 << 10;
 
-/// For each verdict with which a body goes, the hash that it must still have; empty for an element that had none, whose body may be
-/// that of an earlier life. Between slices other tasks have their turn: a body
-/// of 100 MB takes a third of a second.
+/// Computes, for each verdict with which a body goes, the hash that the body must still have; empty for an element that
+/// had none, whose body may be that of an earlier life. Between slices other tasks have their turn: a body of 100 MB
+/// takes a third of a second.
 pub(super) async fn digests(has_bodies: bool, batch: &[SettleCommand]) -> Vec<Option<Bytes>> {
     let mut digests = Vec::with_capacity(batch.len());
     let mut hashed = 0;

@@ -201,7 +201,7 @@ impl Ledger {
         }
     }
 
-    /// The second reading: of what was seen twice, which copies there are.
+    /// Reads the copies a second time, and collects those of what was seen twice.
     async fn look_at_doubles(
         &self,
         conn: &Conn,

@@ -153,7 +153,7 @@ pub struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Nothing yet. `progress` hears how many elements were looked at.
+    /// Creates an empty result. `progress` hears how many elements were looked at.
     pub fn new(progress: &'a mut (dyn FnMut(u64) + Send)) -> Self {
         Found {
             suspects: Vec::new(),
@@ -165,7 +165,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// One more suspect.
+    /// Adds one suspect.
     pub fn add(&mut self, suspect: Suspect) {
         let seen = self.seen.entry(suspect.fault).or_default();
         *seen += 1;
@@ -174,13 +174,13 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// So many elements more were looked at.
+    /// Adds to the number of elements looked at, and reports it.
     pub fn looked(&mut self, elements: usize) {
         self.looked_at += elements as u64;
         (self.progress)(self.looked_at);
     }
 
-    /// Something was not looked for.
+    /// Notes something that was not looked for.
     pub fn not_checked(&mut self, what: impl Into<String>) {
         let what = what.into();
         if !self.unchecked.contains(&what) {
