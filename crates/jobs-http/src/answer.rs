@@ -42,7 +42,7 @@ impl Exchange {
         Exchange { began: Instant::now(), id: request_id(headers), asked: headers.clone(), connection }
     }
 
-    /// The other end.
+    /// Returns the address of the client.
     pub fn peer(&self) -> Peer {
         self.connection.peer
     }
@@ -75,7 +75,7 @@ impl Exchange {
         self.write(reply, room, memory).await
     }
 
-    /// An answer with the room that it takes until its client has read it. Without room its jobs go back.
+    /// Reserves the room that an answer takes until its client has read it. Without room its jobs go back.
     async fn fits(
         &self,
         mut reply: Reply,

@@ -36,7 +36,7 @@ pub struct AnswerRoom {
 }
 
 impl AnswerMemory {
-    /// So many bytes.
+    /// Creates a memory of this many bytes.
     pub fn new(room: usize) -> AnswerMemory {
         let kib = (room / 1024).max(SHARES);
         AnswerMemory { all: Arc::new(Semaphore::new(kib)), shares: CallerShares::new(kib / SHARES) }

@@ -48,7 +48,7 @@ pub struct Call<C = Caller> {
 }
 
 impl<C> Call<C> {
-    /// A request from this caller, with the named parts of its path.
+    /// Creates a call from a request of this caller, with the named parts of its path.
     ///
     /// # Errors
     /// The query has too many pairs.

@@ -42,7 +42,7 @@ pub struct HttpApi {
 }
 
 impl HttpApi {
-    /// The APIs that a listener serves on this queue, until its end.
+    /// Creates the APIs that a listener serves on this queue, until its end.
     ///
     /// # Errors
     /// Every mistake in the tokens file.
@@ -63,7 +63,7 @@ impl HttpApi {
         serve(listener, Arc::new(self), certificates).boxed()
     }
 
-    /// Number of tokens, if there is a file of them.
+    /// Returns the number of tokens, if there is a file of them.
     pub fn tokens(&self) -> Option<usize> {
         self.api.access.count()
     }

@@ -23,12 +23,12 @@ impl fmt::Display for BrokenOff {
 impl std::error::Error for BrokenOff {}
 
 impl Feed {
-    /// Of these parts.
+    /// Creates a feed of these parts.
     pub fn new(parts: impl Stream<Item = Bytes> + Send + 'static) -> Feed {
         Feed(parts.map(Ok).boxed())
     }
 
-    /// Of parts that may break off.
+    /// Creates a feed of parts that may break off.
     pub fn fallible(parts: impl Stream<Item = Result<Bytes, BrokenOff>> + Send + 'static) -> Feed {
         Feed(parts.boxed())
     }

@@ -70,14 +70,14 @@ impl JsonFields {
         self.fields.iter().any(|(field, value)| field == name && value.is_null())
     }
 
-    /// The field, whatever it is.
+    /// Takes the field, whatever its value is.
     pub fn any(&mut self, name: &'static str) -> Option<Json> {
         self.known.push(name);
         let at = self.fields.iter().position(|(field, _)| field == name)?;
         Some(self.fields.remove(at).1)
     }
 
-    /// The field, unless it is `null`, which is as good as none.
+    /// Takes the field, unless it is `null`, which counts as absent.
     pub fn value(&mut self, name: &'static str) -> Option<Json> {
         self.any(name).filter(|value| !value.is_null())
     }
@@ -150,7 +150,7 @@ impl JsonFields {
         Err(Problem::bad(format!("read `{place}{name}`: expected 1 to {most} items, found {found}")))
     }
 
-    /// All fields were read.
+    /// Checks that all fields were read.
     ///
     /// # Errors
     /// One is there that is not known; the one that was probably meant.

@@ -61,7 +61,7 @@ impl<T: Send + Sync + 'static> Reread<T> {
         self.0.lock().value.clone()
     }
 
-    /// The time since the files were last seen to be what this was made of.
+    /// Returns the time since the content was last confirmed against the files.
     pub fn age(&self) -> Duration {
         self.0.lock().seen.elapsed()
     }

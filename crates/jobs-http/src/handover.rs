@@ -30,7 +30,7 @@ impl HandedOut {
         HandedOut(Some(Box::new(give_back)))
     }
 
-    /// The client has them.
+    /// Records that the client has the jobs.
     pub fn handed_over(mut self) {
         self.0 = None;
     }
@@ -58,7 +58,7 @@ pub struct Unflushed(Arc<Mutex<Vec<Written>>>);
 type Written = (Option<HandedOut>, Option<AnswerRoom>);
 
 impl Unflushed {
-    /// Everything that was written is on its way.
+    /// Hands over the jobs of everything that was written: it is on its way.
     pub fn flushed(&self) {
         let sent = std::mem::take(&mut *self.0.lock());
         sent.into_iter().filter_map(|(jobs, _room)| jobs).for_each(HandedOut::handed_over);
@@ -87,7 +87,8 @@ impl ReplyBody {
         body
     }
 
-    /// The jobs are in what is written next. Hyper puts it into its buffer before it flushes again, and one task does both.
+    /// Records that the jobs are in what is written next. Hyper puts it into its buffer before it flushes again, and
+    /// one task does both.
     fn written(&mut self) {
         let written = (self.reserved.take(), self.room.take());
         if written.0.is_some() || written.1.is_some() {

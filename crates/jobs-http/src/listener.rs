@@ -62,7 +62,7 @@ impl ApiListener {
         }
     }
 
-    /// Ready to accept.
+    /// Prepares the socket to accept clients.
     ///
     /// # Errors
     /// The runtime cannot take it.

@@ -64,7 +64,8 @@ pub struct OpenBody {
 }
 
 impl OpenBody {
-    /// Of a job with this body and content type. What claims to be a message of an input and is none is a body.
+    /// Opens the body of a job with this content type. What claims to be a message of an input but cannot be read as
+    /// one is a plain body.
     pub fn of(body: &Bytes, content_type: &str) -> OpenBody {
         let carried = if content_type == CONTENT_TYPE { Carried::open(body).ok() } else { None };
         match carried {

@@ -60,7 +60,7 @@ fn answer(code: u8, message: &str, data: Value) -> Reply {
         .unwrap_or_else(|_| Reply::empty(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
-/// A job is added under the client's id, if no other topic has the id.
+/// Adds a job under the client's id, if no other topic has the id.
 async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let mut fields = fields(&mut call).await?;
     let id = text(&mut fields, "id")?;
@@ -113,7 +113,7 @@ async fn pop(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Ok(answer(0, DONE, data).hands_over(reserved))
 }
 
-/// The job is gone, whoever has it.
+/// Deletes the job, whoever has it.
 async fn remove(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     if let Some(job) = find(&api, &mut call).await? {
         match api.queue.delete(&job).await {

@@ -70,7 +70,7 @@ impl SlotState {
 }
 
 impl ConnectionSlots {
-    /// So many.
+    /// Creates this many slots.
     pub fn new(count: usize) -> Arc<ConnectionSlots> {
         Arc::new(ConnectionSlots { free: Arc::new(Semaphore::new(count)), state: Mutex::default() })
     }
@@ -193,7 +193,7 @@ pub struct Answering<B> {
 }
 
 impl<B> Answering<B> {
-    /// This body, of this request.
+    /// Wraps the body of the answer to a request.
     pub fn new(body: B, busy: Busy) -> Answering<B> {
         Answering { body, _busy: busy }
     }

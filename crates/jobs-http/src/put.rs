@@ -26,7 +26,7 @@ impl Api {
         added.map_err(|error| problem(what, error))
     }
 
-    /// Does something with the queue that keeps Redis busy for a time of this weight, when it is the caller's turn.
+    /// Runs work that keeps Redis busy for a time of this weight, when it is the caller's turn.
     ///
     /// # Errors
     /// The turn does not come for a while; or those of the queue.

@@ -48,7 +48,7 @@ impl Reply {
         Ok(Reply::bytes(status, JSON, body))
     }
 
-    /// Bytes of a media type.
+    /// Creates an answer with bytes of a media type.
     pub fn bytes(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Reply {
         Reply::empty(status).header(header::CONTENT_TYPE, media_type).with_body(body)
     }

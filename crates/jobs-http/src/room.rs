@@ -63,13 +63,13 @@ pub struct BodyRoom {
     reserve: Option<(OwnedSemaphorePermit, Instant)>,
 }
 
-/// Room for a body of so many bytes.
+/// Computes the room for a body of this many bytes, in KiB.
 fn kib(bytes: usize) -> usize {
     bytes.saturating_mul(TIMES).div_ceil(1024)
 }
 
 impl BodyMemory {
-    /// So much room for bodies, or for the largest one; and so much for answers.
+    /// Creates this much room for bodies, at least for the largest one, and as much for answers.
     pub fn new(max_body: usize, room: usize) -> BodyMemory {
         let answers = AnswerMemory::new(room);
         let room = (room / 1024).max(2 * kib(max_body)).min(Semaphore::MAX_PERMITS);
@@ -84,7 +84,7 @@ impl BodyMemory {
         BodyMemory { max_body, shared: Arc::new(shared) }
     }
 
-    /// Does what takes long on a thread of its own, when it is its turn.
+    /// Runs what takes long on a thread of its own, when it is its turn.
     ///
     /// # Errors
     /// It panicked: a defect of this program.

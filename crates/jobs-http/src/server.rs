@@ -70,15 +70,16 @@ pub trait Served: Send + Sync + 'static {
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 
-    /// Cancelled when clients should go elsewhere: each answer closes its connection from then on.
+    /// Returns a token that is cancelled when clients should go elsewhere: each answer closes its connection from then
+    /// on.
     fn leaving(&self) -> &CancellationToken {
         self.stopping()
     }
 
-    /// Cancelled when the listener closes; requests under way come to their end.
+    /// Returns a token that is cancelled when the listener closes; requests under way come to their end.
     fn stopping(&self) -> &CancellationToken;
 
-    /// Time that requests under way have to end once the listener closes.
+    /// Returns the time that requests under way have to end once the listener closes.
     fn goodbye(&self) -> Duration {
         GOODBYE
     }
@@ -163,7 +164,7 @@ async fn connection<S: Served>(
     }
 }
 
-/// The stream after the handshake; `None` if there is none in time, or the place is needed.
+/// Runs the handshake and returns its stream; `None` if it fails or is late, or the place is needed.
 async fn agreed(
     stream: TcpStream,
     peer: Peer,

@@ -41,7 +41,7 @@ pub struct CallerShares {
 }
 
 impl CallerShares {
-    /// Of so many permits each.
+    /// Creates shares of this many permits each.
     pub fn new(each: usize) -> CallerShares {
         CallerShares { each, used: Mutex::default() }
     }

@@ -56,7 +56,7 @@ pub struct ServiceEnd {
 }
 
 impl Api {
-    /// The state of a listener on this queue, until its end.
+    /// Creates the state of a listener on this queue, until its end.
     ///
     /// # Errors
     /// Every mistake in the tokens file.

@@ -36,7 +36,7 @@ pub fn moment(text: &str) -> Result<i64, String> {
     since.and_then(|since| i64::try_from(since.as_millis()).ok()).map(|ms| ms - ahead_ms).ok_or_else(help)
 }
 
-/// Percent-decoded; what is no UTF-8 then becomes the replacement character, which no name has.
+/// Decodes percent encoding; what is no UTF-8 then becomes the replacement character, which no name has.
 pub fn decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -78,7 +78,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// So much weight of all callers at a time, and so much of each.
+    /// Creates turns for this much weight of all callers at a time, and this much of each.
     pub fn new(all: usize, each: usize) -> Turns {
         let shared = SharedTurns {
             all: Arc::new(Semaphore::new(all)),
@@ -101,7 +101,7 @@ impl Turns {
         self.run_and_keep((who, weight, what), call).await.map(|(done, _)| done)
     }
 
-    /// The same; what is made of the result belongs to the turn of the caller, as long as that is kept.
+    /// Runs a call in turn; what is made of the result belongs to the turn of the caller, as long as that is kept.
     ///
     /// # Errors
     /// As for [`run`](Turns::run).

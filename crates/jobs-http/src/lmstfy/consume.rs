@@ -51,7 +51,7 @@ pub async fn consume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(reply.hands_over(reserved))
 }
 
-/// The job is done. Whoever says so: lmstfy has no proof of a reservation.
+/// Acknowledges a job, whoever asks: lmstfy has no proof of a reservation.
 pub async fn ack(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     if let Some(id) = job(&call, Right::Pop)? {
         match api.queue.delete(&id).await {

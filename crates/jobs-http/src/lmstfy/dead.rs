@@ -62,7 +62,7 @@ pub async fn respawn(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::OK, json!({ "msg": "respawned", "count": count })))
 }
 
-/// The oldest of them are removed.
+/// Removes the oldest dead jobs.
 pub async fn purge(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Admin)?;
     let mut left = limit(&call)?;

@@ -72,7 +72,7 @@ pub async fn info(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     }
 }
 
-/// The queue is removed with all of its jobs.
+/// Removes the queue with all of its jobs.
 pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Admin)?;
     api.queue.destroy(&topic, true).await.map_err(|error| problem("destroy the queue", error))?;

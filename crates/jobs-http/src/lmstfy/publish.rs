@@ -34,7 +34,7 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::CREATED, json!({ "msg": "published", "job_id": id.local.as_str() })))
 }
 
-/// The job is replaced by another one. That one is added first: a crash in between leaves both, and not none.
+/// Replaces a job by another one. That one is added first: a crash in between leaves both, and not none.
 pub async fn again(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Add)?;
     let old = job(&call, Right::Pop)?;
@@ -58,7 +58,7 @@ async fn publish(api: &Api, call: &mut Call, topic: &Topic) -> Result<JobId, Pro
     added.ok_or_else(|| Problem::new(ProblemKind::Unexpected, "publish the job: the answer has none"))
 }
 
-/// Many jobs: all of them, or none.
+/// Adds many jobs: all of them, or none.
 pub async fn bulk(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Add)?;
     throttle(&api, &call, TokenUse::Write)?;

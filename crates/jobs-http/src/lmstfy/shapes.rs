@@ -111,7 +111,7 @@ fn queue<'a>(topic: &'a str, namespace: &str) -> &'a str {
     topic.get(namespace.len() + 1..).unwrap_or_default()
 }
 
-/// Whole seconds, a begun one included; 0 is for ever.
+/// Returns the seconds left, rounded up; 0 means for ever.
 fn seconds_left(expires_ms: Option<i64>, now_ms: i64) -> i64 {
     let left = |expires: i64| expires.saturating_sub(now_ms).max(1).saturating_add(999) / 1000;
     expires_ms.map_or(0, left)

@@ -117,7 +117,7 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::OK, json!({ "tokens": tokens })))
 }
 
-/// The token, or the one with this hash, is valid no more; for other daemons within two seconds.
+/// Revokes the token, or the one with this hash; for other daemons within two seconds.
 pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let hash = hash_in(&call)?;
@@ -169,7 +169,7 @@ async fn change_limits(api: &Api, mut call: Call, again: bool) -> Result<TokenLi
     Ok(limits)
 }
 
-/// The token may be used as often as its owner likes.
+/// Removes the limits on the use of a token.
 pub async fn delete_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let hash = hash_in(&call)?;

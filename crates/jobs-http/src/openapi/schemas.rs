@@ -10,7 +10,7 @@ pub fn generator() -> SchemaGenerator {
     settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
 }
 
-/// The same for what is only read.
+/// Creates a generator of schemas for what is only read.
 pub fn reader() -> SchemaGenerator {
     let settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()

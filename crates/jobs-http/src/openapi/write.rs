@@ -82,7 +82,7 @@ impl Parameter {
     }
 }
 
-/// A field of a request as a parameter of the query.
+/// Describes a field of a request as a parameter of the query.
 fn query_parameter(name: &str, required: bool, mut schema: Value) -> Value {
     let description = schema.as_object_mut().and_then(|parts| parts.remove("description")).unwrap_or_default();
     if schema["type"] == "array" {

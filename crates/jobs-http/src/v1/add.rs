@@ -97,7 +97,7 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &AddedShape::of_one_that_was_there(added, there.as_ref()))
 }
 
-/// Many jobs.
+/// Adds many jobs.
 pub async fn batch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
     if !call.is_json() {

@@ -54,7 +54,7 @@ pub async fn pop(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(reply.hands_over(reserved))
 }
 
-/// The body of one job as it is, with its id and token in headers; no body and 204 if there is none.
+/// Answers with the body of one job as it is, with its id and token in headers; no body and 204 if there is none.
 fn bytes(mut jobs: Vec<Reserved>) -> Reply {
     let Some(job) = jobs.pop() else { return Reply::empty(StatusCode::NO_CONTENT) };
     let OpenBody { body, content_type, .. } = OpenBody::of(&job.body, &job.content_type);

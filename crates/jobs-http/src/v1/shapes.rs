@@ -47,7 +47,8 @@ impl From<Added> for AddedShape {
 }
 
 impl AddedShape {
-    /// Of a job that was not added, because this one has its id or holds its unique key; `None`: it had.
+    /// Describes a job that was not added, because the job `there` has its id or holds its unique key; `None`: that one
+    /// is gone.
     pub fn of_one_that_was_there(added: Added, there: Option<&JobInfo>) -> AddedShape {
         let waits = |job: &&JobInfo| matches!(job.state, JobState::Delay | JobState::Ready);
         AddedShape {
@@ -84,7 +85,7 @@ pub struct BodyShape {
 }
 
 impl BodyShape {
-    /// Of these bytes.
+    /// Describes a body as text or as base64.
     pub fn of(body: &Bytes, content_type: &str) -> BodyShape {
         let OpenBody { body, content_type, message } = OpenBody::of(body, content_type);
         match std::str::from_utf8(&body) {

@@ -157,7 +157,7 @@ pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &Call) -> Resu
     Ok(Reply::json(StatusCode::OK, &JobsShape { jobs, next: page.next })?.in_turn(turn))
 }
 
-/// `limit` of the query: 1 to `most`; the most if it is left out.
+/// Reads `limit` of the query: 1 to `most`; `most` if it is left out.
 pub fn limit(call: &Call, most: usize) -> Result<usize, Problem> {
     match call.query.number("limit")? {
         None => Ok(most),
