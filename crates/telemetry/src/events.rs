@@ -121,7 +121,7 @@ impl Events {
         }
     }
 
-    /// The daemon starts to claim. `owner` is the number in the names of its claims.
+    /// Reports that the daemon starts to claim. `owner` is the number in the names of its claims.
     pub fn started(&self, queues: usize, sinks: usize, owner: [u8; 8]) {
         self.status.started();
         let owner = format!("{:016x}", u64::from_be_bytes(owner));
@@ -177,18 +177,18 @@ impl Events {
         }
     }
 
-    /// A dangerous setting of the Redis server (`maxmemory-policy` evicts), found at the start.
+    /// Warns of a dangerous setting of the Redis server (`maxmemory-policy` evicts), found at the start.
     pub fn redis_advice(&self, address: &str, advice: &str) {
         warn!(redis = address, "{advice}");
     }
 
-    /// A setting of this queue does not fit its first scheduled elements.
+    /// Warns that a setting of this queue does not fit its first scheduled elements.
     pub fn queue_advice(&self, queue: &str, advice: &str) {
         warn!(queue, "{advice}");
     }
 
-    /// The file descriptors that the configuration may need, and the limit of open files. With `clients`, the job queue has no more
-    /// connections than this, which is less than `max_connections`.
+    /// Warns that the configuration may need more file descriptors than the limit of open files. With `clients`, the
+    /// job queue has no more connections than this, which is less than `max_connections`.
     pub fn descriptors(&self, limit: u64, needed: u64, clients: Option<u64>) {
         self.metrics.count_descriptors();
         match clients {
@@ -238,18 +238,18 @@ impl Events {
         }
     }
 
-    /// The drain begins.
+    /// Reports that the drain begins.
     pub fn stopping(&self, signal: &str, in_flight: u64, timeout: Duration) {
         self.status.stopping();
         info!(signal, in_flight, timeout_seconds = timeout.as_secs(), "stopping: nothing new is claimed");
     }
 
-    /// The drain continues. `holders` names the busy queues and sinks, shortened by the caller.
+    /// Reports that the drain continues. `holders` names the busy queues and sinks, shortened by the caller.
     pub fn draining(&self, in_flight: u64, left: Duration, holders: &str) {
         info!(in_flight, seconds_left = left.as_secs(), holders, "still draining");
     }
 
-    /// The drain has ended.
+    /// Reports that the drain has ended.
     pub fn stopped(&self, settled: u64, released: u64, left_over: u64) {
         if left_over == 0 {
             info!(settled, released, "stopped: everything in flight was settled or released");
@@ -279,28 +279,29 @@ impl Events {
         );
     }
 
-    /// The service manager does not read the notifications.
+    /// Warns that the service manager does not read the notifications.
     pub fn service_manager_lost(&self, problem: &str) {
         warn!(problem, "cannot notify systemd; it restarts the daemon if it waits for notifications");
     }
 
-    /// The configuration of the start is in use; `hash` is a hash of its settings.
+    /// Records that the configuration of the start is in use; `hash` is a hash of its settings.
     pub fn loaded(&self, hash: &str) {
         self.metrics.reloaded(true);
         self.status.runs(hash);
     }
 
-    /// A reload begins to read and compare the file.
+    /// Records that a reload begins to read and compare the file.
     pub fn reload_begins(&self) {
         self.status.reloading();
     }
 
-    /// A reload begins to change something. `difference` describes what differs from the running configuration.
+    /// Reports that a reload begins to change something. `difference` describes what differs from the running
+    /// configuration.
     pub fn reloading(&self, difference: &str) {
         info!(difference, "reloading the configuration");
     }
 
-    /// A reload has succeeded, and the file is the running configuration.
+    /// Reports that a reload has succeeded, and the file is the running configuration.
     pub fn reloaded(&self, difference: &str, hash: &str, took: Duration) {
         self.metrics.reloaded(true);
         self.status.runs(hash);
@@ -308,7 +309,7 @@ impl Events {
         info!(difference, seconds = took.as_secs_f64(), "configuration reloaded");
     }
 
-    /// A reload was refused, and nothing was changed.
+    /// Reports that a reload was refused, and nothing was changed.
     pub fn reload_refused(&self, refusals: &[Refusal]) {
         self.metrics.reloaded(false);
         self.status.reloaded(refusals);
@@ -320,7 +321,7 @@ impl Events {
         error!(problems, "reload refused: the configuration before runs on, nothing has changed");
     }
 
-    /// A changed or removed queue had elements in flight that could be neither settled nor released in time.
+    /// Warns that a changed or removed queue had elements in flight that could be neither settled nor released in time.
     pub fn queue_left(&self, queue: &str, elements: usize) {
         warn!(
             queue,
@@ -329,7 +330,7 @@ impl Events {
         );
     }
 
-    /// Queues were removed: forgets them on the board and in the metrics.
+    /// Forgets removed queues on the board and in the metrics.
     pub fn queues_removed(&self, queues: &[Arc<str>]) {
         for queue in queues {
             let _ = self.status.forget_queue(queue);
@@ -351,12 +352,12 @@ impl Events {
         self.metrics.forget("sink", sinks);
     }
 
-    /// A sink has new settings: forgets the state of its destinations.
+    /// Forgets the state of a sink's destinations, because it has new settings.
     pub fn sink_changed(&self, sink: &Arc<str>) {
         self.status.forget_destinations(sink);
     }
 
-    /// An essential task has ended, and the process ends too.
+    /// Reports that an essential task has ended, and the process ends too.
     pub fn task_ended(&self, task: &str, problem: &str) {
         error!(task, problem, "a task ended that the daemon cannot live without: exiting");
     }

@@ -175,7 +175,7 @@ impl JobEvents {
         }
     }
 
-    /// A topic could not be looked at.
+    /// Reports that a topic could not be looked at.
     pub fn look_failed(&self, topic: &str, problem: &str) {
         if let Some(left_out) = self.0.failures.admit(Instant::now(), 1) {
             log::warn!(topic, left_out, "look at topic: {problem}");

@@ -165,7 +165,7 @@ impl Metrics {
         self.0.tallies.lock().iter().map(|(queue, tally)| (queue.clone(), tally.clone())).collect()
     }
 
-    /// The answers of every sink so far, over all queues, with the lateness of what it acknowledged.
+    /// Returns the answers of every sink so far, over all queues, with the lateness of what it acknowledged.
     pub(super) fn sink_counts(&self) -> HashMap<Arc<str>, Counts> {
         let mut sinks: HashMap<Arc<str>, Counts> = HashMap::new();
         let of = |series: &prometheus::proto::Metric, name: &str| {
@@ -279,7 +279,7 @@ struct Bound {
 }
 
 impl QueueMetrics {
-    /// `n` elements were claimed.
+    /// Counts `n` claimed elements.
     pub fn claimed(&self, from: ClaimLabel, n: u64) {
         // An expired lease is counted twice: as the origin of claimed elements, and as an expired lease.
         if from == ClaimLabel::Expired && n > 0 {
@@ -294,125 +294,125 @@ impl QueueMetrics {
         self.0.bound.get().is_some()
     }
 
-    /// `n` elements of a claim with a lost reply were found again.
+    /// Counts `n` elements of a claim with a lost reply that were found again.
     pub fn recovered(&self, n: u64) {
         self.add(|bound| &bound.recovered, n, || self.families().recovered.with_label_values(&[self.label()]));
     }
 
-    /// `n` settled elements are under the name of their claim again.
+    /// Counts `n` settled elements that are under the name of their claim again.
     pub fn returned(&self, n: u64) {
         if n > 0 {
             self.families().returned.with_label_values(&[self.label()]).inc_by(n);
         }
     }
 
-    /// `n` elements in flight are no longer in Redis.
+    /// Counts `n` elements in flight that are no longer in Redis.
     pub fn missing(&self, n: u64) {
         if n > 0 {
             self.families().missing.with_label_values(&[self.label()]).inc_by(n);
         }
     }
 
-    /// `n` elements were settled as confirmed.
+    /// Counts `n` elements that were settled as confirmed.
     pub fn delivered(&self, n: u64) {
         self.add(|bound| &bound.delivered, n, || self.families().delivered.with_label_values(&[self.label()]));
         self.bound().tally.delivered(n);
     }
 
-    /// `n` elements were released without counting an attempt.
+    /// Counts `n` elements that were released without counting an attempt.
     pub fn released(&self, reason: ReleaseReason, n: u64) {
         let make = || self.families().released.with_label_values(&[self.label(), reason.as_str()]);
         self.add(|bound| &bound.released[reason as usize], n, make);
     }
 
-    /// The claimer woke up.
+    /// Counts a wakeup of the claimer.
     pub fn woke(&self, reason: Wakeup) {
         let make = || self.families().wakeups.with_label_values(&[self.label(), reason.as_str()]);
         self.add(|bound| &bound.wakeups[reason as usize], 1, make);
     }
 
-    /// `n` deliveries are retried although the sink may have taken them.
+    /// Counts `n` deliveries that are retried although the sink may have taken them.
     pub fn possible_duplicates(&self, n: u64) {
         if n > 0 {
             self.families().possible_duplicates.with_label_values(&[self.label()]).inc_by(n);
         }
     }
 
-    /// `n` verdicts may or may not have been written before their leases ended.
+    /// Counts `n` verdicts that may or may not have been written before their leases ended.
     pub fn unknown_acks(&self, n: u64) {
         if n > 0 {
             self.families().unknown_acks.with_label_values(&[self.label()]).inc_by(n);
         }
     }
 
-    /// `n` verdicts came after their lease and were accepted.
+    /// Counts `n` verdicts that came after their lease and were accepted.
     pub fn late_acks(&self, n: u64) {
         if n > 0 {
             self.families().late_acks.with_label_values(&[self.label()]).inc_by(n);
         }
     }
 
-    /// An element later than `max_lateness` is delivered anyway.
+    /// Counts an element that is delivered although it is later than `max_lateness`.
     pub fn expired_delivery(&self) {
         self.families().expired_deliveries.with_label_values(&[self.label()]).inc();
     }
 
-    /// A dead letter was forwarded to `sink`, with this answer.
+    /// Counts a dead letter that was forwarded to `sink`, with this answer.
     pub fn dead_letter_forwarded(&self, sink: &str, outcome: &Outcome) {
         let class = outcome.as_ref().map_or_else(|failure| failure.class.as_str(), |()| OK);
         self.families().dead_letters_forwarded.with_label_values(&[self.label(), sink, class]).inc();
     }
 
-    /// `n` dead letters were trimmed by the stream's maximum length.
+    /// Counts `n` dead letters that were trimmed by the stream's maximum length.
     pub fn dead_letters_trimmed(&self, n: u64) {
         if n > 0 {
             self.families().dead_letters_trimmed.with_label_values(&[self.label()]).inc_by(n);
         }
     }
 
-    /// No destination is meant for an element.
+    /// Counts an element for which no destination is meant.
     pub fn skipped(&self) {
         self.families().skipped.with_label_values(&[self.label()]).inc();
     }
 
-    /// `n` headers of a message did not pass to its destination.
+    /// Counts `n` headers of a message that did not pass to its destination.
     pub fn headers_left_out(&self, sink: &str, reason: LeftOutReason, n: u64) {
         if n > 0 {
             self.families().headers_left_out.with_label_values(&[self.label(), sink, reason.as_str()]).inc_by(n);
         }
     }
 
-    /// The trail has confirmed the record of an element with this fate.
+    /// Counts an element with this fate whose record the trail has confirmed.
     pub fn audited(&self, fate: &'static str) {
         self.families().audited.with_label_values(&[self.label(), fate]).inc();
     }
 
-    /// `n` due jobs have no body.
+    /// Counts `n` due jobs without a body.
     pub fn without_body(&self, n: u64) {
         self.families().without_body.with_label_values(&[self.label()]).inc_by(n);
     }
 
-    /// `n` jobs that are not due yet went back to their source.
+    /// Counts `n` jobs that are not due yet and went back to their source.
     pub fn put_back(&self, n: u64) {
         self.families().put_back.with_label_values(&[self.label()]).inc_by(n);
     }
 
-    /// An element got a hash as its id, because its payload has none.
+    /// Counts an element that got a hash as its id, because its payload has none.
     pub fn id_by_hash(&self) {
         self.families().ids_by_hash.with_label_values(&[self.label()]).inc();
     }
 
-    /// A payload was refused by the codec.
+    /// Counts a payload that the codec refused.
     pub fn decode_error(&self, codec: &'static str) {
         self.families().decode_errors.with_label_values(&[self.label(), codec]).inc();
     }
 
-    /// Elements waited this long for the queue's own `max_rate`.
+    /// Adds the time for which elements waited for the queue's own `max_rate`.
     pub fn throttled(&self, time: Duration) {
         self.families().throttled.with_label_values(&[self.label(), ""]).inc_by(time.as_secs_f64());
     }
 
-    /// An element was overdue by at least this long when it was offered.
+    /// Records by how much an element was overdue when it was offered.
     pub fn offered_overdue(&self, by: Duration) {
         self.families().offered_overdue.with_label_values(&[self.label()]).observe(by.as_secs_f64());
     }
@@ -537,7 +537,7 @@ pub struct ScriptMetrics {
 }
 
 impl ScriptMetrics {
-    /// The script's reply came this long after it was sent.
+    /// Records the time from sending the script to its reply.
     pub fn took(&self, duration: Duration) {
         let make = || self.metrics.families().script_duration.with_label_values(&[self.script]);
         self.duration.get_or_init(make).observe(duration.as_secs_f64());

@@ -23,8 +23,8 @@ impl Peer {
 }
 
 impl From<SocketAddr> for Peer {
-    /// A client over IPv4 at a listener for both versions has an address that begins with `::ffff:`. It is shown, and found in
-    /// lists, as the one that it has.
+    /// Converts the address of a client. Over IPv4 at a listener for both versions it begins with `::ffff:`; it is
+    /// shown, and found in lists, as plain IPv4.
     fn from(address: SocketAddr) -> Peer {
         Peer::Tcp(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }

@@ -80,7 +80,7 @@ impl Recent {
         }
     }
 
-    /// The highest rate of a queue within the last day while it was behind, by second.
+    /// Returns the highest rate of a queue within the last day while it was behind, by second.
     pub fn busy_rate(&self, queue: &str) -> Option<f64> {
         self.metrics.busy_rate(queue)
     }

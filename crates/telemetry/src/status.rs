@@ -323,7 +323,7 @@ impl Status {
         self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reason why a queue is on hold.
+    /// Returns the reason why a queue is on hold.
     pub(super) fn reason(&self, queue: &Arc<str>) -> Option<String> {
         self.board().held.get(queue).map(|(reason, _)| reason.text.clone())
     }

@@ -43,12 +43,12 @@ impl AdminEvents {
         }
     }
 
-    /// A client that follows the events did not read fast enough.
+    /// Reports that a client that follows the events did not read fast enough.
     pub fn listener_dropped(&self, peer: Peer) {
         warn!(%peer, "a client that follows the events is too slow; its connection is closed");
     }
 
-    /// Too many wrong tokens from a client: for a while no token is accepted from there.
+    /// Reports too many wrong tokens from a client: for a while no token is accepted from there.
     pub fn locked_out(&self, peer: Peer, failures: u32, seconds: u64) {
         warn!(%peer, failures, seconds, "too many wrong tokens for the admin API; no token is accepted from there for a while");
     }

@@ -56,7 +56,7 @@ impl ApiEvents {
         ApiEvents { metrics, what, quiet: Arc::new(quiet) }
     }
 
-    /// The API listens on this address, for the owners of tokens, and for people whom a proxy names.
+    /// Reports that the API listens on this address, for the owners of tokens, and for people whom a proxy names.
     pub fn listening(&self, address: &impl std::fmt::Display, tls: bool, tokens: Option<usize>, proxy: bool) {
         match tokens {
             Some(tokens) => info!(%address, tls, tokens, proxy, "the {} listens", self.what),
@@ -67,12 +67,12 @@ impl ApiEvents {
         }
     }
 
-    /// The API cannot go on.
+    /// Reports that the API cannot go on.
     pub fn failed(&self, problem: &str) {
         error!(problem, "the {} ended", self.what);
     }
 
-    /// A request was answered.
+    /// Reports that a request was answered.
     pub fn answered(&self, answered: &Answered<'_>) {
         let Answered { route, status, peer, token, request, problem } = *answered;
         let problem = problem.unwrap_or_default();
@@ -86,7 +86,8 @@ impl ApiEvents {
         }
     }
 
-    /// The limit of connections is reached: the oldest idle connection is closed, or the next client waits.
+    /// Reports that the limit of connections is reached: the oldest idle connection is closed, or the next client
+    /// waits.
     pub fn crowded(&self, max_connections: usize) {
         if let Some(left_out) = self.quiet.crowds.admit(Instant::now(), 1) {
             warn!(
@@ -98,12 +99,12 @@ impl ApiEvents {
         }
     }
 
-    /// The listener could not accept a client.
+    /// Reports that the listener could not accept a client.
     pub fn not_accepted(&self, error: &std::io::Error) {
         self.metrics.all().not_accepted(self.what, error);
     }
 
-    /// A TLS handshake with a client failed.
+    /// Reports that a TLS handshake with a client failed.
     pub fn handshake_failed(&self, peer: Peer, problem: &str) {
         if let Some(left_out) = self.quiet.handshakes.admit(Instant::now(), 1) {
             warn!(%peer, problem, left_out, "a TLS handshake with a client of the {} failed", self.what);
@@ -115,12 +116,12 @@ impl ApiEvents {
         warn!(connections, "connections to the {} were cut off at the end of the drain", self.what);
     }
 
-    /// The tokens file was reloaded after a change.
+    /// Reports that the tokens file was reloaded after a change.
     pub fn tokens_read(&self, tokens: usize) {
         info!(tokens, "read the tokens file again: it has changed");
     }
 
-    /// The tokens file cannot be read, or is invalid; the previous tokens stay valid for a while.
+    /// Reports that the tokens file cannot be read, or is invalid; the previous tokens stay valid for a while.
     pub fn tokens_refused(&self, problem: &str) {
         error!(
             problem,
@@ -128,7 +129,7 @@ impl ApiEvents {
         );
     }
 
-    /// The changed certificate cannot be used; the previous one stays.
+    /// Reports that the changed certificate cannot be used; the previous one stays.
     pub fn certificate_refused(&self, problem: &str) {
         error!(
             problem,
@@ -136,7 +137,7 @@ impl ApiEvents {
         );
     }
 
-    /// The file under this key was looked at; what was read of it was confirmed this long ago.
+    /// Records that the file under this key was looked at; what was read of it was confirmed this long ago.
     pub fn file_seen(&self, key: &'static str, age: Duration) {
         self.metrics.all().file_seen(key, age);
     }

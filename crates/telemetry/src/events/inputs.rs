@@ -83,7 +83,7 @@ pub struct InputCounts {
 }
 
 impl Metrics {
-    /// The counts of the input with this name.
+    /// Returns the counts of the input with this name.
     pub fn input(&self, input: &str) -> InputCounts {
         let families = self.families();
         let of = |result: InputResult| families.input_messages.with_label_values(&[input, result.as_str()]).get();
@@ -106,21 +106,21 @@ impl InputEvents {
         self.status.input(&self.input, state)
     }
 
-    /// The input takes messages.
+    /// Reports that the input takes messages. Logged only if that is new.
     pub fn up(&self, address: &str) {
         if self.set(InputState::Up) {
             info!(input = &*self.input, from = address, "input takes messages");
         }
     }
 
-    /// The broker answers: the input takes messages, if it did not.
+    /// Reports that the broker answers: the input takes messages, if it did not.
     pub fn connected(&self, address: &str) {
         if self.status.input_is_down(&self.input) {
             self.up(address);
         }
     }
 
-    /// The input cannot take messages. Logged only if that is new.
+    /// Reports that the input cannot take messages. Logged only if that is new.
     pub fn down(&self, failure: &Failure) {
         self.metrics.not_connected(&self.input, &failure.message);
         if self.set(InputState::Down(failure.to_string())) {
@@ -145,21 +145,21 @@ impl InputEvents {
         }
     }
 
-    /// The input holds messages that it refuses, because it cannot give them away.
+    /// Reports that the input holds messages that it refuses, because it cannot give them away.
     pub fn holds(&self, count: usize, why: &str) {
         if self.set(InputState::Holding(format!("{count} refused messages are held: {why}"))) {
             warn!(input = &*self.input, why, "input holds refused messages: they stay at the broker");
         }
     }
 
-    /// The input takes messages from a part of its places only. Logged only if that is new.
+    /// Reports that the input takes messages from a part of its places only. Logged only if that is new.
     pub fn reads_in_part(&self, problem: &str) {
         if self.set(InputState::Holding(problem.to_owned())) {
             warn!(input = &*self.input, problem, "input reads a part of its topics only");
         }
     }
 
-    /// Refused messages come back to the input. Logged only if that is new.
+    /// Reports that refused messages come back to the input. Logged only if that is new.
     pub fn comes_back(&self, reason: &str) {
         if self.set(InputState::Holding(reason.to_owned())) {
             warn!(input = &*self.input, reason, "refused messages come back to the input");

@@ -117,8 +117,8 @@ impl QueueEvents {
         &self.0.metrics
     }
 
-    /// The queue is on hold: nothing is claimed except an occasional probe. A second call with the same code about the
-    /// same subject, such as a topic, only updates the reason.
+    /// Reports that the queue is on hold: nothing is claimed except an occasional probe. A second call with the same
+    /// code about the same subject, such as a topic, only updates the reason.
     pub fn on_hold(&self, sink: Option<&str>, code: &str, about: &str, reason: &str) {
         let text = sink.map_or_else(|| reason.to_owned(), |sink| format!("sink {sink}: {reason}"));
         let cause = format!("{} {code}", sink.unwrap_or_default());
@@ -142,8 +142,8 @@ impl QueueEvents {
         }
     }
 
-    /// The cluster migrates the queue's slot, until [`resumed`](QueueEvents::resumed). Not a warning, because
-    /// migrations are maintenance.
+    /// Reports that the cluster migrates the queue's slot, until [`resumed`](QueueEvents::resumed). Not a warning,
+    /// because migrations are maintenance.
     pub fn slot_migrates(&self) {
         self.0.metrics.held(true);
         self.0.metrics.slot_migrates();
@@ -154,7 +154,7 @@ impl QueueEvents {
         }
     }
 
-    /// The pause of the queue, or of a sink of it, has begun, changed or ended.
+    /// Reports that the pause of the queue, or of a sink of it, has begun, changed or ended.
     pub fn paused(&self, pause: Option<Paused>) {
         self.0.metrics.paused(pause.is_some());
         let news = self.0.status.paused(self.id(), pause);
@@ -176,7 +176,7 @@ impl QueueEvents {
         }
     }
 
-    /// A key of the queue has the wrong type: the queue is on hold, and nothing was changed.
+    /// Reports that a key of the queue has the wrong type: the queue is on hold, and nothing was changed.
     pub fn wrong_type(&self, key: &str, expected: &'static str, found: &str) {
         self.on_hold(
             None,
@@ -186,7 +186,7 @@ impl QueueEvents {
         );
     }
 
-    /// Another daemon delivers the queue in order; its right ends in `left_ms` unless it is extended.
+    /// Reports that another daemon delivers the queue in order; its right ends in `left_ms` unless it is extended.
     pub fn stands_by(&self, left_ms: i64) {
         self.0.metrics.active(false);
         if self.0.order.swap(STANDS_BY, Ordering::Relaxed) != STANDS_BY {
@@ -197,7 +197,7 @@ impl QueueEvents {
         }
     }
 
-    /// This daemon delivers the queue in order.
+    /// Reports that this daemon delivers the queue in order.
     pub fn delivers_in_order(&self) {
         self.0.metrics.active(true);
         if self.0.order.swap(DELIVERS, Ordering::Relaxed) != DELIVERS {
@@ -205,7 +205,7 @@ impl QueueEvents {
         }
     }
 
-    /// The queue resumes.
+    /// Reports that the queue resumes.
     pub fn resumed(&self) {
         self.0.metrics.held(false);
         if self.0.status.held(self.id(), None) && self.0.status.admits_line(RESUMED, self.id()) {
@@ -213,7 +213,7 @@ impl QueueEvents {
         }
     }
 
-    /// An element was stored as a dead letter.
+    /// Reports that an element was stored as a dead letter.
     pub fn dead_lettered(&self, id: &Identity, reason: DeadReason, failure: Option<&Failure>) {
         self.0.metrics.dead_lettered(reason.as_str());
         let quiet = self.0.quiet();
@@ -228,7 +228,7 @@ impl QueueEvents {
         warn!(queue = &**self.id(), %id, reason, failure, left_out, "dead letter stored");
     }
 
-    /// A dead letter stays in the stream, because its sink refuses it permanently.
+    /// Reports that a dead letter stays in the stream, because its sink refuses it permanently.
     pub fn dead_letter_stays(&self, stream_id: &str, problem: &str) {
         if let Some(left_out) = self.0.quiet().letters.admit(Instant::now(), 1) {
             warn!(
@@ -241,7 +241,7 @@ impl QueueEvents {
         }
     }
 
-    /// `n` verdicts were refused: another claim had taken the elements over.
+    /// Reports that `n` verdicts were refused: another claim had taken the elements over.
     pub fn stale_acks(&self, n: u64) {
         if n == 0 {
             return;
@@ -257,7 +257,7 @@ impl QueueEvents {
         }
     }
 
-    /// `n` elements were not sent to a sink, because their leases had expired or nearly so.
+    /// Reports that `n` elements were not sent to a sink, because their leases had expired or nearly so.
     pub fn stale_drops(&self, n: u64) {
         if n == 0 {
             return;
@@ -273,7 +273,7 @@ impl QueueEvents {
         }
     }
 
-    /// `n` leases could not be extended: the elements belong to another claim.
+    /// Reports that `n` leases could not be extended: the elements belong to another claim.
     pub fn leases_lost(&self, n: u64) {
         if n == 0 {
             return;
@@ -310,7 +310,7 @@ impl QueueEvents {
         }
     }
 
-    /// The work on an element panicked; the element is retried, and the attempt counts.
+    /// Reports that the work on an element panicked; the element is retried, and the attempt counts.
     pub fn panicked(&self, id: &Identity, stage: &'static str) {
         self.0.metrics.panicked();
         if let Some(left_out) = self.0.quiet().panics.admit(Instant::now(), 1) {
@@ -318,8 +318,8 @@ impl QueueEvents {
         }
     }
 
-    /// The last check found `n` orphans at the source. They stay until a person decides, so a line is logged only when
-    /// their number grows.
+    /// Reports that the last check found `n` orphans at the source. They stay until a person decides, so a line is
+    /// logged only when their number grows.
     pub fn orphans(&self, terms: &'static SourceTerms, n: u64) {
         self.0.metrics.orphans(terms, n);
         if n > self.0.orphans.swap(n, Ordering::Relaxed) {
@@ -327,7 +327,7 @@ impl QueueEvents {
         }
     }
 
-    /// The last check found `n` entries in the format of a newer daemon.
+    /// Reports that the last check found `n` entries in the format of a newer daemon.
     pub fn unknown_entries(&self, n: u64) {
         self.0.metrics.unknown_entries(n);
         if n > 0
@@ -342,7 +342,7 @@ impl QueueEvents {
         }
     }
 
-    /// The last look found `n` claims with expired leases and names that this version cannot read.
+    /// Reports that the last look found `n` claims with expired leases and names that this version cannot read.
     pub fn unknown_claims(&self, n: u64) {
         let before = self.0.unknown_claims.swap(n, Ordering::Relaxed);
         if n == before {
@@ -363,14 +363,14 @@ impl QueueEvents {
         }
     }
 
-    /// A payload is an object that only its Java class can read; it is forwarded as bytes.
+    /// Reports that a payload is an object that only its Java class can read; it is forwarded as bytes.
     pub fn opaque(&self, why: &str) {
         if let Some(left_out) = self.0.quiet().opaque.admit(Instant::now(), 1) {
             info!(queue = &**self.id(), why, left_out, "payload is forwarded as bytes");
         }
     }
 
-    /// An element whose due time is an overflow is held, or becomes a dead letter.
+    /// Reports that an element whose due time is an overflow is held, or becomes a dead letter.
     pub fn absurd_due(&self, id: &Identity, outcome: &str) {
         if let Some(left_out) = self.0.quiet().absurd.admit(Instant::now(), 1) {
             let help = "`delaybridge reschedule`, `run-now` or `kill` ends it; `on_absurd_due` decides";
@@ -378,21 +378,21 @@ impl QueueEvents {
         }
     }
 
-    /// An element is due in shadow mode and would be delivered to `destinations`. With the filter
+    /// Reports that an element is due in shadow mode and would be delivered to `destinations`. With the filter
     /// `delaybridge::shadow=debug` there is a line for each element.
     pub fn would_deliver(&self, id: &Identity, due_ms: i64, bytes: usize, destinations: &str) {
         self.0.metrics.shadowed(Fate::Deliver);
         tracing::debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, bytes, destinations, "would be delivered");
     }
 
-    /// An element is due in shadow mode, and there is nothing to deliver.
+    /// Reports that an element is due in shadow mode, and there is nothing to deliver.
     pub fn would_pass(&self, id: &Identity, due_ms: i64, fate: Fate, reason: &str) {
         self.0.metrics.shadowed(fate);
         let fate = fate.as_str();
         tracing::debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, fate, reason, "would not be delivered");
     }
 
-    /// An element is due in shadow mode, and its delivery would fail.
+    /// Reports that an element is due in shadow mode, and its delivery would fail.
     pub fn would_fail(&self, id: &Identity, due_ms: i64, fate: Fate, reason: &str) {
         self.would_pass(id, due_ms, fate, reason);
         let fate = fate.as_str();
@@ -401,7 +401,7 @@ impl QueueEvents {
         }
     }
 
-    /// The results of shadow mode since the last summary.
+    /// Reports the results of shadow mode since the last summary.
     pub fn shadow_summary(&self, delivered: u64, failed: u64, time: Duration) {
         let seconds = time.as_secs();
         info!(
@@ -413,7 +413,8 @@ impl QueueEvents {
         );
     }
 
-    /// A rescue moved overdue elements to the ready list and skipped `junk`. Junk is logged when its number grows.
+    /// Reports that a rescue moved overdue elements to the ready list and skipped `junk`. Junk is logged when its
+    /// number grows.
     pub fn rescued(&self, terms: &'static SourceTerms, moved: u64, junk: u64) {
         self.0.metrics.rescued(terms, moved, junk);
         if moved > 0 {
@@ -461,12 +462,12 @@ impl QueueEvents {
         }
     }
 
-    /// A turn of the sweep is complete.
+    /// Reports that a turn of the sweep is complete.
     pub fn swept(&self, entries: u64, removed: u64, time: Duration) {
         debug!(queue = &**self.id(), entries, removed, seconds = time.as_secs_f64(), "turn of the sweep finished");
     }
 
-    /// The queue has new settings: forgets its hold and its pause, which are determined anew.
+    /// Forgets the queue's hold and its pause, which are determined anew with its new settings.
     pub fn changed(&self) {
         let (held, paused) = self.0.status.forget_queue(self.id());
         if held {

@@ -51,7 +51,7 @@ impl SinkEvents {
         &self.metrics
     }
 
-    /// The sink was replaced or removed: ignores its events from now on.
+    /// Ignores the sink's events from now on: it was replaced or removed.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }
@@ -60,12 +60,13 @@ impl SinkEvents {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// The breaker opened, or a probe failed again. Logged only if the failure is new.
+    /// Reports that the breaker opened, or a probe failed again. Logged only if the failure is new.
     pub fn down(&self, failure: &Failure) {
         self.is_down(failure, TRIED);
     }
 
-    /// The sink does not answer to a probe while nothing is to be delivered. Logged only if the failure is new.
+    /// Reports that the sink does not answer to a probe while nothing is to be delivered. Logged only if the failure is
+    /// new.
     pub fn silent(&self, failure: &Failure) {
         self.is_down(failure, SILENT);
     }
@@ -135,7 +136,7 @@ impl SinkEvents {
         }
     }
 
-    /// The sink says that it takes no more for now.
+    /// Reports that the sink takes no more for now.
     pub fn blocked(&self, failure: &Failure) {
         if self.is_retired() {
             return;
@@ -170,8 +171,8 @@ impl SinkEvents {
         }
     }
 
-    /// A destination is in trouble, and its elements wait, while others of the sink are not known to be. `name` and
-    /// `failure` show templates instead of payloads. `all` is the number of destinations in trouble now.
+    /// Reports that a destination is in trouble, and its elements wait, while others of the sink are not known to be.
+    /// `name` and `failure` show templates instead of payloads. `all` is the number of destinations in trouble now.
     pub fn destination_in_trouble(&self, key: u64, name: &str, failure: &Failure, all: usize) {
         if self.is_retired() {
             return;
@@ -192,7 +193,7 @@ impl SinkEvents {
         }
     }
 
-    /// A destination works again.
+    /// Reports that a destination works again.
     pub fn destination_works(&self, key: u64, all: usize) {
         if self.is_retired() {
             return;
@@ -216,7 +217,7 @@ impl SinkEvents {
         }
     }
 
-    /// The sink accepts elements, or has answered a probe. Logged if it was down or blocked.
+    /// Reports that the sink accepts elements, or has answered a probe. Logged if it was down or blocked.
     pub fn up(&self) {
         if self.is_retired() {
             return;

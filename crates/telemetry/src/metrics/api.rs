@@ -32,7 +32,7 @@ impl Metrics {
 }
 
 impl ApiMetrics {
-    /// A request to the route was answered with the status, this long after its head was read.
+    /// Counts an answer to a request to the route, and records the time since its head was read.
     pub fn answered(&self, route: &'static str, status: u16, duration: Duration) {
         let mut bound = self.0.bound.lock();
         let (count, time) = bound.entry((route, status)).or_insert_with(|| {
@@ -49,7 +49,7 @@ impl ApiMetrics {
         &self.0.metrics
     }
 
-    /// A connection was opened. It counts as open until the result is dropped.
+    /// Counts a new connection as open until the result is dropped.
     pub fn connected(&self) -> Open {
         self.0.connections.inc();
         Open(self.0.connections.clone())

@@ -107,7 +107,8 @@ impl QueueMetrics {
         self.bound().tally.looked(is_busy);
     }
 
-    /// The highest rate of deliveries within the last day while the queue was [busy](QueueMetrics::busy), by second.
+    /// Returns the highest rate of deliveries within the last day while the queue was [busy](QueueMetrics::busy), by
+    /// second.
     pub fn busy_rate(&self) -> Option<f64> {
         self.0.bound.get()?.tally.busy_rate()
     }

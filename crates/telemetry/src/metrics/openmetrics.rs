@@ -80,7 +80,7 @@ fn number(value: f64) -> String {
     if value.is_infinite() { (if value > 0.0 { "+Inf" } else { "-Inf" }).to_owned() } else { format!("{value:?}") }
 }
 
-/// Almost no label has anything to escape, and a scrape may have a hundred thousand of them.
+/// Escapes a label. Almost none has anything to escape, and a scrape may have a hundred thousand of them.
 fn escaped(text: &str) -> Cow<'_, str> {
     if text.contains(['\\', '\n', '"']) {
         text.replace('\\', r"\\").replace('\n', r"\n").replace('"', r#"\""#).into()

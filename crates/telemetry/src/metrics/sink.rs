@@ -29,7 +29,7 @@ impl DeliveryMetrics {
         DeliveryMetrics(Arc::new(DeliveryInner { queue, sink: sink.clone(), ok, failed, lateness }))
     }
 
-    /// The sink answered for one element.
+    /// Counts the sink's answer about one element.
     pub fn attempt(&self, outcome: &Outcome) {
         let (bound, class) = match outcome {
             Ok(()) => (&self.0.ok, OK),
@@ -42,7 +42,7 @@ impl DeliveryMetrics {
         }
     }
 
-    /// An element with a due time was acknowledged this long after it.
+    /// Records the time from an element's due time to its acknowledgement.
     pub fn late(&self, lateness: Duration) {
         let make = || {
             let histogram = self.families().lateness.with_label_values(&[self.0.queue.label(), &self.0.sink]);
@@ -54,7 +54,7 @@ impl DeliveryMetrics {
         self.0.queue.bound().tally.late(lateness);
     }
 
-    /// Elements waited this long for the sink's `max_rate`.
+    /// Adds the time for which elements waited for the sink's `max_rate`.
     pub fn throttled(&self, time: Duration) {
         let labels = [self.0.queue.label(), &self.0.sink];
         self.families().throttled.with_label_values(&labels).inc_by(time.as_secs_f64());
@@ -80,7 +80,7 @@ impl SinkMetrics {
         SinkMetrics(Arc::new(SinkInner { metrics, sink: sink.clone(), ack_duration: OnceLock::new() }))
     }
 
-    /// The sink answered this long after it was asked.
+    /// Records the time from asking the sink to its answer.
     pub fn answered(&self, outcome: &Outcome, duration: Duration) {
         let make = || self.families().ack_duration.with_label_values(&[&self.0.sink]);
         self.0.ack_duration.get_or_init(make).observe(duration.as_secs_f64());
@@ -90,14 +90,14 @@ impl SinkMetrics {
         }
     }
 
-    /// The sink confirmed `n` elements that it had already.
+    /// Counts `n` confirmed elements that the sink had already.
     pub fn duplicates_avoided(&self, n: u64) {
         if n > 0 {
             self.families().duplicates_avoided.with_label_values(&[&self.0.sink]).inc_by(n);
         }
     }
 
-    /// The result of a look for an element that the sink may have.
+    /// Counts the result of a look for an element that the sink may have.
     pub fn looked(&self, result: LookResult) {
         self.families().lookups.with_label_values(&[&*self.0.sink, result.as_str()]).inc();
     }

@@ -20,12 +20,12 @@ impl Metrics {
 }
 
 impl SpanMetrics {
-    /// The collector took this many spans.
+    /// Counts spans that the collector took.
     pub fn sent(&self, spans: u64) {
         self.sent.inc_by(spans);
     }
 
-    /// This many spans were dropped: no room for them, or the collector refused them.
+    /// Counts spans that were dropped: no room for them, or the collector refused them.
     pub fn dropped(&self, spans: u64) {
         self.dropped.inc_by(spans);
     }

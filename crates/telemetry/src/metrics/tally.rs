@@ -90,7 +90,7 @@ impl Tally {
         Counts { delivered: of(&self.delivered), failed: of(&self.failed), late: self.late.counts() }
     }
 
-    /// Time since the oldest element in flight was due, at the latest look.
+    /// Returns the time since the oldest element in flight was due, at the latest look.
     pub(crate) fn oldest_in_flight(&self) -> Duration {
         Duration::from_millis(self.oldest_in_flight_ms.load(Ordering::Relaxed))
     }

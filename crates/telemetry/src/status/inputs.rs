@@ -64,7 +64,7 @@ impl Inputs {
         !self.0.values().any(|(state, _)| matches!(state, InputState::Unknown | InputState::Down(_)))
     }
 
-    /// For the readiness probe; `None` without inputs.
+    /// Lists the inputs in trouble for the readiness probe; `None` without inputs.
     pub(super) fn shown(&self) -> Option<Value> {
         let mut troubled = List::default();
         for (input, (state, since)) in self.0.iter().filter(|(_, (state, _))| *state != InputState::Up) {
