@@ -95,12 +95,12 @@ impl Conn {
         self.route.as_ref().is_some_and(Route::has_led_on)
     }
 
-    /// Number of this connection on its link, starting at 1.
+    /// Returns the number of this connection on its link, starting at 1.
     pub fn epoch(&self) -> u64 {
         self.inner.epoch
     }
 
-    /// `host:port/db`.
+    /// Returns `host:port/db`.
     pub fn address(&self) -> &str {
         &self.inner.address
     }
@@ -199,8 +199,8 @@ impl Conn {
         }
     }
 
-    /// Like [`pipeline`](Conn::pipeline), but must not send after `send_before`. If the client library or a full socket
-    /// delays it for longer, the connection is closed instead.
+    /// Sends a pipeline as [`pipeline`](Conn::pipeline) does, but not after `send_before`. If the client library or a
+    /// full socket delays it for longer, the connection is closed instead.
     ///
     /// # Errors
     ///

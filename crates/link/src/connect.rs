@@ -47,7 +47,7 @@ impl<'a> RedisAttempt<'a> {
         RedisAttempt { endpoint, dial: Attempt::new(endpoint.tls.is_some(), "write `redis://`") }
     }
 
-    /// Does the work within the endpoint's `connect_timeout`.
+    /// Runs the work within the endpoint's `connect_timeout`.
     async fn within<T>(&self, work: impl Future<Output = Tried<T>>) -> Result<T, ConnectError> {
         let done = self.dial.within(self.endpoint.connect_timeout, work).await;
         let done = done.unwrap_or_else(|late| Err(not_connected(&late)));
@@ -189,7 +189,7 @@ impl Asking {
     }
 }
 
-/// Like [`ask`], but returns the connection as well.
+/// Sends a command as [`ask`] does, but returns the connection as well.
 ///
 /// # Errors
 ///
@@ -294,7 +294,7 @@ fn login(endpoint: &RedisEndpoint, password: Option<&SecretString>) -> (Pipeline
     (pipeline, questions)
 }
 
-/// The login and all questions of a connecting link, in the order of the replies.
+/// Builds the login and all questions of a connecting link, in the order of the replies.
 fn questions(
     endpoint: &RedisEndpoint,
     options: &LinkOptions,

@@ -60,12 +60,12 @@ impl RedisEndpoint {
         }
     }
 
-    /// `host:port`, with brackets around IPv6 addresses, or `unix:PATH`.
+    /// Returns `host:port`, with brackets around IPv6 addresses, or `unix:PATH`.
     pub fn host_and_port(&self) -> String {
         self.server().to_string()
     }
 
-    /// `host:port/db` or `unix:PATH?db=DB`, for logs and for comparing endpoints; never with a password.
+    /// Returns `host:port/db` or `unix:PATH?db=DB`, for logs and for comparing endpoints; never with a password.
     pub fn address(&self) -> String {
         let between = if self.socket.is_some() { "?db=" } else { "/" };
         format!("{}{between}{}", self.host_and_port(), self.database)

@@ -144,7 +144,7 @@ impl ServerInfo {
     }
 }
 
-/// The reason why a compatible server loses elements or delivers them twice, whatever version it reports.
+/// Returns the reason why a compatible server loses elements or delivers them twice, whatever version it reports.
 fn unsuitable(info: &str) -> Option<&'static str> {
     let is_set = |name| field(info, name).is_some_and(|value| matches!(value, "1" | "yes"));
     if field(info, "dragonfly_version").is_some() {
@@ -184,7 +184,7 @@ impl Memory {
         self.limit.is_some_and(|limit| self.used as f64 > limit as f64 * 0.9)
     }
 
-    /// Bytes left below the limit; `None` if there is none.
+    /// Returns the bytes left below the limit; `None` if there is none.
     pub fn left(&self) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_sub(self.used))
     }
@@ -195,7 +195,7 @@ fn cut(value: &str) -> &str {
     value.char_indices().nth(255).map_or(value, |(at, _)| &value[..at])
 }
 
-/// The value of a field of `INFO`, unless it is missing or empty.
+/// Returns the value of a field of `INFO`, unless it is missing or empty.
 pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.map(str::trim).filter(|value| !value.is_empty())

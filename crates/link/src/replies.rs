@@ -73,7 +73,7 @@ impl Replies {
         self.is_large.store(true, Ordering::Relaxed);
     }
 
-    /// A message of the subscription was taken.
+    /// Counts a message of the subscription that was taken.
     pub(super) fn taken(&self) {
         let less = |waiting: usize| waiting.checked_sub(1);
         let _ = self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
@@ -326,7 +326,7 @@ impl Meter {
         }
     }
 
-    /// A value is over, and with it perhaps those around it, up to the reply; returns 1 if that may be a message.
+    /// Ends a value, and with it perhaps those around it, up to the reply; returns 1 if that may be a message.
     fn value(&mut self) -> usize {
         self.name = match std::mem::take(&mut self.name) {
             Name::Confirmation => Name::Confirmation,

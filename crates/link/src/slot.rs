@@ -22,7 +22,7 @@ fn tag(key: &[u8]) -> &[u8] {
     tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
-/// CRC-16/XMODEM, bit by bit, because a name is hashed once.
+/// Computes CRC-16/XMODEM, bit by bit, because a name is hashed once.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc: u16, byte| {
         (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })

@@ -434,7 +434,7 @@ fn in_order(mut channels: Vec<Arc<str>>) -> Arc<[Arc<str>]> {
     channels.into()
 }
 
-/// The ACL patterns for these channels, as `ACL SETUSER` takes them: one for each kind.
+/// Returns the ACL patterns for these channels, as `ACL SETUSER` takes them: one for each kind.
 fn patterns(names: &[Arc<str>]) -> String {
     let kind = |name: &Arc<str>| match name.split_once(':') {
         Some((kind, _)) => format!("&{kind}:*"),

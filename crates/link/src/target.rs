@@ -80,8 +80,8 @@ impl RedisTarget {
         }
     }
 
-    /// `host:port/db`, `sentinel:master/db` or `cluster:host:port,host:port`, for logs and for comparing targets; never
-    /// with a password.
+    /// Returns `host:port/db`, `sentinel:master/db` or `cluster:host:port,host:port`, for logs and for comparing
+    /// targets; never with a password.
     pub fn address(&self) -> String {
         match self {
             RedisTarget::Fixed(endpoint) => endpoint.address(),
@@ -140,7 +140,7 @@ impl RedisTarget {
 }
 
 impl SentinelTarget {
-    /// `sentinel:master/db`.
+    /// Returns `sentinel:master/db`.
     pub fn address(&self) -> String {
         format!("sentinel:{}/{}", self.master, self.servers.database)
     }

@@ -72,7 +72,7 @@ impl Health {
         self.down.is_empty() && !self.up.is_empty()
     }
 
-    /// The first reason why a server is not connected.
+    /// Returns the first reason why a server is not connected.
     pub fn problem(&self) -> Option<&Arc<ConnectError>> {
         self.down.iter().find_map(|(_, problem)| problem.as_ref())
     }
@@ -184,7 +184,7 @@ impl Redis {
         Ok(all)
     }
 
-    /// Any current connection.
+    /// Returns any current connection.
     pub fn any(&self) -> Option<Conn> {
         match &self.kind {
             Kind::One(node) => node.current(),

@@ -40,7 +40,7 @@ impl ClusterTarget {
         Arc::new(self.servers.at(&at.host, at.port))
     }
 
-    /// `cluster:host:port,host:port` with the seeds.
+    /// Returns `cluster:host:port,host:port` with the seeds.
     pub fn address(&self) -> String {
         let seeds: Vec<_> = self.seeds.iter().map(ToString::to_string).collect();
         format!("cluster:{}", seeds.join(","))
@@ -198,8 +198,8 @@ impl Cluster {
         self.shared.map.read().nodes.values().cloned().collect()
     }
 
-    /// The masters in use, each with whether it certainly is one: a node that has lost its connection since the last
-    /// map may have been removed.
+    /// Returns the masters in use, each with whether it certainly is one while it has no connection: a node that has
+    /// lost its connection since the last map may have been removed.
     pub(super) fn nodes_and_certainty(&self) -> Vec<(Arc<Node>, bool)> {
         let map = self.shared.map.read();
         map.nodes.iter().map(|(at, node)| (node.clone(), map.away.contains(at))).collect()
@@ -241,7 +241,7 @@ impl Cluster {
         }
     }
 
-    /// The reason why there is no map; the inner option is empty until an attempt has failed.
+    /// Returns the reason why there is no map; the inner option is empty until an attempt has failed.
     pub(super) fn problem(&self) -> Option<Option<Arc<ConnectError>>> {
         self.shared.map.read().problem.clone()
     }

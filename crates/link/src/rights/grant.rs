@@ -110,8 +110,8 @@ impl Grant {
         all.iter().filter(chosen)
     }
 
-    /// Single checks: each command with the keys that it takes at once, in words for the server, and the grant that
-    /// allows it.
+    /// Lists single checks: each command with the keys that it takes at once, in words for the server, and the grant
+    /// that allows it.
     pub fn single(&self) -> Vec<(Vec<Bytes>, Grant)> {
         let mut all = Vec::new();
         for &command in &self.commands {

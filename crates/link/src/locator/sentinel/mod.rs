@@ -48,7 +48,7 @@ impl Sentinels {
         &self.group.target
     }
 
-    /// See [`Locator::locate`](super::Locator::locate).
+    /// Asks the sentinels for the master; see [`Locator::locate`](super::Locator::locate).
     pub(super) async fn locate(&self) -> Result<Vec<Arc<RedisEndpoint>>, ConnectError> {
         let found = match self.group.ask().await? {
             Verdict::Agreed(address) => vec![address],
@@ -58,7 +58,7 @@ impl Sentinels {
         Ok(found.into_iter().map(|Address { host, port }| Arc::new(servers.at(&host, port))).collect())
     }
 
-    /// See [`Locator::left`](super::Locator::left).
+    /// Waits until the sentinels name another master; see [`Locator::left`](super::Locator::left).
     pub(super) async fn left(&self, server: &RedisEndpoint) {
         let mut known = self.group.known.subscribe();
         let another = |known: &Known| known.master.as_ref().is_some_and(|master| !master.is_of(server));
