@@ -226,7 +226,7 @@ pub(super) fn name(code: Code) -> &'static str {
     row(code).map_or("unknown_code", |row| row.1)
 }
 
-/// Advice to the operator about a code.
+/// Returns advice to the operator about a code.
 pub(super) fn advice(code: Code) -> Option<&'static str> {
     row(code).map(|row| row.3).filter(|advice| !advice.is_empty())
 }

@@ -228,7 +228,7 @@ impl ClientContext for BacklogListener {
 
 impl ConsumerContext for BacklogListener {}
 
-/// A consumer that assigns partitions itself, with these settings more.
+/// Creates a consumer that assigns partitions itself, with these additional settings.
 pub(super) fn consumer(
     spec: &KafkaSpec,
     group: &str,

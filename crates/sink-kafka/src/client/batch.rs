@@ -156,7 +156,7 @@ impl KafkaSink {
         }
     }
 
-    /// Queues what can be queued at once, in the order of the batch.
+    /// Puts into the local queue what has room at once, in the order of the batch.
     fn send_at_once(&self, batch: &RecordBatch<'_>) -> Left {
         let mut left = Left::default();
         let mut sent = batch.sent.lock();
@@ -210,7 +210,7 @@ impl KafkaSink {
         }
     }
 
-    /// Queues elements in their order, when the batches before have done so.
+    /// Puts elements into the local queue in their order, when the batches before have done so.
     async fn follow(&self, batch: &RecordBatch<'_>, places: Vec<usize>, _waiting: RoomWaiter<'_>) {
         let _turn = self.room.turn.lock().await;
         self.send_in_order(batch, places).await;
@@ -244,7 +244,7 @@ impl KafkaSink {
         }
     }
 
-    /// Queues one element. If one before found no room in time, it does not pass that one.
+    /// Puts one element into the local queue. If one before found no room in time, it does not pass that one.
     async fn send_next(&self, batch: &RecordBatch<'_>, place: usize, full: bool) -> Result<Arc<Producer>, Failure> {
         let record = batch.record(place, self)?;
         if full {

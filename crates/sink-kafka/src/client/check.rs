@@ -21,8 +21,9 @@ use delaybridge_sink::{Destination, together};
 /// same time and reports only a refusal.
 const REFUSAL: Duration = Duration::from_millis(300);
 
-/// Whether any broker lets us in, by a client of its own: the producer that delivers can only ask for topics, and such a
-/// question may create one. Where every broker refuses, that is the answer; `timeout` is for those that are silent.
+/// Checks that any broker lets us in, with a client of its own: the producer that delivers can only ask for topics, and
+/// such a question may create one. Where every broker refuses, that is the answer; `timeout` is for those that are
+/// silent.
 pub(super) async fn probe(
     spec: Arc<KafkaSpec>,
     timeout: Duration,
@@ -105,7 +106,7 @@ async fn ask_all(
     together(failures.collect())
 }
 
-/// The client's reason why no broker answers.
+/// Builds the failure for brokers of which none answers, with the client's reason.
 fn unreachable(producer: &Producer, brokers: &str) -> Failure {
     let what = format!("connect to Kafka {brokers}");
     if let Some(trouble) = producer.trouble() {

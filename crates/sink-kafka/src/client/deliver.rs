@@ -112,12 +112,13 @@ impl<'a> RecordDelivery<'a> {
         self.deadline.since(now) >= self.limit
     }
 
-    /// Time until there is [too little](RecordDelivery::has_time) left.
+    /// Returns the time until there is [too little](RecordDelivery::has_time) left.
     fn time_to_send(&self) -> Duration {
         self.deadline.since(Instant::now()).saturating_sub(self.limit)
     }
 
-    /// The others of its batch had their turns, and there was no time for its own: nothing is known about it.
+    /// Builds the failure of a record without time for its turn after the others of its batch: nothing is known about
+    /// it.
     fn behind(&self) -> Failure {
         let text = format!("{}: refused with its batch, whose other records were sent first", self.what());
         Failure::new(Class::Transient, Failure::BEHIND, text)
@@ -163,7 +164,7 @@ impl KafkaSink {
         Box::pin(self.reported(&producer, report, record)).await
     }
 
-    /// The outcome of an element whose record the batches' producer reports as failed.
+    /// Decides the outcome of an element whose record the batches' producer reports as failed.
     pub(super) async fn reported(
         &self,
         producer: &Arc<Producer>,
@@ -215,7 +216,7 @@ impl KafkaSink {
         Ok((producer, report))
     }
 
-    /// Queues the record, waiting for room until a little after `since`. Answers with the producer that has it.
+    /// Puts the record into a queue, waiting for room until a little after `since`. Returns the producer that has it.
     ///
     /// # Errors
     ///
@@ -249,7 +250,7 @@ impl KafkaSink {
         }
     }
 
-    /// Why librdkafka does not take a record.
+    /// Builds the failure of a record that librdkafka does not take.
     pub(super) fn not_queued(&self, producer: &Producer, record: &RecordDelivery<'_>, code: Code) -> Failure {
         if errors::is_about_topic(code) {
             self.topics.doubt(record.topic);
@@ -306,7 +307,7 @@ impl KafkaSink {
         Err(self.reason_of_silence(producer, failure, record).await)
     }
 
-    /// Why a record timed out, while nothing is known to be wrong with the connections.
+    /// Finds out why a record timed out, while nothing is known to be wrong with the connections.
     async fn reason_of_silence(
         &self,
         producer: &Arc<Producer>,

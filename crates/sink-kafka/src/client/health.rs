@@ -165,7 +165,7 @@ impl ProducerHealth {
         self.login_refused.load(Ordering::Acquire)
     }
 
-    /// There is another password than the one that a broker refused: the next producer has it.
+    /// Ends the use of a password that a broker refused, because there is another one: the next producer has it.
     pub(super) fn outdated(&self) {
         self.finished.send_replace(true);
     }

@@ -51,7 +51,7 @@ impl KafkaLookup {
         KafkaLookup { spec, timeout, tokens, waiting: Arc::default() }
     }
 
-    /// The element as a search takes it.
+    /// Builds the search for an element.
     fn wanted(&self, message: &Outbound) -> Result<Wanted, Failure> {
         let KafkaDestination { topic, key } = message.destination.of_kind(NAME)?;
         let mark = message.mark.clone().ok_or_else(|| failure("an element without a mark"))?;

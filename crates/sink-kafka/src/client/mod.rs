@@ -173,7 +173,8 @@ impl RunSink for KafkaSink {
         self.runs.prepare();
     }
 
-    /// No: keys would wait for each other at a partition without a leader, and fill batches one at a time as well.
+    /// Returns `false`: keys would wait for each other at a partition without a leader, and fill batches one at a time
+    /// as well.
     fn joins_keys(&self) -> bool {
         false
     }

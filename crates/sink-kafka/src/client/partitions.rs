@@ -87,7 +87,7 @@ impl PartitionCounts {
         counts.insert(topic.clone(), PartitionCount { count, asked, changed });
     }
 
-    /// The topic may be gone, and come back with another number.
+    /// Marks a topic that may be gone, and come back with another number.
     pub(super) fn doubt(&self, topic: &str) {
         if let Some(known) = self.0.lock().get_mut(topic) {
             known.changed = Some(Instant::now());

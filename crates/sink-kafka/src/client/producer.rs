@@ -228,7 +228,7 @@ impl Producer {
         &self.health
     }
 
-    /// Why nothing can be delivered until a person fixes something, or until there is a new producer.
+    /// Returns why nothing can be delivered until a person fixes something, or until there is a new producer.
     pub(super) fn trouble(&self) -> Option<ConnectionTrouble> {
         self.health.trouble().or_else(|| {
             let (code, text) = fatal(self.client())?;
@@ -242,7 +242,7 @@ impl Producer {
         self.health.is_finished() || self.topics.is_full()
     }
 
-    /// Does something while the local queue is not given up; `None` if it is, or this producer is over.
+    /// Runs `queue` while the local queue is not given up; `None` if it is, or this producer is over.
     pub(super) fn while_queueing<T>(&self, queue: impl FnOnce() -> T) -> Option<T> {
         let _queueing = self.orders.queueing.read();
         (!self.is_over()).then(queue)
@@ -304,7 +304,7 @@ impl Producer {
         self.connect_while(timeout, || !self.health.is_finished())
     }
 
-    /// The same, unless no broker can be reached. Blocks.
+    /// Waits for a connection, unless no broker can be reached. Blocks.
     pub(super) fn connect_unless_refused(&self, timeout: Duration) -> bool {
         self.connect_while(timeout, || !self.health.is_finished() && !self.health.all_down())
     }
@@ -329,7 +329,8 @@ impl Producer {
     }
 }
 
-/// Why librdkafka delivers nothing more; `None` also if a run has ended as it has to, which is nobody's trouble.
+/// Returns why librdkafka delivers nothing more; `None` also if a run has ended as it has to, which is nobody's
+/// trouble.
 fn fatal(client: &BaseProducer<ProducerListener>) -> Option<(Code, String)> {
     client.client().fatal_error().filter(|(code, _)| *code != Code::GaplessGuarantee)
 }
@@ -414,7 +415,7 @@ impl Thread {
         starved && self.login.proof.tokens().is_some_and(|tokens| tokens.current().is_some())
     }
 
-    /// In every round, for records queued since: nothing in the local queue will be delivered.
+    /// Gives up the local queue, in every round for records queued since: nothing in it will be delivered.
     fn give_up(&self) {
         if let Some((code, text)) = fatal(&self.client) {
             self.health.fatal(code, text);

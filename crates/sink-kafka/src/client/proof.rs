@@ -66,7 +66,7 @@ impl Proof {
         }
     }
 
-    /// The token of the moment, as librdkafka takes it.
+    /// Returns the current token, as librdkafka takes it.
     ///
     /// # Errors
     ///

@@ -32,8 +32,8 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The record of an element, at this time of Redis. `timeout` is the longest that an attempt takes: what is known of the
-    /// first one may be its end.
+    /// Creates the search for the record of an element, at this time of Redis. `timeout` is the longest that an attempt
+    /// takes: what is known of the first one may be its end.
     pub(super) fn new(
         topic: Arc<str>,
         key: Option<Vec<u8>>,

@@ -43,9 +43,9 @@ const REQUESTS: &str = "2";
 /// Longest that the client waits before it connects again.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// Time for which librdkafka tries before it reports a record as timed out: less than the sink's own time-out, so that its
-/// report, which knows whether the record may have been written, comes first. It looks for old records once a second,
-/// and in an outage not before its next attempt to connect.
+/// Computes the time for which librdkafka tries before it reports a record as timed out: less than the sink's own
+/// time-out, so that its report, which knows whether the record may have been written, comes first. It looks for old
+/// records once a second, and in an outage not before its next attempt to connect.
 pub(super) fn message_timeout(timeout: Duration) -> Duration {
     let late = Duration::from_millis(1200) + RECONNECT;
     let margin = (timeout / 10).max(late).min(timeout / 3);
@@ -58,7 +58,8 @@ pub(super) fn alone_timeout(of_batches: Duration) -> Duration {
     (of_batches / 2).max(Duration::from_millis(1))
 }
 
-/// The settings: first those that the user may change, then the user's properties, then those that must not be weakened.
+/// Builds the settings: first those that the user may change, then the user's properties, then those that must not be
+/// weakened.
 pub(super) fn settings(
     spec: &KafkaSpec,
     timeout: Duration,

@@ -105,7 +105,8 @@ impl SinkTopics {
         self.partitions.of(topic, key)
     }
 
-    /// The partition of a record with this key. `None` if their number is not known, or is asked for now: by `producer`.
+    /// Returns the partition of a record with this key. `None` if their number is not known, or is asked for now: by
+    /// `producer`.
     pub(super) fn line(
         &self,
         topic: &Arc<str>,

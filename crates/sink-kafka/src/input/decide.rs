@@ -41,7 +41,7 @@ impl KafkaInput {
         format!("topics {} at {}", self.spec.topics.join(", "), self.spec.cluster.address())
     }
 
-    /// The end of each record, in their order; `None` if `stop` came first.
+    /// Decides the end of each record, in their order; `None` if `stop` came first.
     async fn decide(
         &self,
         intake: &JobIntake,

@@ -116,7 +116,7 @@ pub(super) fn show(events: &InputEvents, address: &str, reading: &Reading, held:
     }
 }
 
-/// The reasons why partitions are held, and others are not read; `None` if none is held.
+/// Returns the reasons why partitions are held, and others are not read; `None` if none is held.
 fn why_held(held: &HeldPartitions, reading: &Reading) -> Option<String> {
     let why = &held.values().next()?.why;
     Some(if let Reading::Part(problem) = reading { format!("{why}; {problem}") } else { why.clone() })

@@ -44,7 +44,7 @@ pub(super) fn ask<C: ConsumerContext>(consumer: &BaseConsumer<C>, topics: &[&str
     Some(lags.collect())
 }
 
-/// The first or last offsets of these partitions. Of an open transaction, the end is its beginning.
+/// Reads the first or last offsets of these partitions. Of an open transaction, the end is its beginning.
 fn offsets<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     partitions: &TopicPartitionList,

@@ -64,7 +64,7 @@ fn hash(cluster_id: &str, record: &impl Message, headers: &[RawHeader]) -> u128 
     hash.digest128()
 }
 
-/// The arrival that a record with these headers is, in the cluster with this id, and its place.
+/// Reads a record with these headers, in the cluster with this id, as an arrival and its place.
 pub(super) fn arrival(
     spec: &KafkaInputSpec,
     cluster_id: &str,

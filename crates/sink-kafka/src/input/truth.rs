@@ -46,7 +46,8 @@ fn reads_as(kafka: &Kafka, topic: &str, username: &str, password: Secret) -> Kaf
     KafkaInputSpec { cluster: Arc::new(cluster), ..reads(kafka, topic) }
 }
 
-/// It says so, and goes on saying so: the client itself says it once, and that its group is well every five seconds.
+/// Checks that the input says that it is down, and goes on saying so: the client itself says it once, and that its
+/// group is well every five seconds.
 async fn stays_down(world: &World) {
     world.down().await;
     let begun = delaybridge_core::clock::Instant::now();

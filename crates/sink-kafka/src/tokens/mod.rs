@@ -97,7 +97,7 @@ impl LoginTokens {
         }
     }
 
-    /// Why there is no valid token, in the words and of the class of the last question for one.
+    /// Returns why there is no valid token, in the words and of the class of the last question for one.
     pub fn failure(&self) -> Failure {
         let text = "log in to Kafka: the token is not valid any more, and there is no other yet";
         let failure = self.kept.state.lock().failure.clone();
@@ -145,7 +145,7 @@ impl Renewal {
     }
 }
 
-/// The wait before a token with so much of its time left is renewed.
+/// Computes the wait before a token with this much time left is renewed.
 fn renewal(left: Duration, file: bool) -> Duration {
     let half = (left / 2).max(SOON);
     if file { half.min(FILE) } else { half }

@@ -26,7 +26,8 @@ pub struct LoginToken {
 }
 
 impl LoginToken {
-    /// The token of these letters. `expires_in`: the time that the provider gives it from now on; without it the token says so itself.
+    /// Reads a token from its text. `expires_in`: the time that the provider gives it from now on; without it the token
+    /// says so itself.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ impl LoginToken {
         &self.principal
     }
 
-    /// The end of its time, in ms since the epoch.
+    /// Returns the end of its validity, in ms since the epoch.
     pub fn until_ms(&self) -> i64 {
         let since = self.until.duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
