@@ -98,12 +98,12 @@ pub trait SourceConfig: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Age of what claims leave behind at which a turn of upkeep starts. Without such things it never does.
+    /// Returns the age of what claims leave behind at which a turn of upkeep starts. Without such things it never does.
     fn leftover_max_age(&self) -> Duration {
         Duration::MAX
     }
 
-    /// Bytes per second that upkeep may move, on average.
+    /// Returns the bytes per second that upkeep may move, on average.
     fn upkeep_bandwidth(&self) -> u64 {
         u64::MAX
     }

@@ -52,7 +52,8 @@ pub fn read(section: &Section<'_>) -> SourceSettings {
     read.into_iter().flatten().next().unwrap_or_else(|| (DEFAULT.read)(&section.section(&DEFAULT.key)))
 }
 
-/// Two keys of a queue that a Redis Cluster may keep on different nodes, if there are such. Scripts name many keys at once.
+/// Returns two keys of a queue that a Redis Cluster may keep on different nodes, if there are such. Scripts name many
+/// keys at once.
 pub fn apart(config: &dyn SourceConfig) -> Option<(String, String)> {
     let source = config.build();
     let ledger = source.ledger_keys();

@@ -176,7 +176,8 @@ impl JobPoolSpec {
         self.buckets.first().map_or("", String::as_str)
     }
 
-    /// Keys that lie on several slots of Redis Cluster, with why scripts cannot reach them there; `None` if it works.
+    /// Returns the keys that lie on several slots of Redis Cluster, with why scripts cannot reach them there; `None` if
+    /// it works.
     pub fn why_not_in_cluster(&self) -> Option<String> {
         let jobs = match &self.layout.place {
             Place::Value(key) | Place::Shared(key) | Place::Own(key, _) => key,
@@ -255,7 +256,7 @@ impl SourceConfig for JobPoolSpec {
         self.first_bucket()
     }
 
-    /// As of a plain sorted set.
+    /// Returns the tag, as of a plain sorted set.
     fn tag(&self) -> String {
         zset::tag(self.first_bucket())
     }
@@ -382,7 +383,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
 }
 
-/// The preset of Youzan's design with another serializer is another preset.
+/// Replaces the preset of Youzan's design by the one for another serializer.
 fn with_serializer(section: &Section<'_>, named: Option<Named>) -> Option<Named> {
     let Some(preset) = section.one_of::<Serializers>(&job_pool::SERIALIZER) else { return named };
     if !matches!(named, Some(("youzan" | "youzan_json", ..))) {
@@ -437,7 +438,7 @@ fn check(section: &Section<'_>, spec: &JobPoolSpec, spot: &Spot) {
     }
 }
 
-/// Without a preset; what is missing is reported.
+/// Creates the preset of a queue without a preset; what is missing is reported.
 fn nothing() -> Preset {
     Preset {
         buckets: Vec::new(),

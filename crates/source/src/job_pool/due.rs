@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use delaybridge_ledger::score::Unit;
 
-    /// As ouqiang/delay-queue keeps its jobs.
+    /// Creates the layout in which ouqiang/delay-queue keeps its jobs.
     fn layout() -> Layout {
         Layout {
             id: IdIn::Member,

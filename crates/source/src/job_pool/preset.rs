@@ -78,7 +78,7 @@ fn numbered(prefix: &str, from: u64, count: u64) -> Vec<String> {
     (from..from + count).map(|number| format!("{prefix}{number}")).collect()
 }
 
-/// So many buckets of a preset, where its program numbers them.
+/// Returns the buckets of a preset, as many as `count`, where its program numbers them.
 pub fn buckets(preset: &str, name: &str, count: u64) -> Option<Vec<String>> {
     match preset {
         "ouqiang" => Some(numbered(name, 1, count)),
@@ -102,13 +102,13 @@ fn tried(body: &str, topic: &str, retries: &str) -> Wanted {
     Wanted { retries: Some(retries.to_owned()), ..wanted(body, Some(topic)) }
 }
 
-/// The status of jobs as Youzan's design has it.
+/// Returns the status of jobs as Youzan's design has it.
 fn states() -> Option<Box<Status>> {
     let at = StatusAt::Record("status".to_owned());
     Some(Box::new(Status { at, reserved: "RESERVED".to_owned(), delay: "DELAY".to_owned() }))
 }
 
-/// ouqiang/delay-queue: `bucket_name` and `bucket_size` of its configuration make the buckets.
+/// Creates the preset of ouqiang/delay-queue: `bucket_name` and `bucket_size` of its configuration make the buckets.
 fn ouqiang(name: &str) -> Preset {
     Preset {
         buckets: numbered(name, 1, BUCKETS),
@@ -124,7 +124,8 @@ fn ouqiang(name: &str) -> Preset {
     }
 }
 
-/// Milkomeda's Ice: `name` is `ice.instance-name`. The member has the number of retries behind the id.
+/// Creates the preset of Milkomeda's Ice: `name` is `ice.instance-name`. The member has the number of retries behind
+/// the id.
 fn ice(name: &str) -> Preset {
     Preset {
         buckets: numbered("ice:bucket", 0, BUCKETS).into_iter().map(|key| of_instance(key, name)).collect(),
@@ -140,7 +141,7 @@ fn ice(name: &str) -> Preset {
     }
 }
 
-/// yii2-queue with its Redis driver: `name` is its `channel`.
+/// Creates the preset of yii2-queue with its Redis driver: `name` is its `channel`.
 fn yii2(name: &str) -> Preset {
     Preset {
         buckets: vec![format!("{name}.delayed")],
@@ -156,7 +157,7 @@ fn yii2(name: &str) -> Preset {
     }
 }
 
-/// HDT3213/delayqueue: `name` is the queue's, in braces with `UseHashTagKey`: `{dp:NAME}`.
+/// Creates the preset of HDT3213/delayqueue: `name` is the queue's, in braces with `UseHashTagKey`: `{dp:NAME}`.
 fn hdt3213(name: &str) -> Preset {
     let prefix = if name.starts_with('{') { name.to_owned() } else { format!("dp:{name}") };
     Preset {
@@ -199,7 +200,7 @@ fn youzan_json(name: &str) -> Preset {
     }
 }
 
-/// BullMQ, and Bull from version 3 on: `name` is the queue's.
+/// Creates the preset of BullMQ, and Bull from version 3 on: `name` is the queue's.
 fn bullmq(name: &str) -> Preset {
     bullmq_with(BULL, name)
 }
@@ -207,7 +208,7 @@ fn bullmq(name: &str) -> Preset {
 /// The prefix of BullMQ's queues that have no other.
 const BULL: &str = "bull";
 
-/// BullMQ, with the `prefix` of its queues.
+/// Creates the preset of BullMQ, with the `prefix` of its queues.
 pub fn bullmq_with(prefix: &str, name: &str) -> Preset {
     let job = format!("{prefix}:{name}:{{id}}");
     Preset {
@@ -227,13 +228,13 @@ pub fn bullmq_with(prefix: &str, name: &str) -> Preset {
     }
 }
 
-/// asynq's: beside the message in the hash of a task.
+/// Returns the status of asynq's tasks, which is beside the message in the hash of a task.
 fn asynq_states() -> Status {
     let at = StatusAt::Hash("state".to_owned());
     Status { at, reserved: "active".to_owned(), delay: "scheduled".to_owned() }
 }
 
-/// asynq: `name` is the queue's.
+/// Creates the preset of asynq: `name` is the queue's.
 fn asynq(name: &str) -> Preset {
     Preset {
         buckets: vec![format!("asynq:{{{name}}}:scheduled"), format!("asynq:{{{name}}}:retry")],

@@ -73,7 +73,7 @@ impl Written {
 }
 
 impl JobPoolSpec {
-    /// Why no job can be written into this pool; `None` if it works.
+    /// Returns why no job can be written into this pool; `None` if it works.
     pub fn why_not_written(&self) -> Option<&'static str> {
         match &self.program {
             Some(program) if program.preset == "youzan" => {

@@ -28,7 +28,7 @@ impl RedissonSource {
 }
 
 impl Redisson {
-    /// As [`RedissonSource::offer`].
+    /// Offers an element as [`RedissonSource::offer`] does.
     ///
     /// # Errors
     ///

@@ -121,7 +121,7 @@ impl RedissonSource {
         }
     }
 
-    /// An entry that is not scheduled and no ghost.
+    /// Adds the suspicion about an entry that is neither scheduled nor a ghost.
     fn nowhere(&self, entry: &Bytes, place: usize, held: &Held, found: &mut Found<'_>) {
         let k = &self.keys;
         if held.more {

@@ -68,7 +68,7 @@ impl Keys {
         [b"redisson_sc:", &self.permits[..]].concat().into()
     }
 
-    /// In the order of `keys.lua`.
+    /// Returns the keys in the order of `keys.lua`.
     pub(super) fn in_scripts(&self) -> [&Bytes; 6] {
         [&self.delayed, &self.list, &self.ready, &self.ghosts, &self.ghosts_turn, &self.sweep]
     }

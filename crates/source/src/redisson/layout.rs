@@ -29,8 +29,8 @@ pub fn parse(element: &Bytes) -> Result<Element, Junk> {
     parse_start(element, element.len())
 }
 
-/// As [`parse`], where only the beginning of an element of `len` bytes was read; the payload is what was read of it.
-/// The first [`FIXED`] bytes are enough.
+/// Parses an element of `len` bytes as [`parse`] does, where only its beginning was read; the payload is what was read
+/// of it. The first [`FIXED`] bytes are enough.
 ///
 /// # Errors
 ///

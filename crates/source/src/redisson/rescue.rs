@@ -58,7 +58,7 @@ impl RedissonSource {
 }
 
 impl Redisson {
-    /// As [`RedissonSource::rescue`].
+    /// Rescues elements as [`RedissonSource::rescue`] does.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ impl RedissonSource {
         grants
     }
 
-    /// `stats.lua`.
+    /// Returns the rights for `stats.lua`.
     fn to_look(&self) -> Vec<Grant> {
         let k = &self.keys;
         let mut grants = vec![
@@ -70,13 +70,14 @@ impl RedissonSource {
         grants
     }
 
-    /// `claims/move.lua`: an element of an `RBoundedBlockingQueue` leaves its place to another.
+    /// Returns the rights for `claims/move.lua`: an element of an `RBoundedBlockingQueue` leaves its place to another.
     fn to_return_permits(&self) -> [Grant; 2] {
         let channel = Pattern::exact(self.keys.permits_channel());
         [self.on(&self.keys.permits, [GET, INCRBY]), Grant::channels([channel], [PUBLISH])]
     }
 
-    /// `claims/list.lua`: elements that were taken leave Redisson's list, or are recorded as ghosts.
+    /// Returns the rights for `claims/list.lua`: elements that were taken leave Redisson's list, or are recorded as
+    /// ghosts.
     fn to_unlist(&self) -> Vec<Grant> {
         let k = &self.keys;
         let mut grants = vec![
@@ -97,7 +98,7 @@ impl RedissonSource {
         grants
     }
 
-    /// `sweep.lua`.
+    /// Returns the rights for `sweep.lua`.
     fn to_sweep(&self) -> [Grant; 6] {
         let k = &self.keys;
         [

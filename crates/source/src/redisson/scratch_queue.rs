@@ -10,7 +10,7 @@ use super::Redisson;
 use delaybridge_ledger::millis;
 use delaybridge_link::{Conn, LinkError, Memory};
 
-/// The server answers; how long that takes is the round trip.
+/// Pings the server; how long that takes is the round trip.
 ///
 /// # Errors
 ///
@@ -19,7 +19,7 @@ pub async fn ping(conn: &Conn) -> Result<(), LinkError> {
     conn.query(&redis::cmd("PING")).await
 }
 
-/// Bytes that the server may still take before its `maxmemory`; `None` where it has no limit.
+/// Reads the bytes that the server may still take before its `maxmemory`; `None` where it has no limit.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub async fn memory_left(conn: &Conn) -> Result<Option<u64>, LinkError> {
 }
 
 impl Redisson {
-    /// Everything that is ever stored for a queue.
+    /// Returns all keys that are ever stored for a queue.
     fn stored(&self) -> Vec<&Bytes> {
         let k = &self.keys;
         let ledger: &delaybridge_ledger::Keys = k;

@@ -198,8 +198,9 @@ impl Search for RedissonSource {
         layout::FIXED
     }
 
-    /// One pattern for both layouts, because each takes a pass over the whole queue: a byte at the beginning is that of the
-    /// layout with a length byte before the id, or that of the layout without. The few others that match have another id.
+    /// Builds one pattern for both layouts, because each takes a pass over the whole queue: a byte at the beginning is
+    /// that of the layout with a length byte before the id, or that of the layout without. The few others that match
+    /// have another id.
     fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
         let id = wanted.id.0;
         let either = std::iter::once(8).chain(id).zip(id).map(|(new, old)| [b'[', b'\\', new, b'\\', old, b']']);

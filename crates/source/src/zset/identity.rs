@@ -34,7 +34,7 @@ impl Naming {
     }
 }
 
-/// 64 bits of a hash over the member and its score.
+/// Computes 64 bits of a hash over the member and its score.
 fn hash_of(given: MessageId, member: &[u8]) -> MessageId {
     MessageId(xxh3_64_with_seed(member, xxh3_64(&given.0)).to_be_bytes())
 }

@@ -154,7 +154,7 @@ impl Record {
     }
 }
 
-/// Jackson may write the name of a class in front: `["java.lang.Long",7]`.
+/// Removes the name of a class that Jackson may write in front: `["java.lang.Long",7]`.
 fn without_class(value: Value) -> Value {
     match value {
         Value::Array(mut pair) if pair.len() == 2 && pair[0].is_string() && !pair[1].is_string() => pair.remove(1),
@@ -162,7 +162,7 @@ fn without_class(value: Value) -> Value {
     }
 }
 
-/// `300;BODY`.
+/// Reads `300;BODY`.
 fn ttr(bytes: &Bytes) -> Result<Vec<(Bytes, Field)>, Junk> {
     let junk = || Junk("not a number of seconds, a semicolon and a body".to_owned());
     let mark = bytes.iter().take(20).position(|byte| *byte == b';').ok_or_else(junk)?;
