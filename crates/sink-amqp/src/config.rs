@@ -102,7 +102,7 @@ impl AmqpSpec {
         u32::try_from(self.frame_max.min(*FRAMES.end())).unwrap_or(u32::MAX)
     }
 
-    /// `host:port` of each node, for messages.
+    /// Returns `host:port` of each node, for messages.
     pub fn addresses(&self) -> Vec<String> {
         let address = |(host, port): &(String, u16)| {
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

@@ -128,7 +128,8 @@ fn named(section: &Section<'_>, name: Scalar) -> String {
     name.value
 }
 
-/// The broker keeps `amq.` to itself, and no name is longer than a short string.
+/// Reports names that AMQP cannot carry, or that the broker reserves: the broker keeps `amq.` to itself, and no name is
+/// longer than a short string.
 fn check_name(section: &Section<'_>, name: &str, spot: &Spot) {
     if unfit_text(name).is_some() {
         section.cx.report.problem(spot, "the name is longer than 255 bytes", "AMQP cannot carry more");

@@ -51,7 +51,7 @@ impl AmqpUrl {
         Ok(AmqpUrl { tls, username, password, host, port, vhost })
     }
 
-    /// In what another node of the cluster differs that must not.
+    /// Returns in what another node of the cluster differs that must be the same.
     pub(super) fn differs(&self, other: &AmqpUrl) -> Option<&'static str> {
         let password = |url: &AmqpUrl| url.password.as_ref().map(|password| password.expose_secret().to_owned());
         match () {

@@ -45,7 +45,7 @@ pub(super) struct AsideRoutes {
 }
 
 impl AsideRoutes {
-    /// None yet; `stop` ends the connection.
+    /// Creates an empty set of routes; `stop` ends the connection.
     pub(super) fn new(spec: Arc<AmqpSpec>, reads: Arc<ReadBudget>, stop: CancellationToken) -> AsideRoutes {
         AsideRoutes {
             spec,

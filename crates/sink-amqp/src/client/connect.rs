@@ -19,7 +19,7 @@ use crate::{AmqpLogin, AmqpSpec};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_dial::{Address, Attempt, Phase, ReadBudget, Tls};
 
-/// `host:port/vhost`, for messages to a person; never with a password.
+/// Returns `host:port`, and the vhost, for messages to a person; never with a password.
 pub(super) fn address(spec: &AmqpSpec, node: usize) -> String {
     let (host, port) = &spec.nodes[node];
     let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };

@@ -70,7 +70,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Nothing is outstanding yet. `aside`: for routes that have fallen silent before.
+    /// Creates a flight with nothing outstanding. `aside`: for routes that have fallen silent before.
     pub(super) fn new(channel: Channel, context: Arc<SinkContext>, frame_max: u32, aside: bool) -> Flight {
         Flight {
             aside,

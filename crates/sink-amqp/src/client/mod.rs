@@ -124,7 +124,7 @@ impl AmqpSink {
         AmqpSink::start(spec, connection, timeout)
     }
 
-    /// `connection` has what is done at every connect.
+    /// Starts the sink; `connection` has what is done at every connect.
     fn start(spec: Arc<AmqpSpec>, connection: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
         let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
         let (sender, state) = watch::channel(ConnectionState::Connecting { failure: None });

@@ -170,7 +170,7 @@ impl Publisher {
         }
     }
 
-    /// True, and everything is answered, if the broker takes nothing for the moment.
+    /// Refuses all elements if the broker takes nothing for the moment, and returns whether that is so.
     fn refused_while_blocked(&mut self) -> bool {
         let reason = match &*self.state.borrow_and_update() {
             ConnectionState::Up { blocked: Some(reason), .. } => reason.clone(),
@@ -386,7 +386,7 @@ impl Publisher {
     }
 }
 
-/// A panic of a task is one of the publisher: the sink ends.
+/// Passes the panic of a task on to the publisher: the sink ends.
 fn spread(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()

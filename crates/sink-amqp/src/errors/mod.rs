@@ -127,7 +127,8 @@ impl ChannelError {
         self.code.is_some() && other.code.is_none()
     }
 
-    /// For a message that was alone on the channel when the error came, so that the error is about it.
+    /// Builds the failure of a message that was alone on the channel when the error came, so that the error is about
+    /// it.
     pub(super) fn alone(&self, attempt: &str) -> Failure {
         let text = format!("{attempt}: the broker answered {}", self.said());
         match self.code {
@@ -154,7 +155,7 @@ impl ChannelError {
         }
     }
 
-    /// For a message that was sent; the error leaves its outcome open.
+    /// Builds the failure of a message that was sent; the error leaves its outcome open.
     pub(super) fn in_doubt(&self, attempt: &str) -> Failure {
         Failure::new(Class::Ambiguous, self.label, format!("{attempt}: no confirmation: {}", self.said()))
     }
@@ -169,7 +170,7 @@ impl ChannelError {
     }
 }
 
-/// A message came back.
+/// Builds the failure of a message that came back.
 pub(super) fn returned(attempt: &str, code: u16, text: &str) -> Failure {
     let said = format!("{attempt}: the broker sent it back: {code} {text}");
     match code {
@@ -188,29 +189,29 @@ pub(super) fn nacked(attempt: &str) -> Failure {
     Failure::new(Class::Backpressure, "nack", text).about(About::Route)
 }
 
-/// The broker accepts nothing from any client until an alarm is over.
+/// Builds the failure while the broker accepts nothing from any client until an alarm is over.
 pub(super) fn blocked(attempt: &str, reason: &str) -> Failure {
     let text = format!("{attempt}: the broker has blocked the connection: {reason}");
     Failure::new(Class::Backpressure, "connection_blocked", text)
 }
 
-/// The connection is there, and no channel can be opened on it.
+/// Builds the failure of a connection on which no channel can be opened.
 pub(super) fn no_channel(text: &str) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("open a channel: {text}"))
 }
 
-/// The message was sent on a channel on which one before it has no answer.
+/// Builds the failure of a message on a channel on which an earlier one has no answer.
 pub(super) fn behind(attempt: &str) -> Failure {
     let text = format!("{attempt}: no confirmation: another message on the channel has no answer");
     Failure::new(Class::Ambiguous, Failure::BEHIND, text)
 }
 
-/// There is no connection for routes that go aside, while the others have theirs.
+/// Builds the failure of a route that goes aside, while only the others have their connection.
 pub(super) fn not_aside(failure: &Failure) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_SENT, failure.message.clone()).about(About::Route)
 }
 
-/// More elements wait for one exchange than the sink keeps.
+/// Builds the failure of an element for whose exchange more elements wait than the sink keeps.
 pub(super) fn crowded(attempt: &str) -> Failure {
     Failure::new(Class::Backpressure, "queue_full", format!("{attempt}: too many elements wait in the sink"))
 }

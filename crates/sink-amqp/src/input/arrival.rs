@@ -35,7 +35,7 @@ impl Taken {
     }
 }
 
-/// Number of times that a message was rejected from a queue, by its headers.
+/// Returns how often a message was rejected from a queue, by its headers.
 fn rounds(headers: &FieldTable, queue: &str) -> u64 {
     let Some(AMQPValue::FieldArray(deaths)) = headers.inner().get(DEATHS) else { return 0 };
     let count = |death: &AMQPValue| {

@@ -79,7 +79,7 @@ impl<A> Aside<A> {
         2 * self.in_window >= u32::from(window) && self.held.len() + self.coming_back.len() < MOST
     }
 
-    /// Another consumer begins.
+    /// Resets the window for another consumer.
     pub(super) fn begin(&mut self) {
         self.in_window = 0;
     }

@@ -21,7 +21,7 @@ impl AmqpInputSpec {
         self.in_time(self.count(channel)).await
     }
 
-    /// The same, however long the answer takes.
+    /// Asks for the number of messages in the queue, however long the answer takes.
     pub(super) async fn count(&self, channel: &Channel) -> lapin::Result<u32> {
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         let queue = channel.queue_declare(short(&self.queue), passive, FieldTable::default()).await?;
@@ -59,7 +59,8 @@ impl AmqpInputSpec {
         }
     }
 
-    /// A consumer begins at the end of a stream unless it names an offset, and a stream keeps what was acknowledged.
+    /// Builds the failure for a stream: a consumer begins at its end unless it names an offset, and a stream keeps what
+    /// was acknowledged.
     fn is_stream(&self) -> Failure {
         let text = format!(
             "consume queue {}: it is a stream, which an input does not read: it would begin at its end after each restart. Bind a \

@@ -34,7 +34,7 @@ impl Arriving {
         size <= self.largest.load(Ordering::Relaxed)
     }
 
-    /// A message with a body of this size has come whole.
+    /// Adds a message with a body of this size that has come whole.
     pub(super) fn arrived(&self, size: u64) {
         self.held.fetch_add(size, Ordering::Relaxed);
     }

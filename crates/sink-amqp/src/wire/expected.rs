@@ -330,7 +330,7 @@ mod tests {
         expected
     }
 
-    /// A message of two body frames, the last of which is left out on request.
+    /// Publishes a message of two body frames, the last of which is left out on request.
     fn publish(expected: &mut Expected, whole: bool) {
         expected.sent(METHOD, CHANNEL, 9, &[0, 60, 0, 40]);
         expected.sent(HEADER, CHANNEL, 14, &[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0]);

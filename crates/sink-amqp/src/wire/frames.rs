@@ -208,7 +208,7 @@ impl Frames {
         Ok(())
     }
 
-    /// The payload of a header of which the library may not have all; `None` if it may stay.
+    /// Returns the payload of a header of which the library may not have all; `None` if it may stay.
     fn properties(
         &self,
         channel: u16,

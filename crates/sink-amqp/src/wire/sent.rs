@@ -50,7 +50,7 @@ impl SentFrames {
         }
     }
 
-    /// The size of the payload, once the head is there.
+    /// Returns the size of the payload, once the head is there.
     fn size(&self) -> usize {
         u32::from_be_bytes([self.begin[3], self.begin[4], self.begin[5], self.begin[6]]) as usize
     }

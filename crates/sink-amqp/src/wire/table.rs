@@ -114,7 +114,7 @@ pub(super) fn header_alone(name: &str) -> Vec<u8> {
     with_header(&[0, 0], name)
 }
 
-/// Readable properties with a header more, which has no value.
+/// Adds to readable properties a header without a value.
 pub(super) fn with_header(properties: &[u8], name: &str) -> Vec<u8> {
     let entry = [&[name.len() as u8], name.as_bytes(), b"V"].concat();
     let flags = Rest(properties).short_int().unwrap_or(0) | 0x8000 >> HEADERS;

@@ -150,7 +150,7 @@ impl<T> ChannelLedger<T> {
         self.beside.front().is_some_and(|(_, published)| self.last.saturating_sub(*published) >= window as u64)
     }
 
-    /// A message is about to be published. Numbers must grow.
+    /// Records a message that is about to be published. Numbers must grow.
     pub(super) fn publish(&mut self, number: u64, item: T) {
         debug_assert!(number > self.last);
         self.last = number;
@@ -158,7 +158,8 @@ impl<T> ChannelLedger<T> {
         self.open.insert(number, OpenMessage { item, state: AnswerProgress::Unanswered });
     }
 
-    /// Message `number` was answered, and the library attached a return to it. Adds the messages that this settles.
+    /// Records that message `number` was answered, and the return that the library attached to it. Adds the messages
+    /// that this settles.
     pub(super) fn answered(
         &mut self,
         number: u64,
@@ -213,7 +214,7 @@ impl<T> ChannelLedger<T> {
         true
     }
 
-    /// The mark has come out: everything that was woken before it has been looked at.
+    /// Records that the mark has come out: everything that was woken before it has been looked at.
     pub(super) fn marked(&mut self, settled: &mut Vec<(T, MessageVerdict)>) {
         self.mark_under_way = false;
         let bare = std::mem::take(&mut self.bare_marked);
@@ -230,7 +231,7 @@ impl<T> ChannelLedger<T> {
         }
     }
 
-    /// The channel is gone, and all answers that ever came have been looked at.
+    /// Settles all messages: the channel is gone, and all answers that ever came have been looked at.
     pub(super) fn all_seen(&mut self, settled: &mut Vec<(T, MessageVerdict)>) {
         self.bare_marked.append(&mut self.bare);
         self.marked(settled);
@@ -242,7 +243,7 @@ impl<T> ChannelLedger<T> {
         std::mem::take(&mut self.open).into_values().map(|entry| entry.item).collect()
     }
 
-    /// All answers have come and been looked at, so the queue of returns is empty.
+    /// Settles all messages as arrived: all answers have come and been looked at, so the queue of returns is empty.
     fn all_answered(&mut self, settled: &mut Vec<(T, MessageVerdict)>) {
         self.bare.clear();
         self.bare_marked.clear();

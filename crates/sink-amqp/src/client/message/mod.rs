@@ -103,8 +103,8 @@ fn set(to: BasicProperties, property: AmqpProperty, value: &str) -> Result<Basic
     })
 }
 
-/// The properties of a message of an input, as far as the broker takes them from another user. What cannot be set is left
-/// out: it came over the same protocol, or from one without such a property.
+/// Copies the properties of a message of an input, as far as the broker takes them from another user. What cannot be
+/// set is left out: it came over the same protocol, or from one without such a property.
 fn carried_properties(mut to: BasicProperties, carried: &Carried) -> BasicProperties {
     for property in AmqpProperty::ALL {
         if let Some(value) = carried.property(property.as_str())
