@@ -81,7 +81,7 @@ words! {
 }
 
 impl Amqp1Spec {
-    /// `host:port` of the broker, for messages.
+    /// Returns `host:port` of the broker, for messages.
     pub fn shown_address(&self) -> String {
         let (host, port) = &self.server;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

@@ -78,7 +78,7 @@ pub(super) fn rejected(attempt: &str, error: &PeerError) -> Failure {
     Failure::new(class, code, text).about(About::Target)
 }
 
-/// The broker ends or refuses the link of an address, before the element was sent.
+/// Builds the failure of a link that the broker ends or refuses before the element was sent.
 pub(super) fn unsent(attempt: &str, error: &PeerError) -> Failure {
     let (class, code, advice) = match meaning(&error.condition) {
         // None of this link's elements has been looked at.
@@ -91,8 +91,8 @@ pub(super) fn unsent(attempt: &str, error: &PeerError) -> Failure {
     Failure::new(class, code, text).about(About::Target)
 }
 
-/// The broker ended the link after the element was sent. `alone` if no other was under way; `first` if the link has never
-/// taken a message.
+/// Builds the failure of a link that the broker ended after the element was sent. `alone` if no other was under way;
+/// `first` if the link has never taken a message.
 pub(super) fn detached(attempt: &str, error: &PeerError, alone: bool, first: bool) -> Failure {
     match meaning(&error.condition) {
         // A broker that cannot refuse one message ends the link.
@@ -106,7 +106,7 @@ pub(super) fn detached(attempt: &str, error: &PeerError, alone: bool, first: boo
     }
 }
 
-/// The broker did not take the message, and it may be sent again.
+/// Builds the failure of a message that the broker did not take, and that may be sent again.
 pub(super) fn released(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker released the message: it has not taken it");
     Failure::new(Class::Transient, "amqp1_released", text).about(About::Target)
@@ -130,7 +130,7 @@ pub(super) fn unclear(attempt: &str) -> Failure {
     Failure::new(Class::Unknown, "amqp1_error", text).about(About::Target)
 }
 
-/// The address has no credit for this long.
+/// Builds the failure of an address that had no credit for this long.
 pub(super) fn no_credit(attempt: &str, waited: Duration) -> Failure {
     let text = format!("{attempt}: the broker grants no credit for {waited:?}: the address may be full");
     Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
@@ -142,13 +142,13 @@ pub(super) fn little_credit(attempt: &str, waited: Duration) -> Failure {
     Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
 }
 
-/// All links are at work.
+/// Builds the failure of an element while all links are in use.
 pub(super) fn no_link(attempt: &str, links: usize) -> Failure {
     let text = format!("{attempt}: {links} other addresses have work: raise `max_links`");
     Failure::new(Class::Backpressure, "amqp1_no_link", text)
 }
 
-/// The message is larger than the broker takes.
+/// Builds the failure of a message that is larger than the broker takes.
 pub(super) fn too_large(attempt: &str, bytes: u64, most: u64) -> Failure {
     let text = format!("{attempt}: {bytes} bytes with headers, the broker takes {most}: raise its limit");
     Failure::new(Class::MessagePermanent, "amqp1_too_large", text).about(About::Target)
@@ -175,7 +175,7 @@ pub(super) fn lost(attempt: &str, why: &str, sent: bool) -> Failure {
     }
 }
 
-/// The broker ends the connection while it is made.
+/// Builds the failure of a connection that the broker ends while it is made.
 pub(super) fn at_connect(address: &str, error: &PeerError) -> Failure {
     let (class, code, advice) = match meaning(&error.condition) {
         Some((Class::TargetPermanent, "amqp1_denied", _)) => {

@@ -41,7 +41,7 @@ impl Flights {
         self.open += 1;
     }
 
-    /// The newest delivery is written up to this place of the output.
+    /// Records that the newest delivery is written up to this place of the output.
     pub(super) fn written(&mut self, ends_at: u64) {
         if let Some(newest) = self.deliveries.back_mut() {
             newest.ends_at = Some(ends_at);

@@ -229,12 +229,12 @@ fn put(out: &mut BytesMut, channel: u16, descriptor: u8, fields: impl FnOnce(&mu
     frame(out, 0, channel, |out| list(out, descriptor, fields));
 }
 
-/// A sign of life.
+/// Writes an empty frame, as a sign of life.
 pub(super) fn empty(out: &mut BytesMut) {
     frame(out, 0, 0, |_| {});
 }
 
-/// The choice of a mechanism, with its first answer.
+/// Writes the choice of a mechanism, with its first answer.
 pub(super) fn sasl_init(out: &mut BytesMut, mechanism: &str, response: &[u8], hostname: &str) {
     frame(out, 1, 0, |out| {
         list(out, 0x41, |list| {
@@ -243,7 +243,7 @@ pub(super) fn sasl_init(out: &mut BytesMut, mechanism: &str, response: &[u8], ho
     });
 }
 
-/// Our description of ourselves.
+/// Writes our description of ourselves.
 pub(super) fn open(out: &mut BytesMut, container: &str, hostname: &str, heartbeat: Duration) {
     let idle = u32::try_from(heartbeat.as_millis()).unwrap_or(u32::MAX);
     put(out, 0, 0x10, |list| {
@@ -251,7 +251,7 @@ pub(super) fn open(out: &mut BytesMut, container: &str, hostname: &str, heartbea
     });
 }
 
-/// The beginning of a session.
+/// Writes the beginning of a session.
 pub(super) fn begin(out: &mut BytesMut, channel: u16) {
     // Nothing comes in; what goes out is bounded by credit.
     put(out, channel, 0x11, |list| {
@@ -259,7 +259,7 @@ pub(super) fn begin(out: &mut BytesMut, channel: u16) {
     });
 }
 
-/// A link to an address, or to the anonymous terminus. Handle 0: each session has one.
+/// Writes the attachment of a link to an address, or to the anonymous terminus. Handle 0: each session has one.
 pub(super) fn attach(out: &mut BytesMut, channel: u16, name: &str, address: Option<&str>) {
     put(out, channel, 0x12, |attach| {
         // Role sender, every delivery unsettled, the broker settles with the outcome.
@@ -276,7 +276,7 @@ pub(super) fn attach(out: &mut BytesMut, channel: u16, name: &str, address: Opti
     });
 }
 
-/// The state of our end of a session and its link.
+/// Writes the state of our end of a session and its link.
 pub(super) fn flow(out: &mut BytesMut, channel: u16, (next_outgoing, count, credit): (u32, u32, u32), drain: bool) {
     put(out, channel, 0x13, |flow| {
         flow.uint(0).uint(2048).uint(next_outgoing).uint(i32::MAX as u32).uint(0).uint(count).uint(credit);
@@ -284,38 +284,38 @@ pub(super) fn flow(out: &mut BytesMut, channel: u16, (next_outgoing, count, cred
     });
 }
 
-/// Our own settlement of deliveries whose outcome the broker has not settled.
+/// Writes our own settlement of deliveries whose outcome the broker has not settled.
 pub(super) fn settle(out: &mut BytesMut, channel: u16, first: u32, last: u32) {
     put(out, channel, 0x15, |list| {
         list.flag(false).uint(first).uint(last).flag(true);
     });
 }
 
-/// The end of a link.
+/// Writes the end of a link.
 pub(super) fn detach(out: &mut BytesMut, channel: u16) {
     put(out, channel, 0x16, |list| {
         list.uint(0).flag(true);
     });
 }
 
-/// The end of a session.
+/// Writes the end of a session.
 pub(super) fn end(out: &mut BytesMut, channel: u16) {
     put(out, channel, 0x17, |_| {});
 }
 
-/// The end of the connection.
+/// Writes the end of the connection.
 pub(super) fn close(out: &mut BytesMut) {
     put(out, 0, 0x18, |_| {});
 }
 
-/// A part of a delivery: its beginning names it, and `more` says whether another follows.
+/// Writes the head of a part of a delivery: it names the delivery, and `more` says whether another part follows.
 pub(super) fn transfer(out: &mut BytesMut, delivery: u32, more: bool) {
     list(out, 0x14, |list| {
         list.uint(0).uint(delivery).binary(&delivery.to_be_bytes()).uint(0).flag(false).flag(more);
     });
 }
 
-/// Most bytes of a message that fit behind [`transfer`] in a frame of this size.
+/// Returns the most bytes of a message that fit behind [`transfer`] in a frame of this size.
 pub(super) fn room(max_frame: u32) -> usize {
     // Head, descriptor, list, and six fields of their largest size.
     (max_frame as usize).saturating_sub(HEAD + 3 + 9 + 2 + 5 + 6 + 2 + 1 + 1)

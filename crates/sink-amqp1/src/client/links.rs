@@ -71,7 +71,7 @@ impl Amqp1Links {
         }
     }
 
-    /// Elements that have no answer.
+    /// Counts the elements that have no answer.
     pub(super) fn load(&self) -> usize {
         self.links.values().map(Amqp1Link::load).sum::<usize>() + self.without_link.len()
     }

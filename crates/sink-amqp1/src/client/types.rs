@@ -124,7 +124,7 @@ impl WireValue {
 pub(super) struct WireFields(Vec<WireValue>);
 
 impl WireFields {
-    /// The field at this place, unless it is null.
+    /// Returns the field at this place, unless it is null.
     pub(super) fn get(&self, place: usize) -> Option<&WireValue> {
         self.0.get(place).filter(|value| !value.is_null())
     }

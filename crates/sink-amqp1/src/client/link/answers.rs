@@ -30,7 +30,7 @@ impl Amqp1Link {
         }
     }
 
-    /// The broker has decided about deliveries.
+    /// Applies the broker's decision about deliveries.
     pub(in crate::client) fn decided(&mut self, of: PeerDisposition, out: &mut BytesMut) {
         let PeerDisposition { first, last, settled, outcome } = of;
         if outcome == DeliveryOutcome::None && !settled {

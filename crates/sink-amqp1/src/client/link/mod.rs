@@ -161,12 +161,12 @@ impl Amqp1Link {
         }
     }
 
-    /// Elements that wait here, and those under way.
+    /// Counts the elements that wait here, and those under way.
     pub(super) fn load(&self) -> usize {
         self.waiting.len() + self.flights.open()
     }
 
-    /// Elements that wait for credit.
+    /// Counts the elements that wait for credit.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -192,7 +192,7 @@ impl Amqp1Link {
         self.waiting.push_back(WaitingElement { item, since });
     }
 
-    /// The broker has begun its end of the session.
+    /// Records that the broker has begun its end of the session.
     pub(super) fn begun(&mut self, window: u32) {
         self.window = window;
         if self.to == LinkEnd::Session && self.stage == LinkStage::New {
@@ -201,7 +201,7 @@ impl Amqp1Link {
         }
     }
 
-    /// The broker has attached its end of the link, or refuses it.
+    /// Records that the broker has attached its end of the link, or refuses it.
     pub(super) fn attached(&mut self, has_target: bool, max_message: u64) {
         if self.stage == LinkStage::New {
             // A target without an address is that of the anonymous terminus; none at all is a refusal.
@@ -210,7 +210,7 @@ impl Amqp1Link {
         }
     }
 
-    /// The broker has changed windows or credit.
+    /// Applies the broker's change of windows or credit.
     pub(super) fn flow(&mut self, flow: PeerFlow, out: &mut BytesMut) {
         // What is under way was counted by us, and not yet by the broker.
         let under_way = self.next_outgoing.wrapping_sub(flow.next_incoming.unwrap_or(0));
@@ -330,7 +330,7 @@ impl Amqp1Link {
         }
     }
 
-    /// Elements that were not sent, when the link is replaced.
+    /// Takes the elements that were not sent, when the link is replaced.
     pub(super) fn take_waiting(&mut self) -> Vec<(WorkItem, Instant)> {
         self.waiting.drain(..).map(|waiting| (waiting.item, waiting.since)).collect()
     }
