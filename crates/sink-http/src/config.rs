@@ -151,7 +151,7 @@ impl Connector for HttpSpec {
     }
 }
 
-/// The path of a URL is a route's: see the queues.
+/// Shows the origin only: the path of a URL is a route's, see the queues.
 fn shown_origin(origin: &HttpOrigin) -> Option<Value> {
     Some(origin.to_string().into())
 }
@@ -188,7 +188,7 @@ fn spec(section: &Section<'_>, origin: Option<HttpOrigin>) -> HttpSpec {
     HttpSpec { origin, headers, ..spec }
 }
 
-/// Server and default path of the sink.
+/// Reads the server and the default path of the sink.
 fn url(section: &Section<'_>) -> (Option<HttpOrigin>, Option<PathKey>) {
     let Some(text) = section.text(&sink_http::URL) else { return (None, None) };
     match url::split(&text.value) {
@@ -200,7 +200,7 @@ fn url(section: &Section<'_>) -> (Option<HttpOrigin>, Option<PathKey>) {
     }
 }
 
-/// The path of a file whose content passes `check`.
+/// Reads the path of a file whose content passes `check`.
 fn checked_file<T, E: fmt::Display>(
     section: &Section<'_>,
     key: &Key,

@@ -81,7 +81,7 @@ impl Path {
         self.secret
     }
 
-    /// Path and query for one element.
+    /// Fills path and query for one element.
     ///
     /// # Errors
     /// When the element lacks a field that has no default, or a value that makes no path.
@@ -105,14 +105,14 @@ impl Path {
         }
     }
 
-    /// Path and query of every element, if there are no holes to fill and they can be requested.
+    /// Returns the path and query of every element, if there are no holes to fill and they can be requested.
     pub fn constant(&self) -> Option<String> {
         let text = self.whole.static_text().filter(|text| unfit_request(text).is_none())?;
         Some(text.to_owned())
     }
 }
 
-/// The reason why a filled path and query cannot be requested.
+/// Returns the reason why a filled path and query cannot be requested.
 fn unfit_request(filled: &str) -> Option<&'static str> {
     let path = filled.split('?').next().unwrap_or_default();
     if filled.len() > LONGEST {

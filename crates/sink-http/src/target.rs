@@ -166,7 +166,8 @@ pub(super) fn compile(section: &Section<'_>, text: &str, secret: bool, spot: Spo
     }
 }
 
-/// The target of a route: its own path, or else that of the sink's URL. `headers`: the names of the sink's own headers.
+/// Reads the target of a route: its own path, or else that of the sink's URL. `headers`: the names of the sink's own
+/// headers.
 pub(super) fn read(
     at: &RouteSite<'_, '_>,
     sinks: Option<&PathKey>,

@@ -115,8 +115,9 @@ impl HttpConnector {
     }
 }
 
-/// HTTP/1.1 that takes heads which other clients take. No header but `Retry-After`, `Location` and `Date` is used, no body is, and no
-/// connection is shared with anybody: so nothing can be smuggled past what reads them. Two different lengths stay an error.
+/// Creates a client of HTTP/1.1 that takes heads which other clients take. No header but `Retry-After`, `Location` and
+/// `Date` is used, no body is, and no connection is shared with anybody: so nothing can be smuggled past what reads
+/// them. Two different lengths stay an error.
 fn lenient() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder

@@ -39,7 +39,7 @@ impl Http1Connection {
         !self.sender.is_closed() && self.opened.elapsed() < OLDEST && self.used.elapsed() < idle
     }
 
-    /// The answer to the last request has been read to its end.
+    /// Marks the connection as just used: the answer to the last request has been read to its end.
     pub(super) fn mark_used(&mut self) {
         self.used = Instant::now();
     }
@@ -106,7 +106,7 @@ impl Http2Connection {
         !self.retired.load(Ordering::Relaxed) && !self.sender.is_closed() && self.opened.elapsed() < OLDEST && !idle
     }
 
-    /// Nothing new is sent on it; what is under way goes on.
+    /// Retires the connection: nothing new is sent on it; what is under way goes on.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
         // Those who wait for a stream look for another connection.
@@ -188,7 +188,8 @@ impl ReadyConnection {
         }
     }
 
-    /// A request got no answer in time: the peer may be gone, so that nothing else may be sent to it.
+    /// Retires a shared connection on which a request got no answer in time: the peer may be gone, so that nothing else
+    /// may be sent to it.
     pub(super) fn retire(&self) {
         if let ReadyConnection::Shared(stream) = self {
             stream.0.retire();

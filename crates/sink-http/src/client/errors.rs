@@ -13,8 +13,8 @@ use delaybridge_core::message::{About, Class, Failure};
 use delaybridge_dial::DialError;
 use delaybridge_http_client::default_port;
 
-/// Method, scheme, host and port, for messages to a person. Path and query may hold a token or a part of the payload, so
-/// no message has them.
+/// Returns method, scheme, host and port, for messages to a person. Path and query may hold a token or a part of the
+/// payload, so no message has them.
 pub(super) fn attempt(spec: &HttpSpec) -> String {
     format!("{} {}", spec.method.as_str(), spec.origin)
 }
@@ -151,15 +151,16 @@ pub(super) fn paused(spec: &HttpSpec, left: Duration) -> Failure {
     Failure::new(Class::Backpressure, "retry_after", text).about(About::Target).after(Some(left))
 }
 
-/// No URL of the host takes anything, and enough of them are tried. This URL was not asked: the element waits by itself.
+/// Builds the failure for a host of which no URL takes anything, and enough are tried. This URL was not asked: the
+/// element waits by itself.
 pub(super) fn host_busy(spec: &HttpSpec, wait: Duration) -> Failure {
     let text =
         format!("{}: not sent: paths of this server were busy, and none has taken anything since", attempt(spec));
     Failure::new(Class::Backpressure, Failure::NOT_SENT, text).about(About::Message).after(Some(wait))
 }
 
-/// The request was handed to the connection, and no complete answer came. `has_answered`: the connection had brought an answer
-/// before.
+/// Builds the failure of a request that was handed to the connection without getting a complete answer. `has_answered`:
+/// the connection had brought an answer before.
 pub(super) fn lost(spec: &HttpSpec, error: &hyper::Error, has_answered: bool) -> Failure {
     // Whoever has answered has accepted us: then it has something else to refuse, and may have looked at the request.
     if let Some(refused) = DialError::refused_client(error).filter(|_| !has_answered) {
@@ -191,8 +192,8 @@ fn is_of_version(error: &hyper::Error) -> bool {
     error.is_parse_version_h2() || error.to_string().contains("HTTP version")
 }
 
-/// In HTTP/2 a server says of a stream that it did not look at it: it refuses it, or its number is above the last one that it
-/// says it looks at when it closes. The library gives that error to no other stream.
+/// Returns whether an HTTP/2 server says that it did not look at the stream: it refuses it, or its number is above the
+/// last one that it says it looks at when it closes. The library gives that error to no other stream.
 fn was_refused(error: &hyper::Error) -> bool {
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
@@ -233,7 +234,7 @@ pub(super) fn not_sent(spec: &HttpSpec, limit: Duration) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_SENT, text).about(About::Target)
 }
 
-/// The sink was closed before the element's turn came.
+/// Builds the failure of an element whose sink was closed before its turn came.
 pub(super) fn closed(spec: &HttpSpec) -> Failure {
     Failure::new(Class::Transient, "closed", format!("{}: the sink is closed", attempt(spec)))
 }

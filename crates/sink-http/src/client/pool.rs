@@ -127,7 +127,7 @@ impl Pool {
         opened.map(Some)
     }
 
-    /// Why no connection could be opened since then: whoever has waited meanwhile need not try it once more.
+    /// Returns why no connection could be opened since then: whoever has waited meanwhile need not try it once more.
     pub(super) fn failed_since(&self, begun: Instant) -> Option<Failure> {
         self.state.lock().failed_since(begun)
     }

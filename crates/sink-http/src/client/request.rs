@@ -20,7 +20,7 @@ const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// The request that delivers this element. `version` is that of the connection.
+/// Builds the request that delivers this element. `version` is that of the connection.
 ///
 /// # Errors
 /// Why this element can never be sent.
@@ -60,7 +60,7 @@ pub(super) fn probe(spec: &HttpSpec, method: hyper::Method, version: Version) ->
     Ok(request)
 }
 
-/// In HTTP/2 the host is a part of the URI, in HTTP/1.1 a header.
+/// Builds the URI. In HTTP/2 the host is a part of it, in HTTP/1.1 a header.
 fn uri(spec: &HttpSpec, path: &str, version: Version) -> Result<Uri, Failure> {
     let text = if version == Version::HTTP_2 { format!("{}{path}", spec.origin) } else { path.to_owned() };
     Uri::try_from(text).map_err(|error| {

@@ -165,7 +165,7 @@ pub(super) struct UrlPlace<'a> {
 }
 
 impl Urls {
-    /// None yet. `places`: the requests that may be under way.
+    /// Creates an empty set. `places`: the requests that may be under way.
     pub(super) fn new(places: usize, now: Instant) -> Urls {
         let host = Host { taken: None, busy: None, paused: None, next: now, comes_back: now };
         let quarter = (places / 4).max(1);
@@ -239,17 +239,17 @@ impl UrlPlace<'_> {
         left(self.urls.state.lock().urls.get(&self.key)?.paused, now)
     }
 
-    /// From here on bytes may leave.
+    /// Records that from here on bytes may leave.
     pub(super) fn sent(&self) {
         self.waits.store(true, Ordering::Relaxed);
     }
 
-    /// No byte has left after all.
+    /// Records that no byte has left after all.
     pub(super) fn not_sent(&self) {
         self.waits.store(false, Ordering::Relaxed);
     }
 
-    /// The request has its answer.
+    /// Records the answer to the request.
     pub(super) fn heard(&self, what: Heard) {
         self.waits.store(false, Ordering::Relaxed);
         let now = Instant::now();
@@ -281,7 +281,7 @@ impl Drop for UrlPlace<'_> {
 }
 
 impl UrlsState {
-    /// `few`: places of a URL that is not known to answer.
+    /// Decides about a place for a request to a URL. `few`: places of a URL that is not known to answer.
     fn place(&mut self, key: u64, few: usize, shared: &SharedPlace<'_>, now: Instant) -> Place {
         if !self.urls.contains_key(&key) && self.urls.len() >= MOST {
             self.make_room();
