@@ -48,13 +48,13 @@ impl Answered {
 }
 
 impl Answers {
-    /// For so many elements.
+    /// Creates the answers for this many elements.
     pub fn new(count: usize) -> Self {
         let state = AnswerState { open: vec![true; count], left: count, some: Answered::default() };
         Answers(Arc::new(SharedAnswers { state: Mutex::new(state), complete: Notify::new() }))
     }
 
-    /// The answer to the element at this place; a second one is ignored.
+    /// Puts the answer to the element at this place; a second one is ignored.
     pub fn put(&self, place: usize, outcome: Outcome) {
         self.add(place, |answered| match outcome {
             Ok(()) => answered.confirmed.push(place),
@@ -62,7 +62,7 @@ impl Answers {
         });
     }
 
-    /// The destination has the element at this place from an earlier attempt: it confirms it, and has not stored it again.
+    /// Confirms an element that the destination has from an earlier attempt and has not stored again.
     pub fn put_known(&self, place: usize) {
         self.add(place, |answered| {
             answered.confirmed.push(place);
@@ -70,7 +70,7 @@ impl Answers {
         });
     }
 
-    /// The answers of a part of the batch, by the places that its elements have in the batch.
+    /// Puts the answers of a part of the batch, by the places that its elements have in the batch.
     pub fn put_all(&self, part: Answered, places: &[usize]) {
         let Answered { confirmed, known, failed, panicked } = part;
         for place in confirmed {
@@ -85,7 +85,7 @@ impl Answers {
         self.0.state.lock().some.known += known;
     }
 
-    /// The sink's work on this element panicked.
+    /// Records that the sink's work on this element panicked.
     pub fn put_panic(&self, place: usize) {
         self.add(place, |answered| answered.panicked.push(place));
     }

@@ -21,7 +21,7 @@ pub struct BacklogMessage {
 
 /// The messages of a destination up to the end that it had at first, part by part. Every method blocks.
 pub trait Backlog: Send {
-    /// The number of messages, as far as it is known before they are read.
+    /// Returns the number of messages, as far as it is known before they are read.
     fn total(&self) -> u64;
 
     /// Returns the next messages, of one part; none after the last.

@@ -11,7 +11,7 @@ use delaybridge_core::message::{Class, Failure};
 
 /// An address in a sink of one kind, its templates filled: a topic, a list, a path. `Display` names it for a person.
 pub trait SinkAddress: DynEq + fmt::Debug + fmt::Display + Send + Sync {
-    /// Failure-domain key: elements whose addresses in a sink have equal keys fail together.
+    /// Returns the failure-domain key: elements whose addresses in a sink have equal keys fail together.
     fn lane(&self) -> (&[u8], &[u8]);
 
     /// Returns the filled destination keys, by their names under `to:`; those of properties are behind a dot. Secrets

@@ -59,7 +59,7 @@ pub enum HeaderFate {
 }
 
 impl HeaderRules {
-    /// The end of a header with this name and value; `None` for a value that is no text.
+    /// Decides whether a header with this name and value passes; `None` for a value that is no text.
     pub fn fate(&self, name: &str, value: Option<&str>) -> HeaderFate {
         let is_for_inputs = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
         let fits = || match value {
@@ -90,7 +90,7 @@ impl HeaderRules {
         (self.fits)(name, ANY_VALUE)
     }
 
-    /// The name as the destination may read it: two names that are spelled alike here are one there.
+    /// Returns the name as the destination may read it: two names that are spelled alike here are one there.
     pub fn spelled(&self, name: &str) -> String {
         match self.spelling {
             Spelling::Exact => name.to_owned(),

@@ -40,7 +40,7 @@ impl<'a> Standard<'a> {
         }
     }
 
-    /// Names and values, in their order.
+    /// Iterates over names and values, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let due_ms = self.due_ms.as_ref().map(|due_ms| (DUE_MS, due_ms.as_str()));
         [(ID, self.id.as_str()), (QUEUE, self.queue)]
@@ -59,7 +59,7 @@ pub enum IdText<'a> {
 }
 
 impl<'a> IdText<'a> {
-    /// That of this id.
+    /// Creates the text of this id.
     pub fn of(id: &'a Identity) -> IdText<'a> {
         match &id.text {
             Some(text) => IdText::Own(text),

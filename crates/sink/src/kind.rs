@@ -55,7 +55,7 @@ pub struct SinkSettings {
 }
 
 impl SinkSettings {
-    /// The settings with this time-out, and with the rate in the section.
+    /// Creates the settings with this time-out, and with the rate in the section.
     pub fn new(
         section: &Section<'_>,
         timeout: Option<Duration>,

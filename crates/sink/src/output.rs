@@ -21,7 +21,7 @@ impl OwedAnswers {
         if self.0 > OWED { Err("it has asked for 1,000 answers without reading them") } else { Ok(()) }
     }
 
-    /// Everything that was asked for has left.
+    /// Resets what is owed: everything that was asked for has left.
     pub fn paid(&mut self) {
         self.0 = 0;
     }

@@ -147,7 +147,7 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// The destination keys in effect, as they are written under `to:`.
+    /// Returns the destination keys in effect, as they are written under `to:`.
     fn keys(&self) -> Map<String, Value>;
 
     /// Returns a text that is the same for two targets of one sink when their elements go to the same place. `None`

@@ -26,7 +26,7 @@ const ABANDONED: u8 = 2;
 struct SendState(AtomicU8);
 
 impl SendState {
-    /// True if this caller has moved it out of waiting.
+    /// Moves the state out of waiting, and returns whether this caller has done it.
     fn decide(&self, fate: u8) -> bool {
         self.0.compare_exchange(WAITING, fate, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -101,8 +101,8 @@ impl WorkItem {
         &self.batch.elements[self.place].0
     }
 
-    /// Must be asked right before the first byte may leave; false means that the element must not be sent, because
-    /// no caller waits any more or its lease may be over: drop the job.
+    /// Claims the right to send. Must be called right before the first byte may leave; false means that the element
+    /// must not be sent, because no caller waits any more or its lease may be over: drop the job.
     pub fn may_send(&self) -> bool {
         Instant::now() < self.message().send_before && self.batch.fate(self.place).decide(SENT)
     }
@@ -115,7 +115,8 @@ impl WorkItem {
 }
 
 impl WorkItem {
-    /// As [`finish`](WorkItem::finish) with success, for an element that the destination had already.
+    /// Ends the item as [`finish`](WorkItem::finish) does with success, for an element that the destination had
+    /// already.
     pub fn finish_known(mut self) {
         self.finished = true;
         self.batch.answers.put_known(self.place);
