@@ -156,7 +156,7 @@ pub const fn word<T: Words>() -> Kind {
     Kind::Word(T::WORDS)
 }
 
-/// At least one of these words.
+/// Describes a key with at least one of these words.
 pub const fn words<T: Words>() -> Kind {
     Kind::Words(T::WORDS)
 }

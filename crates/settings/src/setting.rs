@@ -31,10 +31,10 @@ pub trait Setting: Sized {
     /// that was reported.
     fn read(section: &Section<'_>, key: &Key) -> Option<Self>;
 
-    /// As [`read`](Setting::read), with a value in place of `None`.
+    /// Reads a value as [`read`](Setting::read) does, with a value in place of `None`.
     fn take(section: &Section<'_>, key: &Key) -> Self;
 
-    /// The value as it is written in the file; `None` if it is not shown.
+    /// Shows the value as it is written in the file; `None` if it is not shown.
     fn show(&self, key: &Key) -> Option<Value>;
 }
 

@@ -22,12 +22,12 @@ pub fn value(value: &impl Serialize) -> Option<Value> {
     serde_json::to_value(value).ok()
 }
 
-/// `30s`.
+/// Writes a duration, as `30s`.
 pub fn duration<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&show_duration(*duration))
 }
 
-/// `30s`, or `none`.
+/// Writes a duration, as `30s`, or `none`.
 pub fn duration_or_none<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => duration(value, serializer),
@@ -35,12 +35,12 @@ pub fn duration_or_none<S: Serializer>(value: &Option<Duration>, serializer: S) 
     }
 }
 
-/// `16MiB`.
+/// Writes a size, as `16MiB`.
 pub fn size<S: Serializer>(bytes: &(impl Copy + Into<u64>), serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&show_size((*bytes).into()))
 }
 
-/// `none`, or the value as it is.
+/// Writes the value as it is, or `none`.
 pub fn or_none<S: Serializer>(value: &Option<impl Serialize>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => value.serialize(serializer),
@@ -48,7 +48,7 @@ pub fn or_none<S: Serializer>(value: &Option<impl Serialize>, serializer: S) -> 
     }
 }
 
-/// Names with values.
+/// Writes names with values.
 pub fn pairs<N: Display, V: Serialize, S: Serializer>(pairs: &[(N, V)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(name, value)| (name.to_string(), value)))
 }

@@ -9,7 +9,7 @@ use crate::units::BadUnit;
 use delaybridge_core::template::Template;
 
 impl<'a> Section<'a> {
-    /// Names with templates, in the order of the file.
+    /// Reads names with templates, in the order of the file.
     pub fn headers(&self, key: &Key) -> Vec<(String, Template, Spot)> {
         let mut headers = Vec::new();
         for (name, scalar) in self.entries(key, true, "write `headers: { tenant: acme }`") {
@@ -24,7 +24,7 @@ impl<'a> Section<'a> {
         headers
     }
 
-    /// Names with scalars of any kind, in the order of the file.
+    /// Reads names with scalars of any kind, in the order of the file.
     pub fn scalars(&self, key: &Key) -> Vec<(String, Scalar)> {
         let entries = self.entries(key, false, key.help).into_iter();
         entries.map(|(name, scalar)| (name.text.clone(), scalar)).collect()

@@ -134,7 +134,7 @@ impl Section<'_> {
         self.parsed(key, parse).unwrap_or_default()
     }
 
-    /// One of the key's many names.
+    /// Reads one of the key's many names.
     pub fn name(&self, key: &Key) -> Option<Scalar> {
         let Kind::Name { all, main, by_another_name, .. } = key.kind else { return None };
         let scalar = self.scalar(key)?;
@@ -152,7 +152,7 @@ impl Section<'_> {
         None
     }
 
-    /// `true` or `false`; `None` without a value and a default.
+    /// Reads `true` or `false`; `None` without a value and a default.
     pub fn flag(&self, key: &Key) -> Option<bool> {
         self.parsed(key, |text| match text {
             "true" => Ok(true),
@@ -164,7 +164,7 @@ impl Section<'_> {
         })
     }
 
-    /// `address:port`.
+    /// Reads `address:port`.
     pub fn address(&self, key: &Key) -> Option<SocketAddr> {
         self.parsed(key, |text| {
             text.parse().map_err(|_| BadUnit {
@@ -186,7 +186,7 @@ impl Section<'_> {
         })
     }
 
-    /// Text that is not empty, unless the key says that it may be.
+    /// Reads text that is not empty, unless the key says that it may be.
     pub fn text(&self, key: &Key) -> Option<Scalar> {
         self.checked_text(key, self.scalar(key)?)
     }
@@ -215,7 +215,8 @@ impl Section<'_> {
         compile(self.cx, &scalar)
     }
 
-    /// Path and contents of a file. Of one that cannot be read, or need not be there, the content is [`STAND_IN`].
+    /// Reads path and contents of a file. Of one that cannot be read, or need not be there, the content is
+    /// [`STAND_IN`].
     pub fn file(&self, key: &Key) -> Option<(PathBuf, Vec<u8>)> {
         let scalar = self.text(key)?;
         let path = self.cx.base.join(&scalar.value);
