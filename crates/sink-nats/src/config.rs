@@ -66,7 +66,7 @@ const CREDENTIALS_FILE: Key = key(
 );
 
 impl NatsSpec {
-    /// `host:port` of each server, for messages.
+    /// Returns `host:port` of each server, for messages.
     pub fn addresses(&self) -> Vec<String> {
         self.servers.iter().map(|server| NatsAddress(server).to_string()).collect()
     }

@@ -91,19 +91,19 @@ pub(super) fn unclear(attempt: &str) -> Failure {
     Failure::new(Class::Unknown, "nats_error", text).about(About::Target)
 }
 
-/// No stream takes the subject.
+/// Builds the failure of a subject that no stream takes.
 pub(super) fn no_stream(attempt: &str) -> Failure {
     let text = format!("{attempt}: no stream takes the subject: create one, or add the subject to one");
     Failure::new(Class::TargetPermanent, "nats_no_stream", text).about(About::Target)
 }
 
-/// A stream takes the subject, and no server answers for it.
+/// Builds the failure of a subject that a stream takes, while no server answers for it.
 pub(super) fn no_leader(attempt: &str, stream: &str) -> Failure {
     let text = format!("{attempt}: stream {stream} has no leader now: look at its servers if this lasts");
     Failure::new(Class::Transient, "nats_no_leader", text).about(About::Target)
 }
 
-/// The subject has no responders, and it is not known whether there is a stream.
+/// Builds the failure of a subject without responders, while it is not known whether there is a stream.
 pub(super) fn no_answer_about(attempt: &str) -> Failure {
     let text = format!("{attempt}: no stream answers, and JetStream does not say whether there is one");
     Failure::new(Class::Transient, "nats_no_leader", text).about(About::Target)
@@ -115,7 +115,7 @@ pub(super) fn denied(attempt: &str) -> Failure {
     Failure::new(Class::TargetPermanent, "nats_denied", text).about(About::Target)
 }
 
-/// The message is larger than the server takes.
+/// Builds the failure of a message that is larger than the server takes.
 pub(super) fn too_large(attempt: &str, bytes: usize, max: usize) -> Failure {
     let text = format!("{attempt}: {bytes} bytes with headers, the server takes {max}: raise its `max_payload`");
     Failure::new(Class::MessagePermanent, "nats_too_large", text)
@@ -138,7 +138,7 @@ pub(super) fn silent(timeout: std::time::Duration) -> Failure {
     Failure::new(Class::Transient, "nats_silent", format!("ask NATS: no answer within {timeout:?}"))
 }
 
-/// JetStream has no responders.
+/// Builds the failure of JetStream without responders.
 pub(super) fn jetstream_off(attempt: &str) -> Failure {
     let text = format!("{attempt}: JetStream does not answer: enable it for the account");
     Failure::new(Class::TargetPermanent, "nats_jetstream_off", text)

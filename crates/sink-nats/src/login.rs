@@ -115,7 +115,7 @@ pub(super) fn check_credentials(text: &str) -> Result<(), &'static str> {
     credentials(text).map(drop)
 }
 
-/// Token and key of a file in two sections.
+/// Reads the token and the key of a file in two sections.
 fn credentials(text: &str) -> Result<(String, Ed25519KeyPair), &'static str> {
     let section = |name: &str| {
         let begin = format!("BEGIN {name}-");
@@ -199,7 +199,7 @@ fn to_base32(bytes: &[u8]) -> String {
     text
 }
 
-/// The checksum of keys, CRC-16 as XMODEM has it.
+/// Computes the checksum of keys, CRC-16 as XMODEM has it.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |mut sum, byte| {
         sum ^= u16::from(*byte) << 8;

@@ -223,7 +223,7 @@ impl NatsSession<'_> {
         }
     }
 
-    /// An answer. One that comes too late has no question any more.
+    /// Takes an answer. One that comes too late has no question any more.
     fn answered(&mut self, message: Inbound) {
         let Some(waiting) = message.number.and_then(|number| self.questions.take(number)) else { return };
         let no_responders = message.status == Some(503);
@@ -251,7 +251,7 @@ impl NatsSession<'_> {
         }
     }
 
-    /// The subject had no responders: asks whether a stream takes it, which decides whether a person is needed.
+    /// Asks which stream takes a subject that had no responders, which decides whether a person is needed.
     fn which_stream(&mut self, item: WorkItem) {
         let Ok(NatsDestination { subject }) = item.message().destination.of_kind(NAME) else { return };
         let subject = subject.clone();

@@ -103,7 +103,7 @@ impl OpenQuestions {
         self.open.len()
     }
 
-    /// All that are left, in their order.
+    /// Takes all questions that are left, in their order.
     pub(super) fn drain(&mut self) -> Vec<OpenQuestion> {
         self.numbers(|_| true).into_iter().filter_map(|number| self.take(number)).collect()
     }

@@ -73,7 +73,7 @@ pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<ServerOp>, NotNats> {
     Ok(Some(op))
 }
 
-/// `[H]MSG subject sid [reply] [header bytes] bytes`, then so many bytes and a line's end.
+/// Parses `[H]MSG subject sid [reply] [header bytes] bytes`, then that many bytes and the end of the line.
 fn message(buffer: &mut BytesMut, end: usize, with_header: bool) -> Result<Option<ServerOp>, NotNats> {
     const BAD: NotNats = NotNats("a message without its length");
     let line = std::str::from_utf8(&buffer[..end]).map_err(|_| BAD)?;
@@ -169,7 +169,7 @@ fn message_id(message: &Outbound, subject: &str) -> String {
     format!("{}-{due_ms}-{place:016x}", id.as_str())
 }
 
-/// The headers of an element: the id by which a stream knows repeats, the standard ones, the user's.
+/// Passes the headers of an element to `take`: the id by which a stream knows repeats, the standard ones, the user's.
 fn each_header(message: &Outbound, message_id: &str, mut take: impl FnMut(&str, &str)) {
     take("Nats-Msg-Id", message_id);
     for (name, value) in Standard::of(message).iter() {
