@@ -23,7 +23,7 @@ pub struct AwsCredentials {
 }
 
 impl AwsCredentials {
-    /// The credentials of these texts.
+    /// Creates credentials from these texts.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ pub fn host_of(service: &str, region: &str) -> String {
     format!("{service}.{region}.{domain}")
 }
 
-/// The region in the host name of a service, also in names as they were (`eu-west-1.queue.amazonaws.com`) and those of VPC endpoints
-/// (`vpce-1-2.sqs.eu-west-1.vpce.amazonaws.com`).
+/// Returns the region in the host name of a service, also in old names (`eu-west-1.queue.amazonaws.com`) and those of
+/// VPC endpoints (`vpce-1-2.sqs.eu-west-1.vpce.amazonaws.com`).
 pub fn region_of_host(host: &str) -> Option<&str> {
     let mut domains = DOMAINS.iter().map(|(_, domain)| domain).chain(DUAL);
     let names = domains.find_map(|domain| host.strip_suffix(domain)?.strip_suffix('.'))?;

@@ -125,7 +125,7 @@ impl KeptCredentials {
     }
 }
 
-/// The wait before credentials with so much of their time left are renewed.
+/// Computes the wait before credentials with this much time left are renewed.
 fn renewal(left: Option<Duration>) -> Duration {
     left.map_or(AGAIN, |left| (left / 2).max(left.saturating_sub(EARLY)))
 }

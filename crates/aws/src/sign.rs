@@ -45,8 +45,8 @@ impl AwsSigner<'_> {
         added
     }
 
-    /// Path and query of a `GET` of a host that prove themselves for this long. `query` is in the order of its names, which come before
-    /// `X-Amz`.
+    /// Returns the signed path and query of a `GET` of a host, valid for this long. `query` is in the order of its
+    /// names, which come before `X-Amz`.
     pub fn presigned(&self, host: &str, query: &[(&str, &str)], valid: Duration) -> String {
         let credential = format!("{}/{}", self.credentials.key_id(), self.scope());
         let time = self.time();
@@ -66,7 +66,7 @@ impl AwsSigner<'_> {
         format!("/?{query}&X-Amz-Signature={}", self.signature(&request))
     }
 
-    /// `20261125T123456Z`.
+    /// Returns the time, as `20261125T123456Z`.
     fn time(&self) -> String {
         let time = std::time::UNIX_EPOCH + Duration::from_secs(self.at);
         humantime::format_rfc3339_seconds(time).to_string().replace(['-', ':'], "")

@@ -148,12 +148,12 @@ fn failure(attempt: &str, answer: &str, error: &ServiceError, (class, code, abou
     Failure::new(class, code, format!("{attempt}: the service answered {answer}{quoted}: {advice}")).about(about)
 }
 
-/// The answer says nothing about a message.
+/// Builds the failure of an answer that says nothing about a message.
 pub(super) fn unclear(attempt: &str) -> Failure {
     Failure::new(Class::Unknown, "aws_error", format!("{attempt}: the answer says nothing about the message"))
 }
 
-/// There is no connection, so that nothing was sent.
+/// Builds the failure without a connection, so that nothing was sent.
 pub(super) fn not_connected(origin: &str, error: &ExchangeError) -> Failure {
     match error {
         ExchangeError::NotConnected(error) if error.needs_a_person() => {
@@ -175,7 +175,7 @@ pub(super) fn connect_timeout(origin: &str, limit: Duration) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
 }
 
-/// The request was sent, and its answer is not known.
+/// Builds the failure of a request that was sent, and whose answer is not known.
 pub(super) fn in_doubt(attempt: &str, error: &ExchangeError) -> Failure {
     let code = if matches!(error, ExchangeError::TimedOut(_)) { "timeout" } else { "connection_lost" };
     Failure::new(Class::Ambiguous, code, format!("{attempt}: {error}"))

@@ -116,7 +116,7 @@ pub struct AwsTarget {
 }
 
 impl AwsTarget {
-    /// The messages of this queue or topic.
+    /// Creates the target for messages to this queue or topic.
     pub fn new(
         service: AwsService,
         place: Arc<str>,
@@ -252,7 +252,7 @@ impl AwsKeys {
         region_of(self.service, &self.place.as_ref()?.0)
     }
 
-    /// URL of the queue, or ARN of the topic.
+    /// Returns the URL of the queue, or the ARN of the topic.
     pub(super) fn place(&self) -> Option<&str> {
         self.place.as_ref().map(|(place, _)| &**place)
     }

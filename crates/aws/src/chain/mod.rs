@@ -40,11 +40,12 @@ impl CredentialChain {
         CredentialChain { variables, files, role, sts }
     }
 
-    /// New credentials.
+    /// Asks for new credentials.
     ///
     /// # Errors
     ///
-    /// Why there are none: `TargetPermanent` where a person has to do something, `Transient` where the server that gives them is away.
+    /// Why there are none: `TargetPermanent` where a person has to do something, `Transient` where the server that
+    /// gives them is away.
     pub(crate) async fn ask(&self) -> Result<AwsCredentials, Failure> {
         let own = self.own().await?;
         match &self.role {

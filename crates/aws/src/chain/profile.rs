@@ -45,7 +45,7 @@ pub(super) enum ProfileEnd {
 type Profiles = HashMap<String, HashMap<String, String>>;
 
 impl ProfileFiles {
-    /// The files and the profile of the variables, unless others are named.
+    /// Returns the files and the profile of the variables, unless others are named.
     pub(super) fn new(variables: &AwsVariables, file: Option<&Path>, profile: Option<&str>) -> ProfileFiles {
         let credentials = || variables.file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
         let named = profile.or_else(|| variables.get("AWS_PROFILE"));
@@ -180,7 +180,7 @@ fn resolve(profiles: &Profiles, first: &str) -> Result<Option<ProfilePath>, (Str
     }
 }
 
-/// The roles are assumed from the last one that was found to the first.
+/// Creates the path of assumed roles, from the last one that was found to the first.
 fn path(end: ProfileEnd, mut roles: Vec<AwsRole>) -> ProfilePath {
     roles.reverse();
     ProfilePath { end, roles }

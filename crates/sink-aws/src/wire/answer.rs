@@ -14,7 +14,7 @@ pub(crate) struct ServiceError {
 }
 
 impl ServiceError {
-    /// The error in a document, wherever it is.
+    /// Finds the error in a document, wherever it is.
     pub(super) fn of_xml(document: &XmlElement) -> Option<ServiceError> {
         let error = document.find("Error")?;
         Some(ServiceError { is_senders: error.text_of("Type") == Some("Sender"), ..ServiceError::of_words(error) })

@@ -51,7 +51,7 @@ impl<'a> WireMessage<'a> {
         WireMessage { body, attributes: attributes(all), group, deduplication }
     }
 
-    /// Bytes that the message of an element does not have more of, whatever its destination: counted without making it.
+    /// Computes the most bytes that the message of an element has, whatever its destination: counted without making it.
     pub(crate) fn bound(message: &Outbound) -> usize {
         // A header that is no attribute is JSON in another one, where a character has six at most.
         let header = |name: &str, value: &str| 6 * (name.len() + value.len()) + 16;
