@@ -15,8 +15,9 @@ pub(super) fn raise() -> u64 {
     (if raised { limit.maximum } else { limit.current }).unwrap_or(u64::MAX)
 }
 
-/// The listeners with as many connections as there are descriptors for: without one, no probe would be answered, and the daemon would
-/// be killed for it. Reports what the configuration may need, and that a bound was lowered.
+/// Returns the listeners with as many connections as there are descriptors for: without one, no probe would be
+/// answered, and the daemon would be killed for it. Reports what the configuration may need, and that a bound was
+/// lowered.
 pub(super) fn share(limit: u64, config: &Config, events: &Events) -> Vec<ApiSpec> {
     let needed = Descriptors::of(config);
     let wanted = needed.clients;

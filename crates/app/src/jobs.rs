@@ -89,7 +89,7 @@ pub(super) fn start(
     Some(Jobs { queue, dispenser, end, _subscriber: subscriber })
 }
 
-/// The end of the service over HTTP: `shutdown_delay` after the stop begins.
+/// Creates the end of the service over HTTP: `shutdown_delay` after the stop begins.
 fn end(config: &Config, process: &Process, tasks: &mut JoinSet<&'static str>) -> ServiceEnd {
     let leaving = process.stopping.clone();
     let delay = config.api.iter().map(|spec| spec.shutdown_delay).max().unwrap_or_default();
@@ -108,8 +108,8 @@ fn end(config: &Config, process: &Process, tasks: &mut JoinSet<&'static str>) ->
     ServiceEnd { leaving, closing, goodbye }
 }
 
-/// Time for requests that are under way when listening ends. The drain waits for them before it counts what is left over, so they end
-/// before its deadlines.
+/// Computes the time for requests that are under way when listening ends. The drain waits for them before it counts
+/// what is left over, so they end before its deadlines.
 fn goodbye(shutdown_timeout: Duration, delay: Duration) -> Duration {
     shutdown_timeout.mul_f64(ABANDON - 0.1).saturating_sub(delay).min(GOODBYE)
 }

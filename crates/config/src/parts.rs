@@ -106,7 +106,7 @@ fn write(node: &Node, files: &Files, hash: &mut DefaultHasher) {
     }
 }
 
-/// Each value in a node by its path; not the contents of files, which are read again where they are used.
+/// Collects each value in a node by its path; not the contents of files, which are read again where they are used.
 fn leaves(node: &Node, path: String, found: &mut BTreeMap<String, (u64, Position)>) {
     match &node.value {
         Value::Map(entries) if !entries.is_empty() => {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::tables::top;
 use delaybridge_settings::keys::{Key, Kind, Table, Word};
 
-/// JSON Schema (2020-12) of the configuration file, with the keys of this version.
+/// Returns the JSON Schema (2020-12) of the configuration file, with the keys of this version.
 pub fn schema() -> Value {
     let mut schema = section(&top::TABLE);
     let mut root = Map::new();

@@ -85,7 +85,7 @@ mod absent {
     use delaybridge_settings::keys::{Key, Kind, key};
     pub(super) use delaybridge_sink::SinkKind;
 
-    /// An entry for a kind of this cargo feature, with these destination keys, which are not read.
+    /// Creates an entry for a kind of this cargo feature, with these destination keys, which are not read.
     pub(super) const fn absent(
         feature: &'static str,
         name: &'static str,

@@ -148,7 +148,7 @@ impl Bench {
         self.open_with(queue, opening, &json!({}))
     }
 
-    /// As [`open`](Bench::open), with more fields.
+    /// Opens a queue as [`open`](Bench::open) does, with more fields.
     pub fn open_with(&mut self, queue: &Queue, opening: Opening, more: &Value) -> Result<(), Stop> {
         if self.producer.is_none() {
             self.producer = Some(Producer::start(&self.command, self.limit)?);
@@ -159,7 +159,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Names another server to producers that are started from now on.
+    /// Sets another server for producers that are started from now on.
     pub fn move_to(&mut self, url: &str) {
         self.producer = None;
         url.clone_into(&mut self.url);
@@ -250,7 +250,8 @@ impl Bench {
         }
     }
 
-    /// A check ended in the middle: the statements about which nothing is known fail, or the first if all is known.
+    /// Records a check that ended in the middle: the statements about which nothing is known fail, or the first if all
+    /// is known.
     pub fn blame(&mut self, numbers: &[Number], verdict: &Verdict) {
         let open = |bench: &Bench, number: &Number| matches!(bench.verdict(number), Verdict::NotChecked { .. });
         let unknown: Vec<Number> = numbers.iter().copied().filter(|number| open(self, number)).collect();

@@ -32,7 +32,8 @@ impl Backoff {
         Backoff { first, ceiling, multiplier: 2.0, jitter }
     }
 
-    /// The longest wait after `waits` earlier ones. Without earlier ones it is `first`, limited by the ceiling.
+    /// Computes the longest wait after `waits` earlier ones. Without earlier ones it is `first`, limited by the
+    /// ceiling.
     pub fn bound(&self, waits: u32) -> Duration {
         let exponent = i32::try_from(waits).unwrap_or(i32::MAX);
         let bound = self.first.as_secs_f64() * self.multiplier.powi(exponent);
@@ -40,7 +41,8 @@ impl Backoff {
         Duration::try_from_secs_f64(bound).unwrap_or(self.ceiling).min(self.ceiling)
     }
 
-    /// The wait after `waits` earlier ones. `draw` is a random number in `0.0..=1.0`; it is ignored without jitter.
+    /// Computes the wait after `waits` earlier ones. `draw` is a random number in `0.0..=1.0`; it is ignored without
+    /// jitter.
     pub fn wait(&self, waits: u32, draw: f64) -> Duration {
         let bound = self.bound(waits);
         let least = match self.jitter {

@@ -23,12 +23,12 @@ impl Instant {
         Instant(Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)))
     }
 
-    /// Time since `earlier`; zero if `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Instant) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Time since this point; zero if it is in the future.
+    /// Returns the time since this point; zero if it is in the future.
     pub fn elapsed(self) -> Duration {
         Instant::now().since(self)
     }

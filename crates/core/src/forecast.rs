@@ -199,12 +199,12 @@ impl Schedule {
         self.spans = split(&self.spans, &std::mem::take(&mut self.at), counts);
     }
 
-    /// The outcome as far as it is known.
+    /// Computes the outcome as far as it is known.
     pub fn outcome(&self) -> Outcome {
         simulate(self.backlog, &self.spans, self.per_second)
     }
 
-    /// The spans as far as they are known.
+    /// Returns the spans as far as they are known.
     pub fn spans(&self) -> &[DueSpan] {
         &self.spans
     }

@@ -45,7 +45,7 @@ impl Attempt {
         *self.phase.lock()
     }
 
-    /// Does the work within a limit.
+    /// Runs the work within a limit.
     ///
     /// # Errors
     ///

@@ -113,7 +113,7 @@ impl DialError {
         DialError { kind: Some(error.kind()), ..DialError::passing(Phase::Resolve, text) }
     }
 
-    /// `at` is the address as it was tried.
+    /// Builds the error of a failed connection. `at` is the address as it was tried.
     pub(crate) fn connect(at: impl fmt::Display, error: &io::Error) -> DialError {
         let text = match error.kind() {
             io::ErrorKind::ConnectionRefused => {

@@ -93,7 +93,7 @@ impl Pace {
         Poll::Ready(())
     }
 
-    /// The same as a future. Cancel safe.
+    /// Waits for room. Cancel safe.
     pub async fn room(&mut self) {
         std::future::poll_fn(|cx| self.poll_room(cx)).await;
     }

@@ -61,7 +61,7 @@ impl Socket {
         Socket { inner: Inner::Unix(stream), runtime: Handle::current(), gate, broken: None }
     }
 
-    /// Does one write.
+    /// Runs one write.
     fn poll_written(
         &mut self,
         cx: &mut Context<'_>,
@@ -138,7 +138,7 @@ impl AsyncWrite for Socket {
         true
     }
 
-    /// A socket has no buffer of its own.
+    /// Returns at once: a socket has no buffer of its own.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

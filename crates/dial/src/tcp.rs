@@ -30,7 +30,8 @@ pub(crate) async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Di
     Ok(addresses)
 }
 
-/// IPv6 and IPv4 in turns, beginning with the family that the system prefers: where one of them leads nowhere, the other is next.
+/// Orders IPv6 and IPv4 in turns, beginning with the family that the system prefers: where one of them leads nowhere,
+/// the other is next.
 fn in_turns(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(first) = found.first().map(SocketAddr::is_ipv6) else { return found };
     let (mut one, mut other): (VecDeque<_>, VecDeque<_>) =

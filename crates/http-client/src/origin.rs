@@ -27,7 +27,7 @@ impl HttpOrigin {
         Address::tcp(&self.host, self.port)
     }
 
-    /// `host`, or `host:port` where the port is not the scheme's own.
+    /// Returns `host`, or `host:port` where the port is not the scheme's own.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == default_port(self.tls) { host } else { format!("{host}:{}", self.port) }

@@ -7,7 +7,8 @@ use delaybridge_jobs::Due;
 /// The last due time, in ms since 1970: the job queue is exact up to here.
 const LAST_MS: i64 = 1 << 52;
 
-/// The due time of a message: `delay` is its header `x-delay`, `due` its header `x-due`. Without either it is due now.
+/// Reads the due time of a message: `delay` is its header `x-delay`, `due` its header `x-due`. Without either it is due
+/// now.
 ///
 /// # Errors
 /// A text that says what is wrong with the header.

@@ -53,7 +53,8 @@ pub enum Due {
 const LAST_WRITTEN_MS: i64 = 253_402_300_799_999;
 
 impl Due {
-    /// A due time as a client says it, in ms since 1970. Zero, like any time of the last ten years, means at once.
+    /// Reads a due time as a client says it, in ms since 1970. Zero, like any time of the last ten years, means at
+    /// once.
     ///
     /// # Errors
     ///

@@ -81,12 +81,12 @@ impl Keys {
         &self.all[3]
     }
 
-    /// The ends of the jobs' times to live.
+    /// Returns the key of the ends of the jobs' times to live.
     pub fn expiry(&self) -> &Bytes {
         &self.all[5]
     }
 
-    /// The clients' ids of finished jobs, until they are forgotten.
+    /// Returns the key of the clients' ids of finished jobs, until they are forgotten.
     pub fn gone(&self) -> &Bytes {
         &self.all[6]
     }

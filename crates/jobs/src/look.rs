@@ -314,7 +314,7 @@ fn info(
     })
 }
 
-/// The information about an unreadable job: its id, state, time and bytes.
+/// Builds the information about an unreadable job: its id, state, time and bytes.
 fn unreadable(id: JobId, state: JobState, time_ms: i64, reason: &str, body: Bytes) -> JobInfo {
     JobInfo {
         id,

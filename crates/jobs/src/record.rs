@@ -57,7 +57,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(word)
 }
 
-/// The tries at this place, and the priority behind them.
+/// Reads the tries at this place, and the priority behind them.
 fn tries_at(bytes: &[u8], at: usize) -> (u32, u8) {
     let both = u32_at(bytes, at);
     (both & 0xFF_FFFF, bytes[at + 3].min(MAX_PRIORITY))

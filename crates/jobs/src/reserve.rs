@@ -65,7 +65,7 @@ impl JobQueue {
         self.now_ms().saturating_add(timeout)
     }
 
-    /// Like [`pop_now`](JobQueue::pop_now), under this token, which no other call may have.
+    /// Reserves jobs as [`pop_now`](JobQueue::pop_now) does, under this token, which no other call may have.
     pub async fn pop_as(
         &self,
         topic: &Topic,
@@ -306,7 +306,7 @@ impl Release {
     }
 }
 
-/// The arguments of release.lua for one job.
+/// Builds the arguments of release.lua for one job.
 fn release_arguments(
     (id, token): (&LocalId, Token),
     how: &str,

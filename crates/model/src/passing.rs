@@ -117,7 +117,7 @@ impl Passage<'_> {
         ((others.len() != carried.others.len()).then_some(others), left_out)
     }
 
-    /// The reason why a header does not pass; a value of `None` is no text.
+    /// Returns the reason why a header does not pass; a value of `None` is no text.
     fn reason(&self, name: &str, value: Option<&str>) -> Option<Reason> {
         if self.filter.is_some_and(|filter| !filter.wants(name, &self.rules.spelled(name))) {
             return Some(Reason::Rule);

@@ -192,7 +192,7 @@ impl QueueSpec {
         self.lease / 5
     }
 
-    /// Handling of a payload that the codec refuses with this error.
+    /// Returns the handling of a payload that the codec refuses with this error.
     pub fn on_refusal(&self, error: &DecodeError) -> OnDecodeError {
         if error.is_opaque() { self.on_opaque } else { self.on_decode_error }
     }

@@ -136,7 +136,7 @@ impl Grantee {
         Grantee { name: name.into(), grants: grants.into() }
     }
 
-    /// One that may do everything.
+    /// Creates a grantee that may do everything.
     pub fn admin(name: &str) -> Grantee {
         Grantee::new(name, [AccessGrant { role: AccessRole::Admin, queues: NamePattern::all() }])
     }

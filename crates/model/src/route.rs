@@ -48,7 +48,7 @@ pub struct RouteRules {
 }
 
 impl RouteRules {
-    /// The rules, if they are not those of most destinations.
+    /// Creates the rules, if they are not those of most destinations.
     pub fn of(
         when: Option<Condition>,
         duplicates: Duplicates,
@@ -73,7 +73,7 @@ pub struct Routed {
 }
 
 impl Routed {
-    /// The message of an input as its sink may have it: without the headers that do not pass.
+    /// Returns the message of an input as its sink may have it: without the headers that do not pass.
     pub fn carried(&mut self, carried: &Arc<Carried>) -> Arc<Carried> {
         match self.others.take() {
             Some(others) => Arc::new(Carried { others, ..Carried::clone(carried) }),

@@ -25,7 +25,7 @@ impl Layout {
         }
     }
 
-    /// Bytes in front of the payload.
+    /// Returns the number of bytes in front of the payload.
     pub fn header(self) -> usize {
         match self {
             Layout::Old => 16,

@@ -36,7 +36,8 @@ impl Id {
 }
 
 impl Id {
-    /// As [`random`](Id::random), but none that would make an element with this payload look like one of the other layout.
+    /// Creates an id as [`random`](Id::random) does, but none that would make an element with this payload look like
+    /// one of the other layout.
     ///
     /// # Errors
     ///

@@ -63,7 +63,7 @@ pub fn guess(payload: &Bytes, settings: impl Into<Coding>) -> Option<Guess> {
     guess_with(payload, settings, &Classes::default())
 }
 
-/// Like [`guess`], for an application with declared classes.
+/// Guesses as [`guess`] does, for an application with declared classes.
 pub fn guess_with(payload: &Bytes, settings: impl Into<Coding>, classes: &Classes) -> Option<Guess> {
     let settings: Coding = settings.into();
     // What is in a text says nothing about its codec.

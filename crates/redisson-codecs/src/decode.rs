@@ -22,7 +22,7 @@ pub fn decode(coding: impl Into<Coding>, payload: &Bytes) -> Result<Payload, Dec
     decode_with(coding, &Classes::default(), payload)
 }
 
-/// Like [`decode`], for an application with declared classes, whose objects codec `kryo5` can read.
+/// Decodes as [`decode`] does, for an application with declared classes, whose objects codec `kryo5` can read.
 ///
 /// # Errors
 /// As [`decode`].

@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0, depth: 0, budget }
     }
 
-    /// Number of bytes read so far.
+    /// Returns the number of bytes read so far.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -138,7 +138,8 @@ impl<'a> Reader<'a> {
         answer
     }
 
-    /// Like [`deeper`](Reader::deeper), for a codec that owns its reader; call [`leave`](Reader::leave) afterwards.
+    /// Goes one level deeper as [`deeper`](Reader::deeper) does, for a codec that owns its reader; call
+    /// [`leave`](Reader::leave) afterwards.
     pub(super) fn enter(&mut self) -> Read<()> {
         if self.depth >= MAX_DEPTH {
             return Err(self.refuse(DecodeProblem::TooDeep));

@@ -76,8 +76,8 @@ pub(super) fn instant(seconds: i64, nano: u32) -> Option<String> {
     Some(format!("{date}T{hour:02}:{minute:02}:{second:02}{}Z", fraction(nano)))
 }
 
-/// The calendar day this many days after 1970-01-01. Eras of 400 years start in March, so that the leap day is the last
-/// of a year.
+/// Computes the calendar day this many days after 1970-01-01. Eras of 400 years start in March, so that the leap day is
+/// the last of a year.
 fn civil(days: i64) -> Option<(i32, u8, u8)> {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

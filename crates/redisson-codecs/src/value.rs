@@ -128,7 +128,7 @@ pub(super) fn units(reader: &mut Reader<'_>, units: usize) -> Read<String> {
     text.end(reader)
 }
 
-/// Like [`units`], for a length of `count` bytes.
+/// Reads a text as [`units`] does, for a length of `count` bytes.
 pub(super) fn unit_bytes(reader: &mut Reader<'_>, count: usize) -> Read<String> {
     let start = reader.at();
     let taken = reader.take(count)?;
@@ -255,7 +255,7 @@ pub(super) fn integer(reader: &mut Reader<'_>, negative: bool, magnitude: &[u8])
     number(reader, &text)
 }
 
-/// Like [`integer`], from two's complement, as Java writes a `BigInteger`.
+/// Reads a number as [`integer`] does, from two's complement, as Java writes a `BigInteger`.
 pub(super) fn signed_integer(reader: &mut Reader<'_>, bytes: &[u8]) -> Read<Number> {
     let negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
     if !negative || bytes.len() > LONGEST_INTEGER {

@@ -101,8 +101,8 @@ impl Sink for RedisSink {
         Some(self)
     }
 
-    /// Of large bodies, each of which has a pipeline: the command, and what the client library makes of it. The pipelines of
-    /// small ones have few megabytes together.
+    /// Counts the copies of large bodies, each of which has a pipeline: the command, and what the client library makes
+    /// of it. The pipelines of small ones have few megabytes together.
     fn copies(&self, bytes: usize) -> u64 {
         if bytes > worker::MAX_BYTES { 2 } else { 0 }
     }

@@ -266,7 +266,7 @@ impl RedisKeys {
         keys
     }
 
-    /// The target, from these keys of the route and those of its sink.
+    /// Creates the target from these keys of the route and those of its sink.
     pub(super) fn target(
         &self,
         at: &RouteSite<'_, '_>,

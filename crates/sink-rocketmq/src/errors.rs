@@ -131,7 +131,7 @@ pub(super) fn unfit(attempt: &str, why: &str) -> Failure {
     Failure::new(Class::MessagePermanent, "rocketmq_unfit", format!("{attempt}: {why}")).about(About::Target)
 }
 
-/// The topic has no queue now: no master, or no right to write.
+/// Builds the failure of a topic that has no queue now: no master, or no right to write.
 pub(super) fn no_queue(attempt: &str, lacks_master: bool) -> Failure {
     let (class, code, why) = if lacks_master {
         (Class::Transient, "rocketmq_no_master", "no broker of the topic has a master now")
@@ -141,26 +141,27 @@ pub(super) fn no_queue(attempt: &str, lacks_master: bool) -> Failure {
     Failure::new(class, code, format!("{attempt}: {why}")).about(About::Target)
 }
 
-/// The routes of all topics in use have more queues than are kept.
+/// Builds the failure for topics in use whose routes have more queues than are kept.
 pub(super) fn many_queues(attempt: &str, most: usize) -> Failure {
     let text =
         format!("{attempt}: the topics in use have more than {most} queues: use fewer, or another sink for some");
     Failure::new(Class::Transient, "rocketmq_error", text).about(About::Target)
 }
 
-/// The broker of an ordered topic's queue is away.
+/// Builds the failure for an ordered topic's queue whose broker is away.
 pub(super) fn away(attempt: &str, broker: &str) -> Failure {
     let text = format!("{attempt}: broker {broker} of its queue has no master now: bring it back");
     Failure::new(Class::Transient, "rocketmq_no_master", text).about(About::Target)
 }
 
-/// The name servers know no broker.
+/// Builds the failure for name servers that know no broker.
 pub(super) fn no_broker(attempt: &str) -> Failure {
     let text = format!("{attempt}: no broker is registered at the name server: check brokers and `name_servers`");
     Failure::new(Class::Transient, "rocketmq_no_broker", text)
 }
 
-/// Nothing was sent for this long: no route, or a queue with an unanswered message before it.
+/// Builds the failure of an element that was not sent for this long: no route, or a queue with an unanswered message
+/// before it.
 pub(super) fn waited(attempt: &str, waited: Duration, has_route: bool) -> Failure {
     let why = if has_route { "its queue answers too slowly" } else { "the name server has given no route" };
     let text = format!("{attempt}: not sent within {waited:?}: {why}");

@@ -185,7 +185,7 @@ impl<W: Write> LineWriter<W> {
         }
     }
 
-    /// `begun` is set when a byte of them was written.
+    /// Writes the bytes; `begun` is set when one of them was written.
     fn write_all(&mut self, mut bytes: &[u8], begun: &mut bool) -> io::Result<()> {
         let mut prefix: &[u8] = if self.line_open { b"\n" } else { b"" };
         while !prefix.is_empty() || !bytes.is_empty() {

@@ -67,7 +67,7 @@ impl Tracer {
         self.0.threshold.is_none_or(|threshold| trace.number() < threshold)
     }
 
-    /// Queues finished elements; drops and counts those for which there is no room.
+    /// Keeps finished elements for sending; drops and counts those for which there is no room.
     fn take(&self, finished: Vec<Finished>) {
         let mut waiting = self.0.waiting.lock();
         for one in finished {

@@ -125,7 +125,7 @@ queues:
         check(&[("  c: {", "  c.d: {"), ("  a: {", "  c: {")], Ok(["c.d", "c", "a", "", "", ""]));
     }
 
-    /// Two thousand queues in the order of their numbers, which differs from the order of their names.
+    /// Builds two thousand queues in the order of their numbers, which differs from the order of their names.
     fn two_thousand(prefix: &str, lease: &str) -> Loaded {
         let queue = |n: u32| {
             format!(

@@ -72,7 +72,7 @@ impl QueueDraft<'_> {
     }
 }
 
-/// All queues, in the order of the file.
+/// Reads all queues, in the order of the file.
 pub(super) fn queues<'a>(
     top: &Section<'a>,
     sinks: &[SinkDraft<'_>],
@@ -83,7 +83,7 @@ pub(super) fn queues<'a>(
     sections.map(|(id, section)| one(&id, &section, sinks, policies, classes, Goods::Elements)).collect()
 }
 
-/// The queues of inputs, from what [`inputs`](super::inputs) has made of them.
+/// Reads the queues of inputs, from what [`inputs`](super::inputs) has made of them.
 pub(super) fn of_inputs<'a>(
     cx: &'a Context<'a>,
     nodes: &'a [(Name, Node)],

@@ -216,7 +216,7 @@ fn kind(operand: &Operand) -> Option<&'static str> {
     })
 }
 
-/// Why a comparison has the same result for all elements.
+/// Returns why a comparison has the same result for all elements.
 fn mistake(left: &Operand, relation: Relation, right: &Operand) -> Option<&'static str> {
     if let (Operand::Literal(_), Operand::Literal(_)) = (left, right) {
         return Some("the comparison names no field");

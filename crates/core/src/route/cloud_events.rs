@@ -80,7 +80,7 @@ impl EventSpec {
         }
     }
 
-    /// The body, and the headers in front of the user's.
+    /// Builds the body, and the headers in front of the user's.
     ///
     /// # Errors
     /// When a template has nothing to put in, or makes an empty type or source.
@@ -166,7 +166,7 @@ fn object(attributes: &EventAttributes<'_>, payload: &Payload) -> Bytes {
     body.into()
 }
 
-/// `2023-11-14T22:13:20.123Z`; absent outside of the years 0 to 9999, which the format cannot name.
+/// Formats a time, as `2023-11-14T22:13:20.123Z`; `None` outside of the years 0 to 9999, which the format cannot name.
 ///
 /// The calendar is computed from days since 0000-03-01, so that the leap day is the last of its year.
 fn rfc3339(unix_ms: i64) -> Option<String> {

@@ -74,7 +74,7 @@ impl Tls {
         Tls { protocols, ..self }
     }
 
-    /// Does the handshake with a server of this name. The inner error is that of the handshake.
+    /// Runs the handshake with a server of this name. The inner error is that of the handshake.
     ///
     /// # Errors
     ///

@@ -77,7 +77,7 @@ pub(super) async fn connect(
     connected.unwrap_or_else(|late| Err(late.failure(attempt.place())))
 }
 
-/// The address of a server as a route has it, in which an IPv6 address may be without brackets.
+/// Parses the address of a server as a route has it, in which an IPv6 address may be without brackets.
 fn server_at(address: &str) -> Option<Address> {
     let (host, port) = address.rsplit_once(':')?;
     Some(Address::tcp(host.trim_matches(['[', ']']), port.parse().ok()?))

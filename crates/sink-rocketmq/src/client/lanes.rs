@@ -161,7 +161,7 @@ impl TopicLanes {
         None
     }
 
-    /// The request of a queue has ended.
+    /// Frees a queue whose request has ended.
     pub(super) fn done(&mut self, queue: &RouteQueue) {
         self.busy.remove(&(queue.broker.clone(), queue.number));
     }

@@ -52,7 +52,7 @@ impl RemotingPeer {
         RemotingPeer::of(spec, (timeout, reads), ServerKind::NameServer, addresses)
     }
 
-    /// The broker at an address.
+    /// Creates the peer for the broker at an address.
     pub(super) fn broker(
         spec: &Arc<RocketMqSpec>,
         timeout: Duration,

@@ -139,7 +139,7 @@ fn integer(value: &Json) -> Option<i64> {
     std::str::from_utf8(value.bytes()).ok()?.parse().ok()
 }
 
-/// Code, language, version, number, flag; then remark and fields, each behind its length.
+/// Parses code, language, version, number, flag; then remark and fields, each behind its length.
 fn binary(mut header: Bytes, body: Bytes) -> Result<PeerCommand, NotRemoting> {
     let short = NotRemoting("a header that ends too early");
     if header.len() < 17 {

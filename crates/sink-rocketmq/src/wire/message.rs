@@ -38,7 +38,7 @@ impl ReadyMessage {
     }
 }
 
-/// The request that sends messages to a queue of a topic, for producers of this group.
+/// Builds the request that sends messages to a queue of a topic, for producers of this group.
 pub(crate) fn send<'a>(
     group: &str,
     topic: &str,
@@ -77,7 +77,7 @@ pub(crate) fn send<'a>(
     }
 }
 
-/// Length, three numbers that the broker makes anew, body, properties: for each message.
+/// Writes for each message its length, three numbers that the broker makes anew, body and properties.
 fn batch<'a>(messages: impl Iterator<Item = (&'a Outbound, &'a ReadyMessage)> + Clone) -> BytesMut {
     let mut out = BytesMut::with_capacity(messages.clone().map(|(_, wire)| wire.size).sum());
     for (message, wire) in messages {
