@@ -23,7 +23,7 @@ pub(super) const ABANDON: f64 = 0.7;
 /// Time between two lines about what is still in flight.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// Returns the number of elements in flight.
+/// Counts the elements in flight.
 pub(super) fn in_flight(all: &[Arc<QueueRegistry>]) -> u64 {
     let held = |registry: &Arc<QueueRegistry>| {
         registry.at_work().iter().map(|(_, queue)| queue.leases.len() as u64).sum::<u64>()

@@ -52,7 +52,7 @@ impl AwsCredentials {
         })
     }
 
-    /// Returns the credentials in an answer of the metadata of a container or an instance.
+    /// Reads the credentials in an answer of the metadata of a container or an instance.
     ///
     /// # Errors
     ///

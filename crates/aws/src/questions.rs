@@ -9,7 +9,7 @@ use delaybridge_settings::files;
 /// Time for one question.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
-/// Returns the text of a small file beside the process.
+/// Reads the text of a small file beside the process.
 pub(crate) async fn read_file(path: impl AsRef<Path>) -> Result<String, String> {
     let path = path.as_ref().to_owned();
     // On a blocking thread: it may be on a slow file system.
@@ -22,12 +22,12 @@ fn text_of(path: &Path) -> Result<String, String> {
     String::from_utf8(content).map_err(|_| format!("read {}: it is not UTF-8 text", path.display()))
 }
 
-/// Returns the failure of a question whose cause a person has to fix.
+/// Builds the failure of a question whose cause a person has to fix.
 pub(crate) fn refused(text: &str) -> Failure {
     Failure::new(Class::TargetPermanent, "credentials_refused", text)
 }
 
-/// Returns the failure of a question that another attempt may answer.
+/// Builds the failure of a question that another attempt may answer.
 pub(crate) fn unavailable(text: &str) -> Failure {
     Failure::new(Class::Transient, "credentials_unavailable", text)
 }

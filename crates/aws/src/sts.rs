@@ -37,7 +37,7 @@ pub(crate) struct StsClient {
 }
 
 impl StsClient {
-    /// Returns the service of the region, or that of the variables of AWS's own tools.
+    /// Creates a client for the service of the region, or that of the variables of AWS's own tools.
     pub(crate) fn new(region: &str, variables: &AwsVariables) -> StsClient {
         let other = variables.get("AWS_ENDPOINT_URL_STS").or_else(|| variables.get("AWS_ENDPOINT_URL"));
         let origin = match other {
@@ -48,7 +48,7 @@ impl StsClient {
         StsClient { server, region: region.to_owned() }
     }
 
-    /// Returns the credentials of a role, for who has these.
+    /// Asks for the credentials of a role, for who has these.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl StsClient {
         self.ask("AssumeRole", &role.arn, form("AssumeRole", role, external), Some(own)).await
     }
 
-    /// Returns the credentials of a role, for who has the token in this file.
+    /// Asks for the credentials of a role, for who has the token in this file.
     ///
     /// # Errors
     ///

@@ -37,7 +37,7 @@ impl AwsVariables {
         AwsVariables(set.collect())
     }
 
-    /// Returns the variables with these values, for tests.
+    /// Creates the variables with these values, for tests.
     pub fn of(values: &[(&'static str, &str)]) -> AwsVariables {
         AwsVariables(values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
     }

@@ -20,7 +20,7 @@ use delaybridge_settings::problem::Position;
 use delaybridge_settings::reader::Files;
 use delaybridge_sink::{SinkRedis, SinkSpec};
 
-/// Returns the parts of a configuration that was read from `tree` in the file `file` with this text, with the files
+/// Creates the parts of a configuration that was read from `tree` in the file `file` with this text, with the files
 /// that it names.
 pub(super) fn of(tree: &Node, (file, text): (&str, &str), files: &Files, config: &Config) -> Parts {
     let written = |section: &str| -> BTreeMap<&str, u64> {

@@ -114,7 +114,7 @@ impl Bench {
         Ok(producer)
     }
 
-    /// Returns a queue with an unused name: `shape` with the run's token instead of `%`.
+    /// Creates a queue with an unused name: `shape` with the run's token instead of `%`.
     pub fn queue(&mut self, shape: &str) -> Result<Queue, Stop> {
         let number = self.made.len() + 1;
         let queue = Queue::named(&shape.replace('%', &format!("{}-{number}", self.token)));
@@ -127,7 +127,7 @@ impl Bench {
         Ok(queue)
     }
 
-    /// Returns the keys of this run that are neither of the two structures of a queue nor the mark of an ID.
+    /// Lists the keys of this run that are neither of the two structures of a queue nor the mark of an ID.
     pub fn strange_keys(&mut self) -> Result<Vec<String>, Stop> {
         let keys = self.server.keys_with(&self.token)?;
         let is_id =

@@ -92,7 +92,7 @@ fn run_checks(bench: &mut Bench, options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// Returns a bench of its own: the failover is on other servers.
+/// Runs the failover on a bench of its own: it is on other servers.
 fn fail_over(bench: &mut Bench, options: &Options) -> Result<(), Error> {
     let connect = |error: redis::RedisError| Error::Redis(format!("connect to Redis: {error}"));
     let mut apart = Bench::new(options).map_err(connect)?;

@@ -91,7 +91,7 @@ impl Server {
         Ok(Server { url: url.to_owned(), conn })
     }
 
-    /// Returns another connection to the same server.
+    /// Opens another connection to the same server.
     pub fn another(&self) -> Result<redis::Connection, RedisError> {
         let conn = redis::Client::open(&*self.url)?.get_connection_with_timeout(LIMIT)?;
         conn.set_read_timeout(Some(LIMIT))?;
@@ -135,7 +135,7 @@ impl Server {
         both.query(&mut self.conn)
     }
 
-    /// Returns the keys whose names contain `part`, which must have no characters that are special in a pattern.
+    /// Lists the keys whose names contain `part`, which must have no characters that are special in a pattern.
     pub fn keys_with(&mut self, part: &str) -> Result<Vec<Vec<u8>>, RedisError> {
         let mut found = Vec::new();
         let mut cursor = b"0".to_vec();
@@ -178,7 +178,7 @@ impl Listener {
         Ok(Listener { conn, channel: queue.channel.clone(), end })
     }
 
-    /// Returns the messages that were published since the last call.
+    /// Reads the messages that were published since the last call.
     pub fn heard(&mut self, server: &mut Server) -> Result<Vec<String>, RedisError> {
         let () = server.query(cmd("PUBLISH").arg(&self.end).arg("end"))?;
         let mut heard = Vec::new();
@@ -215,7 +215,7 @@ impl Monitor {
         Ok(Monitor { conn })
     }
 
-    /// Returns the commands until now that have `part` in an argument, and every `MULTI` and `EXEC`: the name, and who
+    /// Reads the commands until now that have `part` in an argument, and every `MULTI` and `EXEC`: the name, and who
     /// sent it, `lua` for a script.
     pub fn lines(&mut self, server: &mut Server, part: &str) -> Result<Vec<(String, String)>, RedisError> {
         let end = format!("{part}:monitor-end");

@@ -108,7 +108,7 @@ impl Json {
         }
     }
 
-    /// Returns the members of an object, at most `most`. If a name is repeated, the last value counts.
+    /// Reads the members of an object, at most `most`. If a name is repeated, the last value counts.
     ///
     /// # Errors
     /// Returns an error if the value is not an object, or has more members.
@@ -126,7 +126,7 @@ impl Json {
         Ok(members)
     }
 
-    /// Returns the items of a list, at most `most`.
+    /// Reads the items of a list, at most `most`.
     ///
     /// # Errors
     /// Returns an error if the value is not a list, or has more items.

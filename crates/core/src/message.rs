@@ -292,7 +292,7 @@ impl Failure {
         Failure { wait, ..self }
     }
 
-    /// Returns the answer of a sink that found an element past its `send_before`: nothing was sent.
+    /// Creates the answer of a sink that found an element past its `send_before`: nothing was sent.
     pub fn stale() -> Self {
         Failure::new(Class::Transient, Self::STALE, "send: the element's lease was over before its turn came")
     }

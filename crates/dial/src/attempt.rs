@@ -55,7 +55,7 @@ impl Attempt {
         done.map_err(|_elapsed| DialError::timed_out(self.phase(), limit, self.encrypted))
     }
 
-    /// Returns the meaning of an error of reading or writing in the current phase.
+    /// Converts an error of reading or writing in the current phase.
     pub fn io(&self, error: &std::io::Error) -> DialError {
         DialError::io(self.phase(), error, self.encrypted, self.plain)
     }

@@ -66,17 +66,17 @@ pub struct DialError {
 }
 
 impl DialError {
-    /// Returns an error that a person has to repair: a setting, a certificate, a server.
+    /// Builds an error that a person has to repair: a setting, a certificate, a server.
     pub fn permanent(phase: Phase, text: impl Into<String>) -> DialError {
         DialError { phase, kind: None, needs_a_person: true, text: text.into() }
     }
 
-    /// Returns an error that may go away by itself.
+    /// Builds an error that may go away by itself.
     pub fn passing(phase: Phase, text: impl Into<String>) -> DialError {
         DialError { phase, kind: None, needs_a_person: false, text: text.into() }
     }
 
-    /// Returns an error of reading or writing in this phase. One of TLS is of the phase [`Phase::Tls`] whenever it
+    /// Builds an error of reading or writing in this phase. One of TLS is of the phase [`Phase::Tls`] whenever it
     /// shows: a server refuses a client certificate after the handshake.
     pub(crate) fn io(phase: Phase, error: &io::Error, encrypted: bool, plain: &str) -> DialError {
         if let Some(error) = tls::rustls_error(error) {
@@ -142,12 +142,12 @@ impl DialError {
         DialError { kind: Some(io::ErrorKind::TimedOut), ..DialError::passing(phase, text) }
     }
 
-    /// Returns the same error, in a larger attempt.
+    /// Puts the error into the words of a larger attempt.
     pub(crate) fn within(self, attempted: impl fmt::Display) -> DialError {
         DialError { text: format!("{attempted}: {self}"), ..self }
     }
 
-    /// Returns the failure of a sink that has no connection. `attempted` is what it tried.
+    /// Builds the failure of a sink that has no connection. `attempted` is what it tried.
     pub fn failure(&self, attempted: impl fmt::Display) -> Failure {
         let class = if self.needs_a_person { Class::TargetPermanent } else { Class::Transient };
         let code = match self.phase {

@@ -63,12 +63,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns the pace of a connection that shares this budget.
+    /// Creates the pace of a connection that shares this budget.
     pub fn of(budget: Arc<ReadBudget>) -> Pace {
         Pace { budget, rest: Box::pin(sleep(TICK)) }
     }
 
-    /// Returns the pace of a connection with a budget of its own, of so many bytes in 10 ms.
+    /// Creates the pace of a connection with a budget of its own, of this many bytes in 10 ms.
     pub fn new(most: u64) -> Pace {
         Pace::of(ReadBudget::new(most))
     }

@@ -146,7 +146,7 @@ pub enum ProxyChoice {
 }
 
 impl ProxyChoice {
-    /// Returns the proxy for a server.
+    /// Finds the proxy for a server.
     ///
     /// # Errors
     ///

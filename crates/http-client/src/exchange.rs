@@ -53,13 +53,14 @@ pub enum ExchangeError {
 }
 
 impl HttpPeer {
-    /// Returns the server of this origin; `files` are for `https`. The environment says whether it is behind a proxy.
+    /// Creates a client for the server of this origin; `files` are for `https`. The environment says whether it is
+    /// behind a proxy.
     pub fn new(origin: HttpOrigin, files: TlsFiles) -> HttpPeer {
         let tls = origin.tls.then(|| Tls::new(files).with_protocols(&[b"http/1.1"]));
         HttpPeer { origin, tls, proxy: ProxyChoice::Environment, reads: read_budget() }
     }
 
-    /// Returns the same server, with this decision about a proxy.
+    /// Sets the decision about a proxy.
     #[must_use]
     pub fn with_proxy(self, proxy: ProxyChoice) -> HttpPeer {
         HttpPeer { proxy, ..self }

@@ -47,7 +47,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Returns the arrival of a message with all of its headers: takes out those that are for the input.
+    /// Reads the arrival of a message with all of its headers: takes out those that are for the input.
     pub fn of(mut carried: Carried, body: Bytes) -> Arrival {
         let header = |name: &str| {
             let found = carried.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));

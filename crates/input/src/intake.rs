@@ -153,7 +153,7 @@ impl JobIntake {
         self.job(arrival, self.jobs.now_ms()).err()
     }
 
-    /// Returns the job of a message.
+    /// Builds the job of a message.
     fn job(&self, arrival: &Arrival, now_ms: i64) -> Result<NewJob, InputRefusal> {
         // Before all others: what is missing of it may be its address, or its delay.
         if arrival.is_partial {
@@ -193,7 +193,7 @@ impl JobIntake {
         Ok(NewJob { id: Some(id), due, priority, content_type, alias, is_repeated, ..NewJob::new(body) })
     }
 
-    /// Returns the verdicts on the messages of these jobs. Adds those again that may be other messages with a known id.
+    /// Decides about the messages of these jobs. Adds those again that may be other messages with a known id.
     async fn verdicts(&self, jobs: Vec<NewJob>, added: Vec<Added>, stop: &CancellationToken) -> Option<Vec<Verdict>> {
         let mut verdicts: Vec<_> = jobs.iter().zip(&added).map(|(job, added)| verdict(job, added)).collect();
         let open = verdicts.iter().map(Option::is_none);

@@ -172,7 +172,7 @@ impl Tokens {
         Tokens::of(path, &files::read(path))
     }
 
-    /// Returns the tokens in the content of the file.
+    /// Reads the tokens in the content of the file.
     ///
     /// # Errors
     /// Everything that is wrong with it, with file, line and path.

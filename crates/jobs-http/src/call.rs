@@ -128,7 +128,7 @@ impl<C: MaybeNamed> Call<C> {
         ))
     }
 
-    /// Returns the bytes that were sent.
+    /// Reads the bytes that were sent.
     async fn arrived(&mut self, packed: bool) -> Result<Bytes, Problem> {
         let Some(mut incoming) = self.body.take() else { return Ok(Bytes::new()) };
         let limit = self.memory.max_body;
@@ -163,7 +163,7 @@ impl<C: MaybeNamed> Call<C> {
 }
 
 impl Call {
-    /// Returns a topic, if the caller has this right on it.
+    /// Finds a topic, if the caller has this right on it.
     ///
     /// # Errors
     /// It is no name of a topic, or the caller has no such right.
@@ -268,7 +268,7 @@ impl Query {
         self.pairs.is_empty()
     }
 
-    /// Returns a flag.
+    /// Reads a flag.
     ///
     /// # Errors
     /// It is something else than true or false.
@@ -281,7 +281,7 @@ impl Query {
         }
     }
 
-    /// Returns a whole number.
+    /// Reads a whole number.
     ///
     /// # Errors
     /// It is none.
@@ -298,7 +298,7 @@ impl Query {
             .transpose()
     }
 
-    /// Returns a time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
+    /// Reads a time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
     ///
     /// # Errors
     /// It is none of them, or there are both.
@@ -314,7 +314,7 @@ impl Query {
         }
     }
 
-    /// Returns the names, all of which have to be known.
+    /// Checks that all names are known.
     ///
     /// # Errors
     /// One is not known.

@@ -16,7 +16,7 @@ pub fn of_path(faces: &[Face], path: &str) -> ApiDialect {
     if serves && (lmstfy || !faces.contains(&Face::Own)) { ApiDialect::Lmstfy } else { ApiDialect::Own }
 }
 
-/// Returns a problem, as clients of this API expect it.
+/// Converts a problem to an answer as clients of this API expect it.
 pub fn reply(dialect: ApiDialect, problem: Problem) -> Reply {
     match dialect {
         ApiDialect::Own => allow(Reply::from(problem.clone()), &problem),
@@ -34,7 +34,7 @@ pub fn no_token(dialect: ApiDialect) -> Problem {
     Problem::new(ProblemKind::Unauthorized, detail)
 }
 
-/// Returns the owner of a token that is not in the file.
+/// Finds the owner of a token that is not in the file.
 ///
 /// # Errors
 /// There is none.

@@ -33,7 +33,7 @@ impl Feed {
         Feed(parts.boxed())
     }
 
-    /// Returns the next part.
+    /// Polls the next part.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
         Pin::new(&mut self.0).poll_next(cx)
     }

@@ -23,7 +23,7 @@ pub struct JsonFields {
     known: Vec<&'static str>,
 }
 
-/// Returns a body that is one JSON value.
+/// Reads a body that is one JSON value.
 ///
 /// # Errors
 /// It is not.
@@ -43,7 +43,7 @@ impl JsonFields {
         JsonFields::of(String::new(), &json(body)?)
     }
 
-    /// Returns the fields of a value at a place.
+    /// Reads the fields of a value at a place.
     ///
     /// # Errors
     /// It is not an object, or has too many fields.
@@ -82,7 +82,7 @@ impl JsonFields {
         self.any(name).filter(|value| !value.is_null())
     }
 
-    /// Returns a text, as its bytes in UTF-8.
+    /// Reads a text, as its bytes in UTF-8.
     ///
     /// # Errors
     /// It is something else.
@@ -91,7 +91,7 @@ impl JsonFields {
         value.text().map(Some).ok_or_else(|| self.wrong(name, "a text", &value))
     }
 
-    /// Returns a text.
+    /// Reads a text.
     ///
     /// # Errors
     /// It is something else.
@@ -99,7 +99,7 @@ impl JsonFields {
         Ok(self.bytes(name)?.map(|text| String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// Returns a whole number, not negative.
+    /// Reads a whole number, not negative.
     ///
     /// # Errors
     /// It is something else, or too large.
@@ -108,7 +108,7 @@ impl JsonFields {
         value.number().map(Some).ok_or_else(|| self.wrong(name, "a whole number from 0 on", &value))
     }
 
-    /// Returns a time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
+    /// Reads a time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
     ///
     /// # Errors
     /// It is none of them, or there are both.
@@ -125,7 +125,7 @@ impl JsonFields {
         }
     }
 
-    /// Returns a flag.
+    /// Reads a flag.
     ///
     /// # Errors
     /// It is something else.
@@ -134,7 +134,7 @@ impl JsonFields {
         value.flag().map(Some).ok_or_else(|| self.wrong(name, "true or false", &value))
     }
 
-    /// Returns a list of at most `most` values.
+    /// Reads a list of at most `most` values.
     ///
     /// # Errors
     /// It is something else, empty, or longer.

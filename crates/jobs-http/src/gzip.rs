@@ -34,7 +34,7 @@ pub fn claimed(packed: &[u8]) -> usize {
     packed.last_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize)
 }
 
-/// Returns the body as the client meant it, if it has at most `most` bytes.
+/// Unpacks the body, if it then has at most `most` bytes.
 ///
 /// # Errors
 /// A body that is not gzip.

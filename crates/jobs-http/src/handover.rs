@@ -96,7 +96,7 @@ impl ReplyBody {
         }
     }
 
-    /// Returns the same with the room that its bytes take.
+    /// Adds the room that its bytes take.
     pub fn in_room(self, room: Option<AnswerRoom>) -> ReplyBody {
         ReplyBody { room, ..self }
     }

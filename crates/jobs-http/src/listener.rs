@@ -139,7 +139,7 @@ impl Accepted {
 }
 
 impl Accepting {
-    /// Returns the next connection. Cancel-safe: it is taken only when this returns it.
+    /// Waits for the next connection. Cancel-safe: it is taken only when this returns it.
     pub(super) async fn accept(&self) -> Result<Accepted> {
         match &self.socket {
             Async::Tcp(listener) => listener.accept().await.map(|(stream, peer)| Accepted::Tcp(stream, peer)),

@@ -51,7 +51,7 @@ impl NamedTokens {
         NamedTokens::of(path, &files::read(path))
     }
 
-    /// Returns the tokens in the content of the file.
+    /// Reads the tokens in the content of the file.
     ///
     /// # Errors
     /// What is wrong with it, with the line; never what is in the line.

@@ -86,8 +86,7 @@ pub fn same_origin(headers: &HeaderMap, form: bool) -> Result<(), Problem> {
     }
 }
 
-/// Returns the same for what is only looked at: a person may follow a link of another page to here. That page sees
-/// nothing of it.
+/// Checks a request that only looks: a person may follow a link of another page to here. That page sees nothing of it.
 ///
 /// # Errors
 /// It comes from a page of another origin, which does not lead here.

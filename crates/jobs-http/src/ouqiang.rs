@@ -49,7 +49,7 @@ const TOPICS: usize = 1_000;
 /// Topics that are looked at side by side.
 const SIDE_BY_SIDE: usize = 32;
 
-/// Returns a problem as these clients expect it.
+/// Converts a problem to an answer as these clients expect it.
 pub(super) fn reply(problem: &Problem) -> Reply {
     answer(1, &problem.detail, Value::Null)
 }
@@ -98,7 +98,7 @@ async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Ok(answer(0, ADDED, Value::Null))
 }
 
-/// Returns a job of one of the topics, which commas separate, as soon as there is one.
+/// Pops a job of one of the topics, which commas separate, as soon as there is one.
 async fn pop(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let names = text(&mut fields(&mut call).await?, "topic")?;
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty()).take(super::lmstfy::QUEUES);
@@ -124,7 +124,7 @@ async fn remove(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Ok(answer(0, DONE, Value::Null))
 }
 
-/// Returns the job.
+/// Answers with the job.
 async fn get(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let job = match find(&api, &mut call).await? {
         Some(id) => api.queue.get(&id).await.map_err(|error| problem("look at the job", error))?,
@@ -142,7 +142,7 @@ async fn get(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Ok(answer(0, DONE, data))
 }
 
-/// Returns the job with the id of the request: in the topic of the request, if it names one; else in the one topic that
+/// Finds the job with the id of the request: in the topic of the request, if it names one; else in the one topic that
 /// has the id.
 async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
     let mut fields = fields(call).await?;
@@ -167,7 +167,7 @@ async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
     }
 }
 
-/// Returns the topics that have a job of this id, of those that the caller has one of these rights on.
+/// Finds the topics that have a job of this id, of those that the caller has one of these rights on.
 async fn topics_of(api: &Api, call: &Call, rights: &[Right], id: &LocalId) -> Result<Vec<Topic>, Problem> {
     let failed = |error| problem("look for the job in all topics", error);
     let mut all = Vec::new();
@@ -200,7 +200,7 @@ async fn fields(call: &mut Call) -> Result<JsonFields, Problem> {
     })
 }
 
-/// Returns a text without the space around it; empty if there is none.
+/// Reads a text without the space around it; empty if there is none.
 fn text(fields: &mut JsonFields, name: &'static str) -> Result<String, Problem> {
     let text = fields.text(name).map_err(|_| Problem::bad(NO_JSON))?.unwrap_or_default();
     Ok(text.trim().to_owned())

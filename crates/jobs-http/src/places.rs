@@ -75,7 +75,7 @@ impl ConnectionSlots {
         Arc::new(ConnectionSlots { free: Arc::new(Semaphore::new(count)), state: Mutex::default() })
     }
 
-    /// Returns a place for a connection from there. If there is none, `crowded` is called, and a connection without a
+    /// Takes a place for a connection from there. If there is none, `crowded` is called, and a connection without a
     /// request has to go; if there is none of these either, the next one that has no request. Cancel-safe: a place that
     /// is taken is given back.
     pub async fn take(self: &Arc<Self>, origin: Option<Origin>, crowded: impl FnOnce()) -> ConnectionSlot {

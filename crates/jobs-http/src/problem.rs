@@ -130,7 +130,7 @@ impl Problem {
         self
     }
 
-    /// Returns the same, with a further field.
+    /// Adds a further field.
     pub fn with(mut self, name: &str, value: Value) -> Problem {
         self.fields.insert(name.to_owned(), value);
         self

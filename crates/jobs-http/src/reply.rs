@@ -32,12 +32,12 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Returns no body.
+    /// Creates an answer without a body.
     pub fn empty(status: StatusCode) -> Reply {
         Reply { status, headers: HeaderMap::new(), body: Bytes::new(), reserved: None, feed: None, turn: None }
     }
 
-    /// Returns a value as JSON.
+    /// Creates an answer with a value as JSON.
     ///
     /// # Errors
     /// The value has no JSON: a defect of ours.
@@ -53,7 +53,7 @@ impl Reply {
         Reply::empty(status).header(header::CONTENT_TYPE, media_type).with_body(body)
     }
 
-    /// Returns the same with a header; one that no header can hold is left out.
+    /// Adds a header; one that no header can hold is left out.
     pub fn header(mut self, name: HeaderName, value: impl TryInto<HeaderValue>) -> Reply {
         if let Ok(value) = value.try_into() {
             self.headers.insert(name, value);
@@ -61,19 +61,19 @@ impl Reply {
         self
     }
 
-    /// Returns the same with jobs that go back unless the client gets the answer.
+    /// Adds jobs that go back unless the client gets the answer.
     pub fn hands_over(mut self, reserved: HandedOut) -> Reply {
         self.reserved = Some(reserved);
         self
     }
 
-    /// Returns the same with the turn that it was made in.
+    /// Adds the turn that it was made in.
     pub fn in_turn(mut self, turn: CallerTurn) -> Reply {
         self.turn = Some(turn);
         self
     }
 
-    /// Returns the same, followed by this.
+    /// Adds a feed that follows the body.
     pub fn followed_by(mut self, feed: Feed) -> Reply {
         self.feed = Some(feed);
         self
@@ -86,7 +86,7 @@ impl Reply {
 }
 
 impl Problem {
-    /// Returns the answer with the time after which another attempt makes sense.
+    /// Adds the time after which another attempt makes sense.
     pub fn waits(&self, reply: Reply) -> Reply {
         match self.retry_after {
             // Whole seconds, never before the time has come.

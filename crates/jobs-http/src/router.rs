@@ -41,7 +41,7 @@ impl<R: Endpoint> Router<R> {
         Router { paths }
     }
 
-    /// Returns the route, with the parts of the path that have names.
+    /// Finds the route, with the parts of the path that have names.
     ///
     /// # Errors
     /// There is none.

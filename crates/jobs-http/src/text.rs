@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use delaybridge_settings::units;
 
-/// Returns a duration as people write it.
+/// Reads a duration as people write it.
 ///
 /// # Errors
 /// What is wrong, and what to write.
@@ -12,7 +12,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
     units::duration(&clip(text)).map_err(|bad| format!("{}; {}", bad.message, bad.help))
 }
 
-/// Returns a point in time as RFC 3339 writes it, in milliseconds since 1970.
+/// Reads a point in time as RFC 3339 writes it, in milliseconds since 1970.
 ///
 /// # Errors
 /// What to write.

@@ -222,7 +222,7 @@ fn arguments(
     Ok(())
 }
 
-/// Returns a unique key as an argument of the script; returns an error if its time is out of bounds.
+/// Builds the argument of the script for a unique key; returns an error if its time is out of bounds.
 fn unique_argument(unique: &Unique) -> Result<Bytes, JobError> {
     let Unique { key, lasts, until } = unique;
     if !(Duration::from_millis(1)..=MAX_DELAY).contains(lasts) {
@@ -265,7 +265,7 @@ pub(super) fn check_content_type(content_type: &str) -> Result<(), JobError> {
     }
 }
 
-/// Returns a due time as arguments of a script; returns an error if it is beyond all times.
+/// Builds the arguments of a script for a due time; returns an error if it is beyond all times.
 pub(super) fn due_arguments(due: Due) -> Result<(&'static str, Bytes), JobError> {
     let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
     match due {

@@ -46,7 +46,7 @@ pub const KINDS: [(&str, &str); 13] = [
 ];
 
 impl Keys {
-    /// Returns the keys of a topic.
+    /// Creates the keys of a topic.
     pub fn of(prefix: &KeyPrefix, topic: &Topic) -> Keys {
         Keys::named(prefix, topic.as_str())
     }

@@ -208,7 +208,7 @@ impl JobQueue {
         self.run(&self.shared.scripts.limits, topic, &args).await.map(drop)
     }
 
-    /// Returns the run-time limits of a topic.
+    /// Reads the run-time limits of a topic.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl JobQueue {
         Ok(values.try_into().map(Limits::of).unwrap_or_default())
     }
 
-    /// Returns the names of a topic's unreadable run-time limits, which count as not set.
+    /// Reads the names of a topic's unreadable run-time limits, which count as not set.
     ///
     /// # Errors
     ///
@@ -236,7 +236,7 @@ impl JobQueue {
         Ok(lost.map(|((name, _), _)| name).collect())
     }
 
-    /// Returns the effective settings of a topic: the configuration with the run-time limits.
+    /// Reads the effective settings of a topic: the configuration with the run-time limits.
     ///
     /// # Errors
     ///

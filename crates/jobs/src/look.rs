@@ -111,7 +111,7 @@ pub struct Sizes {
 }
 
 impl JobQueue {
-    /// Returns one job with its body; `None` if there is no job with this id.
+    /// Reads one job with its body; `None` if there is no job with this id.
     ///
     /// # Errors
     ///
@@ -231,7 +231,7 @@ impl JobQueue {
         Ok(topics)
     }
 
-    /// Returns the number of members of the index of topics.
+    /// Counts the members of the index of topics.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ impl JobQueue {
         Ok(self.conn(self.index()).await?.query(&command).await?)
     }
 
-    /// Returns the topics among `count` members of the index, after this member.
+    /// Reads the topics among `count` members of the index, after this member.
     ///
     /// # Errors
     ///

@@ -69,7 +69,7 @@ impl JobQueue {
         key(self.prefix(), namespace)
     }
 
-    /// Returns the data of the token with this hash, if the namespace has it.
+    /// Reads the data of the token with this hash, if the namespace has it.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl JobQueue {
         Ok(self.conn(self.key_of_tokens(namespace)).await?.query::<()>(&command).await?)
     }
 
-    /// Returns the tokens of a namespace, by their hashes.
+    /// Reads the tokens of a namespace, by their hashes.
     ///
     /// # Errors
     ///

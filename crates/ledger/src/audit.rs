@@ -43,7 +43,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the latest changes, the latest first. Whoever may write to the stream can make entries of any size: they
+    /// Reads the latest changes, the latest first. Whoever may write to the stream can make entries of any size: they
     /// are read one by one at first, and no more behind the one that is too much.
     ///
     /// # Errors

@@ -115,7 +115,7 @@ impl DeadLetter {
         }
     }
 
-    /// Returns the entry that it becomes when it is redriven: the same bytes, id, due time, confirmed sinks and doubt,
+    /// Builds the entry that it becomes when it is redriven: the same bytes, id, due time, confirmed sinks and doubt,
     /// no attempts.
     ///
     /// # Errors
@@ -184,12 +184,12 @@ pub struct DeadPages {
 }
 
 impl DeadPages {
-    /// Returns the letters up to `newest`, the last of the stream now, from one end on.
+    /// Creates a reader of the letters up to `newest`, the last of the stream now, from one end on.
     pub fn new(order: Order, newest: Option<String>) -> Self {
         DeadPages::between(order, "-".to_owned(), newest)
     }
 
-    /// Returns the letters from one place on, up to another one.
+    /// Creates a reader of the letters from one place on, up to another one.
     pub fn between(order: Order, oldest: String, newest: Option<String>) -> Self {
         let (from, until) = match (order, newest) {
             (_, None) => (None, String::new()),
@@ -231,7 +231,7 @@ impl Ledger {
         letter.payload(|entry| self.open(entry).1.ok())
     }
 
-    /// Returns a reader of the letters that are there now, from one end on.
+    /// Creates a reader of the letters that are there now, from one end on.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ impl Ledger {
         Ok(DeadLetters { queue: self, pages: DeadPages::between(order, oldest, newest) })
     }
 
-    /// Returns the letter at this place of the stream.
+    /// Reads the letter at this place of the stream.
     ///
     /// # Errors
     ///
@@ -294,7 +294,7 @@ impl Ledger {
         Ok(letters)
     }
 
-    /// Returns the number of letters.
+    /// Counts the letters.
     ///
     /// # Errors
     ///
@@ -335,7 +335,7 @@ impl Ledger {
 }
 
 impl DeadLetters<'_> {
-    /// Returns the next page, at most `most` letters; empty at the end.
+    /// Reads the next page, at most `most` letters; empty at the end.
     ///
     /// # Errors
     ///

@@ -27,13 +27,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Returns the ledger of a source's queue. `owner` is this process's random number.
+    /// Creates the ledger of a source's queue. `owner` is this process's random number.
     pub fn new(source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
         let keys = source.ledger_keys();
         Ledger { keys, owner, scripts: source.scripts(), source, ordered: false, body_size: AtomicUsize::new(0) }
     }
 
-    /// Returns the same of a queue that one daemon at a time delivers from, in order.
+    /// Sets whether one daemon at a time delivers from the queue, in order.
     pub fn in_order(self, ordered: bool) -> Self {
         Ledger { ordered, ..self }
     }

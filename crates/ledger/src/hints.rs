@@ -14,7 +14,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Returns the hints of a claim: scores of heads known to be large, and the size of the largest element.
+    /// Creates the hints of a claim: scores of heads known to be large, and the size of the largest element.
     pub(super) fn learned(large_due: Option<Score>, large_retry: Option<Score>, largest: usize) -> Self {
         Hints { large_due, large_retry, largest }
     }

@@ -31,8 +31,8 @@ impl Ledger {
         Ok((now_ms, counts))
     }
 
-    /// Returns the number of elements that fall due after the first and at the second of each of these pairs of times
-    /// in ms, at the latest.
+    /// Counts the elements that fall due after the first and at the second of each of these pairs of times in ms, at
+    /// the latest.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub struct ClaimKey {
 }
 
 impl Ledger {
-    /// Returns the keys of claims that hold something, those with the earliest end of a lease first; claims of another
+    /// Reads the keys of claims that hold something, those with the earliest end of a lease first; claims of another
     /// version are left out.
     ///
     /// # Errors

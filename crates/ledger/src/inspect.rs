@@ -173,8 +173,8 @@ impl Ledger {
         keys.into_iter().map(|key| (key, kind)).collect()
     }
 
-    /// Returns the place of the element with this id: the schedule, then the retry zset, then in flight. An element
-    /// that moves between them meanwhile can be missed. Junk has no id of its own and is not found.
+    /// Finds the place of the element with this id: the schedule, then the retry zset, then in flight. An element that
+    /// moves between them meanwhile can be missed. Junk has no id of its own and is not found.
     ///
     /// # Errors
     ///

@@ -54,7 +54,7 @@ pub fn together<const N: usize>(keys: [[&str; 3]; N]) -> [Bytes; N] {
 }
 
 impl Keys {
-    /// Returns the keys of the queue with this tag: `{NAME}`, or a name that has a hash tag of its own.
+    /// Creates the keys of the queue with this tag: `{NAME}`, or a name that has a hash tag of its own.
     pub fn of(space: &KeySpace, tag: &str) -> Self {
         let KeySpace { prefix, database } = space;
         let [leases, retry, dead, state] =

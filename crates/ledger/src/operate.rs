@@ -165,8 +165,8 @@ impl Ledger {
         Ok(Acted::read("remove", conn.script(&self.scripts.remove, &keys, &args).await?)?)
     }
 
-    /// Returns the keys that remember that an element is cancelled. Its body is not compared when it is removed: one
-    /// that is changed meanwhile is not remembered.
+    /// Reads the element's body and returns the keys that remember that it is cancelled. The body is not compared
+    /// when it is removed: one that is changed meanwhile is not remembered.
     async fn cancelled(&self, conn: &Conn, at: &BodyAt, element: &Bytes) -> Result<Vec<CompanionKey>, StoreError> {
         let remembers = self.source.bodies().is_some_and(|bodies| bodies.remembers_cancelled());
         let Some(field) = at.field().filter(|_| remembers) else { return Ok(Vec::new()) };
@@ -267,9 +267,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the number of connected daemons that deliver from this queue, by their subscription to its presence
-    /// channels. One that is just connecting, or cut off from Redis, is not among them. One of a version without a
-    /// channel for each database counts whatever its database is.
+    /// Counts the connected daemons that deliver from this queue, by their subscription to its presence channels. One
+    /// that is just connecting, or cut off from Redis, is not among them. One of a version without a channel for each
+    /// database counts whatever its database is.
     ///
     /// # Errors
     ///
@@ -279,7 +279,7 @@ impl Ledger {
     }
 }
 
-/// Returns the number of connected daemons that deliver from the queue with these keys.
+/// Counts the connected daemons that deliver from the queue with these keys.
 pub(super) async fn daemons(conn: &Conn, keys: &Keys) -> Result<u64, StoreError> {
     let mut channels: Vec<Arc<str>> = [&keys.presence, &keys.in_database].map(Clone::clone).into();
     channels.extend(keys.in_databases().into_iter().filter(|channel| *channel != keys.in_database));

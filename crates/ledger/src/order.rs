@@ -5,8 +5,7 @@ use super::handle::Ledger;
 use delaybridge_link::Conn;
 
 impl Ledger {
-    /// Returns the owner of the order, in hexadecimal digits, and the end of its lease in ms; `None` while nobody has
-    /// it.
+    /// Reads the owner of the order, in hexadecimal digits, and the end of its lease in ms; `None` while nobody has it.
     ///
     /// # Errors
     ///

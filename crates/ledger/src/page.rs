@@ -36,8 +36,7 @@ pub struct RawPage {
 }
 
 impl Ledger {
-    /// Returns the number of elements of a schedule that fall due before this time: the place of the first that does
-    /// not.
+    /// Counts the elements of a schedule that fall due before this time: the place of the first that does not.
     ///
     /// # Errors
     ///

@@ -149,7 +149,7 @@ impl Pause {
 }
 
 impl Ledger {
-    /// Returns the pauses of the queue and of these sinks of it.
+    /// Reads the pauses of the queue and of these sinks of it.
     ///
     /// # Errors
     ///

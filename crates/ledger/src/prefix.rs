@@ -43,7 +43,7 @@ impl Ledger {
         (!self.has_no_marker()).then_some(get)
     }
 
-    /// Returns the marker in the answer.
+    /// Reads the marker in the answer.
     pub(super) fn marker(&self, answer: Result<redis::Value, LinkError>) -> Result<Option<Vec<u8>>, StoreError> {
         match answer {
             // Rights of an earlier version, whose daemons all have the default.
@@ -63,8 +63,7 @@ impl Ledger {
         self.judge_prefix(marker.as_deref())
     }
 
-    /// Returns the prefix that the queue is delivered with, if daemons with another than the default one have marked
-    /// it.
+    /// Reads the prefix that the queue is delivered with, if daemons with another than the default one have marked it.
     ///
     /// # Errors
     ///

@@ -45,18 +45,18 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Returns the queue of this source. `owner` is this process's random number.
+    /// Creates a store for the queue of this source. `owner` is this process's random number.
     pub fn new(redis: impl Into<Redis>, source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
         let ledger = Ledger::new(source, owner);
         RedisStore { place: redis.into().at(&ledger.keys.leases), ledger, durable: None }
     }
 
-    /// Returns the same, and it answers a claim only when that is durable.
+    /// Sets that a claim is answered only when it is durable.
     pub fn durable(self, durable: Option<&DurableRedis>) -> Self {
         RedisStore { durable: durable.map(|durable| durable.at(&self.ledger.keys.leases)), ..self }
     }
 
-    /// Returns the same of a queue that one daemon at a time delivers from, in order.
+    /// Sets whether one daemon at a time delivers from the queue, in order.
     pub fn in_order(self, ordered: bool) -> Self {
         RedisStore { ledger: self.ledger.in_order(ordered), ..self }
     }
@@ -413,7 +413,7 @@ impl QueueServer for Place {
 pub struct RedisServer(Redis);
 
 impl RedisServer {
-    /// Returns the servers of this Redis.
+    /// Creates the servers of this Redis.
     pub fn new(redis: impl Into<Redis>) -> Self {
         RedisServer(redis.into())
     }

@@ -8,7 +8,7 @@ const PASSING: [&str; 9] =
     ["LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK", "NOREPLICAS", "MISCONF"];
 
 impl StoreError {
-    /// Returns the error of a server that answered with this code.
+    /// Builds the error of a server that answered with this code.
     pub fn answered(code: &'static str, message: String) -> StoreError {
         match code {
             "TRYAGAIN" => StoreError::Moving { code, message },

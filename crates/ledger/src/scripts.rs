@@ -51,12 +51,12 @@ const TEXTS: [(&str, &str); 7] = [
 ];
 
 impl Scripts {
-    /// Returns the ledger's scripts with this half in them.
+    /// Creates the ledger's scripts with this half in them.
     pub fn new(fragments: &Fragments, clock: Clock) -> Self {
         Self::patched(fragments, clock, &[])
     }
 
-    /// Returns the same with texts replaced, so that a test can show that it notices a bug.
+    /// Creates the scripts with texts replaced, so that a test can show that it notices a bug.
     ///
     /// # Panics
     ///

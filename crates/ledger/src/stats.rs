@@ -62,7 +62,7 @@ impl Stats {
 }
 
 impl Ledger {
-    /// Returns the numbers behind the gauges.
+    /// Reads the numbers behind the gauges.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Ledger {
         Ok(Stats { now_ms, in_flight, in_flight_more: more, retry, retry_oldest_ms, dead, source, expires_ms })
     }
 
-    /// Returns the keys of the source that Redis will delete because somebody has given them a time to live, each with
+    /// Reads the keys of the source that Redis will delete because somebody has given them a time to live, each with
     /// the ms until then.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Ledger {
         Ok(keys.into_iter().zip(left).filter_map(|(key, left)| Some((key, left?))).collect())
     }
 
-    /// Returns the ms until Redis deletes each of these keys; `None` for one that stays.
+    /// Reads the ms until Redis deletes each of these keys; `None` for one that stays.
     async fn time_to_live(&self, conn: &Conn, keys: &[Bytes]) -> Result<Vec<Option<i64>>, StoreError> {
         let mut pipe = redis::pipe();
         for key in keys {

@@ -33,7 +33,7 @@ pub trait Store: Claims {
     /// Returns the server that holds the queue.
     fn home(&self) -> &dyn QueueServer;
 
-    /// Returns the numbers behind the gauges.
+    /// Reads the numbers behind the gauges.
     fn stats(&self) -> Call<'_, Stats>;
 
     /// Reads that find whether a claim would take something at this Redis time, or an element falls due until `ahead` after
@@ -61,13 +61,13 @@ pub trait Store: Claims {
     /// Returns the meaning of a message on one of these channels; `None` for nothing.
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement>;
 
-    /// Returns the pauses of the queue and of these sinks of it.
+    /// Reads the pauses of the queue and of these sinks of it.
     fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses>;
 
     /// Returns the names of what only this kind of source has to show; `None` if it has nothing of the kind.
     fn metric_names(&self) -> Option<&'static SourceTerms>;
 
-    /// Returns one step of the removal of what claims left behind at the source.
+    /// Runs one step of the removal of what claims left behind at the source.
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept>;
 
     /// Returns the number of sorted sets that hold what is scheduled: a pool of jobs may have several.
@@ -75,12 +75,11 @@ pub trait Store: Claims {
         1
     }
 
-    /// Returns the number of elements of a schedule that fall due before this time: the place of the first that does
-    /// not.
+    /// Counts the elements of a schedule that fall due before this time: the place of the first that does not.
     fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize>;
 
-    /// Returns the number of elements that fall due after the first and at the second of each of these pairs of times
-    /// in ms, at the latest.
+    /// Counts the elements that fall due after the first and at the second of each of these pairs of times in ms, at
+    /// the latest.
     fn due_between<'a>(&'a self, bounds: &'a [(i64, i64)]) -> Call<'a, Vec<u64>>;
 
     /// Reads elements of a schedule in due order, from the `first` on: at least one unless the end is reached. Bodies
@@ -99,7 +98,7 @@ pub trait Store: Claims {
     /// lease of zero gives it back.
     fn forwarded<'a>(&'a self, lease: Duration, confirmed: &'a [String]) -> Call<'a, Forwarder>;
 
-    /// Returns the number of dead letters.
+    /// Counts the dead letters.
     fn dead_count(&self) -> Call<'_, usize>;
 
     /// Reads dead letters between two places of their stream, `-` and `+` being its ends and `(` excluding a place.
@@ -141,7 +140,7 @@ pub trait Claims: Send + Sync + 'static {
         names: &'a [claims::ClaimName],
     ) -> Call<'a, claims::Extended>;
 
-    /// Returns the contents of a claim.
+    /// Reads the contents of a claim.
     fn contents(&self, name: claims::ClaimName) -> Call<'_, claims::Contents>;
 
     /// Reads the contents of a claim of the caller's, to be delivered: durable, as what a claim answers. `may_repeat`:
@@ -268,7 +267,7 @@ pub trait RedisReads: Send + Sync + 'static {
     /// Makes several reads, in one round trip to each server; an error for one that has no answer.
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>>;
 
-    /// Returns the number of clients that listen to each channel, this process among them.
+    /// Counts the clients that listen to each channel, this process among them.
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;
 
     /// Looks how much of the memory is used that may be, for [`QueueServer::is_nearly_full`].

@@ -66,7 +66,7 @@ fn claim_of(prefix: &KeyPrefix, key: &Bytes) -> Option<(Bytes, ClaimName)> {
 }
 
 impl Ledger {
-    /// Returns the claims among these that have keys and no lease.
+    /// Finds the claims among these that have keys and no lease.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Ledger {
         Ok(without)
     }
 
-    /// Returns the claims of the queue that have keys and no lease. Looks at every key of the database.
+    /// Finds the claims of the queue that have keys and no lease. Looks at every key of the database.
     ///
     /// # Errors
     ///

@@ -80,7 +80,7 @@ impl Conn {
         Conn { inner: Arc::new(inner), route: None }
     }
 
-    /// Returns the same connection, with a route for commands whose slot has moved to another node.
+    /// Sets a route for commands whose slot has moved to another node.
     pub(super) fn in_cluster(self, route: Route) -> Conn {
         Conn { route: Some(route), ..self }
     }

@@ -22,7 +22,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Returns the fields of a script's reply.
+    /// Reads the fields of a script's reply.
     ///
     /// # Errors
     ///

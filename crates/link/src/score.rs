@@ -35,7 +35,7 @@ impl Score {
         self.0.to_be_bytes()
     }
 
-    /// Returns the score of these bytes; `None` for NaN.
+    /// Creates the score of these bytes; `None` for NaN.
     pub fn from_bytes(bytes: [u8; 8]) -> Option<Score> {
         Some(f64::from_be_bytes(bytes)).filter(|score| !score.is_nan()).map(Score)
     }

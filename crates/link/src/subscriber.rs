@@ -361,7 +361,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// Returns the next message; `None` at the end of the connection. Cancel safe.
+    /// Waits for the next message; `None` at the end of the connection. Cancel safe.
     async fn next(&mut self) -> Option<redis::Msg> {
         let message = self.stream.next().await?;
         self.replies.taken();

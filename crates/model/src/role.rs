@@ -32,7 +32,7 @@ impl AccessRole {
         }
     }
 
-    /// Returns the role of this name.
+    /// Finds the role of this name.
     pub fn of(word: &str) -> Option<AccessRole> {
         AccessRole::ALL.into_iter().find(|role| role.as_str() == word)
     }
@@ -131,7 +131,7 @@ pub struct Grantee {
 }
 
 impl Grantee {
-    /// Returns one with these roles.
+    /// Creates a grantee with these roles.
     pub fn new(name: &str, grants: impl Into<Arc<[AccessGrant]>>) -> Grantee {
         Grantee { name: name.into(), grants: grants.into() }
     }

@@ -73,7 +73,7 @@ pub struct Routed {
 }
 
 impl Routed {
-    /// Returns the message of an input as its sink may have it: without the headers that do not pass.
+    /// Builds the message of an input as its sink may have it: without the headers that do not pass.
     pub fn carried(&mut self, carried: &Arc<Carried>) -> Arc<Carried> {
         match self.others.take() {
             Some(others) => Arc::new(Carried { others, ..Carried::clone(carried) }),

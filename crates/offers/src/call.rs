@@ -140,7 +140,7 @@ impl Calls {
         Call { script: Text::Change, keys, args: std::iter::once(word.as_bytes().to_vec()).chain(args).collect() }
     }
 
-    /// Returns the time as the script takes it.
+    /// Computes the time as the script takes it.
     fn time(&self, due: Due) -> Result<String, Invalid> {
         let at = match due {
             Due::At(ms) => ms,

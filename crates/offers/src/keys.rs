@@ -34,7 +34,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Returns the keys of the queue whose destination has this name, after any mapping of names.
+    /// Creates the keys of the queue whose destination has this name, after any mapping of names.
     pub fn of(name: &str) -> Keys {
         let tagged = tagged(name);
         Keys {
@@ -45,7 +45,7 @@ impl Keys {
         }
     }
 
-    /// Returns the same, where our own keys have this prefix.
+    /// Sets the prefix of our own keys.
     pub(crate) fn with_prefix(self, prefix: &str) -> Keys {
         let tagged = self.timeout.strip_prefix(TIMEOUT).unwrap_or_default();
         Keys { mark: mark(prefix, tagged), ..self }

@@ -40,8 +40,8 @@ impl Request {
         Request { payload: payload.into(), due, id: None }
     }
 
-    /// Returns the same under an id of the caller's. An offer with the same id and payload that is made again within
-    /// ten minutes changes nothing: so it may be repeated after an error that says that it may have run.
+    /// Sets an id of the caller's. An offer with the same id and payload that is made again within ten minutes changes
+    /// nothing: so it may be repeated after an error that says that it may have run.
     #[must_use]
     pub fn with_id(self, id: Id) -> Request {
         Request { id: Some(id), ..self }
@@ -62,29 +62,29 @@ pub struct DelayedOffers<C> {
 }
 
 impl<C: ConnectionLike> DelayedOffers<C> {
-    /// Returns the queue whose destination has this name: the one given to `getBlockingQueue`, after the `NameMapper`
-    /// if there is one.
+    /// Creates a handle of the queue whose destination has this name: the one given to `getBlockingQueue`, after the
+    /// `NameMapper` if there is one.
     pub fn new(conn: C, name: &str) -> DelayedOffers<C> {
         let calls = Calls { keys: Keys::of(name), layout: Layout::New, clock: Clock::default() };
         DelayedOffers { conn, calls }
     }
 
-    /// Returns the same with the layout of Redisson up to 3.21.0, for consumers that are as old.
+    /// Sets the layout of Redisson up to 3.21.0, for consumers that are as old.
     #[must_use]
     pub fn with_layout(mut self, layout: Layout) -> Self {
         self.calls.layout = layout;
         self
     }
 
-    /// Returns the same with another clock to count delays from.
+    /// Sets another clock to count delays from.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.calls.clock = clock;
         self
     }
 
-    /// Returns the same where the daemon has this `redis.key_prefix`: the keys begin with it that remember the ids of
-    /// callers. All producers of the queue need the same.
+    /// Sets the daemon's `redis.key_prefix`: the keys begin with it that remember the ids of callers. All producers of
+    /// the queue need the same.
     ///
     /// # Errors
     ///

@@ -60,7 +60,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Returns the shared part of a process.
+    /// Creates the shared part of a process.
     pub fn new(owner: [u8; 8], budget: Budget, events: Events) -> Self {
         Process {
             owner,

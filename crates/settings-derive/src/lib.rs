@@ -52,7 +52,7 @@ struct Args {
 }
 
 impl Args {
-    /// Returns the arguments of the attribute of this name, if it is there.
+    /// Reads the arguments of the attribute of this name, if it is there.
     fn of(attributes: &[Attribute], name: &str) -> Result<Option<Args>> {
         let Some(attribute) = attributes.iter().find(|attribute| attribute.path().is_ident(name)) else {
             return Ok(None);

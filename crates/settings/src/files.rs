@@ -96,7 +96,7 @@ fn read_by(
     })
 }
 
-/// Returns the reading of this file that is under way, or a new one.
+/// Finds the reading of this file that is under way, or begins a new one.
 fn begin(path: &Path, read: fn(&Path) -> Result<Vec<u8>, FileError>) -> Result<Arc<Reading>, FileError> {
     let mut under_way = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(reading) = under_way.get(path) {

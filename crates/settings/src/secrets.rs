@@ -25,8 +25,8 @@ pub enum Secret {
 }
 
 impl Secret {
-    /// Returns the secret of now. Blocks: a file is read again each time, because secrets are rotated. `key` is the
-    /// name of the key with the file.
+    /// Reads the current secret. Blocks: a file is read again each time, because secrets are rotated. `key` is the name
+    /// of the key with the file.
     ///
     /// # Errors
     ///
@@ -58,8 +58,8 @@ pub fn line_of(path: &Path) -> Result<SecretString, String> {
     Ok(SecretString::from(first_line(&content)?))
 }
 
-/// Returns the secret in the content of a file: its first line, without the byte order mark that editors on Windows
-/// write in front.
+/// Reads the secret in the content of a file: its first line, without the byte order mark that editors on Windows write
+/// in front.
 ///
 /// # Errors
 ///

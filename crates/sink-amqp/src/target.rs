@@ -143,7 +143,7 @@ pub struct AmqpTarget {
 }
 
 impl AmqpTarget {
-    /// Returns the messages with this routing key and these properties at this exchange.
+    /// Creates the target for messages with this routing key and these properties at this exchange.
     pub fn new(exchange: Template, routing_key: Template, properties: Vec<(AmqpProperty, Template)>) -> AmqpTarget {
         let fixed = exchange.static_shared().cloned().zip(routing_key.static_shared().cloned());
         let constant = fixed
@@ -152,7 +152,7 @@ impl AmqpTarget {
         AmqpTarget { exchange, routing_key, properties, constant }
     }
 
-    /// Returns the filled properties; in AMQP the media type of the body is one of them.
+    /// Fills the properties; in AMQP the media type of the body is one of them.
     fn properties(&self, from: &Filler<'_>) -> Result<Vec<(AmqpProperty, String)>, FillError> {
         let content_type = from.content_type().map(|text| (AmqpProperty::ContentType, text.to_owned()));
         let mut properties: Vec<_> = content_type.into_iter().collect();

@@ -65,7 +65,7 @@ fn meaning(condition: &str) -> Option<(Class, &'static str, &'static str)> {
     })
 }
 
-/// Returns the broker rejects one message.
+/// Builds the failure of one message that the broker rejects.
 pub(super) fn rejected(attempt: &str, error: &PeerError) -> Failure {
     let (class, code, advice) = match meaning(&error.condition) {
         // What the broker refuses of a link concerns the address, what it refuses of a message that message alone.
@@ -112,7 +112,7 @@ pub(super) fn released(attempt: &str) -> Failure {
     Failure::new(Class::Transient, "amqp1_released", text).about(About::Target)
 }
 
-/// Returns the broker could not deliver the message: here, or this time.
+/// Builds the failure of a message that the broker could not deliver: here, or this time.
 pub(super) fn modified(attempt: &str, never_here: bool) -> Failure {
     let failure = if never_here {
         let text = format!("{attempt}: the broker says that it is undeliverable here: see its log");
@@ -124,7 +124,7 @@ pub(super) fn modified(attempt: &str, never_here: bool) -> Failure {
     failure.about(About::Target)
 }
 
-/// Returns an outcome that is none of the protocol's.
+/// Builds the failure of an outcome that is none of the protocol's.
 pub(super) fn unclear(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker answered with an outcome that confirms nothing");
     Failure::new(Class::Unknown, "amqp1_error", text).about(About::Target)
@@ -136,7 +136,7 @@ pub(super) fn no_credit(attempt: &str, waited: Duration) -> Failure {
     Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
 }
 
-/// Returns the failure of an element that others before it have kept from being sent.
+/// Builds the failure of an element that others before it have kept from being sent.
 pub(super) fn little_credit(attempt: &str, waited: Duration) -> Failure {
     let text = format!("{attempt}: not sent within {waited:?}: the broker grants credit too slowly");
     Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
@@ -154,19 +154,19 @@ pub(super) fn too_large(attempt: &str, bytes: u64, most: u64) -> Failure {
     Failure::new(Class::MessagePermanent, "amqp1_too_large", text).about(About::Target)
 }
 
-/// Returns no outcome in time, while the broker answers others.
+/// Builds the failure of an element without an outcome in time, while the broker answers others.
 pub(super) fn late(attempt: &str, timeout: Duration) -> Failure {
     let text = format!("{attempt}: no outcome within {timeout:?}: see the broker's log");
     Failure::new(Class::Ambiguous, "timeout", text).about(About::Target)
 }
 
-/// Returns no answer to the beginning of a link.
+/// Builds the failure of a link whose beginning got no answer.
 pub(super) fn silent(attempt: &str, waited: Duration) -> Failure {
     let text = format!("{attempt}: the broker does not answer within {waited:?}");
     Failure::new(Class::Transient, "amqp1_silent", text).about(About::Target)
 }
 
-/// Returns the connection ended; `sent` if a byte of the element may have left.
+/// Builds the failure of a connection that ended; `sent` if a byte of the element may have left.
 pub(super) fn lost(attempt: &str, why: &str, sent: bool) -> Failure {
     if sent {
         Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no outcome: {why}"))
@@ -188,7 +188,7 @@ pub(super) fn at_connect(address: &str, error: &PeerError) -> Failure {
     Failure::new(class, code, text)
 }
 
-/// Returns the outcome of a login that is no success.
+/// Builds the failure of a login that has no success.
 pub(super) fn login(address: &str, outcome: u64) -> Failure {
     let (class, text) = match outcome {
         1 => (Class::TargetPermanent, "the broker does not accept the login: check user and password"),

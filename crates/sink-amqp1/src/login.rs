@@ -53,7 +53,7 @@ impl Amqp1Login {
         }
     }
 
-    /// Returns the first answer of the mechanism. Blocks: the file is read at every connect, because it is rotated.
+    /// Builds the first answer of the mechanism. Blocks: the file is read at every connect, because it is rotated.
     ///
     /// # Errors
     /// Which file cannot be used, and why; never its content.

@@ -69,7 +69,7 @@ pub struct Amqp1Target {
 }
 
 impl Amqp1Target {
-    /// Returns the messages to this address.
+    /// Creates the target for messages to this address.
     pub fn new(address: Template) -> Amqp1Target {
         let fixed = address.static_shared().cloned().filter(|address| !address.is_empty());
         let constant = fixed.map(|address| Amqp1Destination { address, content_type: None }.into());

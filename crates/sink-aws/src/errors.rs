@@ -169,7 +169,7 @@ pub(super) fn ended_at_once(origin: &str) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
 }
 
-/// Returns no connection in time.
+/// Builds the failure of a connection that was not made in time.
 pub(super) fn connect_timeout(origin: &str, limit: Duration) -> Failure {
     let text = format!("connect to {origin}: not connected within {limit:?}: check that it can be reached from here");
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)

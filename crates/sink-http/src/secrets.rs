@@ -9,7 +9,7 @@ const PREFIX: &str = "whsec_";
 /// Lengths of a key that the Standard Webhooks scheme allows, in bytes.
 const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// Returns the keys in a file: one a line, the current one first; empty lines do not count.
+/// Reads the keys in a file: one a line, the current one first; empty lines do not count.
 ///
 /// # Errors
 /// Which line is no key, and why.
@@ -26,7 +26,7 @@ fn key(line: &str) -> Result<Vec<u8>, &'static str> {
     if LENGTHS.contains(&key.len()) { Ok(key) } else { Err("a secret has 24 to 64 bytes before base64") }
 }
 
-/// Returns the token in the first line of a file.
+/// Reads the token in the first line of a file.
 ///
 /// # Errors
 /// Why it is no token.

@@ -115,7 +115,7 @@ fn row(code: Code) -> Option<&'static CodeRow> {
     TABLE.iter().find(|row| row.0 == code)
 }
 
-/// Returns the outcome that a report means; `what` was attempted, and it was the record's attempt number `attempt`.
+/// Decides the outcome that a report means; `what` was attempted, and it was the record's attempt number `attempt`.
 pub(super) fn judge(what: &str, report: DeliveryReport, attempt: u32) -> Result<(), Failure> {
     let Some(code) = report.error else { return Ok(()) };
     let refused = failure(what, code);
@@ -129,7 +129,7 @@ pub(super) fn judge(what: &str, report: DeliveryReport, attempt: u32) -> Result<
     Err(Failure { class, ..refused })
 }
 
-/// Returns the same for a record without a key. Only a topic's settings make the brokers refuse that, so no other
+/// Corrects the failure of a record without a key. Only a topic's settings make the brokers refuse that, so no other
 /// record without one would be taken.
 pub(super) fn without_key(failure: Failure) -> Failure {
     match (failure.code, failure.class) {
@@ -138,7 +138,7 @@ pub(super) fn without_key(failure: Failure) -> Failure {
     }
 }
 
-/// Returns the failure that a code means where no record was written.
+/// Builds the failure that a code means where no record was written.
 pub(super) fn failure(what: &str, code: Code) -> Failure {
     let Some(CodeRow(_, name, treatment, _)) = row(code) else {
         let text = format!("{what}: code {} is not known to delaybridge: {code}", code as i32);
@@ -153,7 +153,7 @@ pub(super) fn failure(what: &str, code: Code) -> Failure {
     Failure { class, ..told(what, code, name) }
 }
 
-/// Returns the failure with its message; the class is the caller's.
+/// Builds the failure with its message; the class is the caller's.
 fn told(what: &str, code: Code, name: &'static str) -> Failure {
     let advice = advice(code).map(|advice| format!(": {advice}")).unwrap_or_default();
     let failure = Failure::new(Unknown, name, format!("{what}: {code}{advice}"));

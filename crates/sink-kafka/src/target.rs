@@ -81,7 +81,7 @@ pub struct KafkaTarget {
 }
 
 impl KafkaTarget {
-    /// Returns the records of this topic with this key.
+    /// Creates the target for records of this topic with this key.
     pub fn new(topic: Template, key: Option<Template>) -> KafkaTarget {
         let fixed_key = match &key {
             Some(key) => key.static_text().map(|key| Some(key.to_owned())),

@@ -180,7 +180,7 @@ fn read_login(section: &Section<'_>) -> NatsLogin {
     }
 }
 
-/// Returns the path of a file whose content passes `check`.
+/// Reads the path of a file whose content passes `check`.
 fn file(section: &Section<'_>, key: &Key, check: fn(&str) -> Result<(), &'static str>) -> Option<PathBuf> {
     let (path, content) = section.file(key)?;
     // It was not read, which a command that has no use for the sink does not need.

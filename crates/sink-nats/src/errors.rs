@@ -85,7 +85,7 @@ pub(super) fn refused(attempt: &str, number: u64, text: &str) -> Failure {
     if matches!(number, 10039 | 10076 | 10035) { failure } else { failure.about(About::Target) }
 }
 
-/// Returns an answer without a word of success or failure, or a message that is none.
+/// Builds the failure of an answer without a word of success or failure, or of a message that is none.
 pub(super) fn unclear(attempt: &str) -> Failure {
     let text = format!("{attempt}: the answer confirms nothing: another program answers on this subject");
     Failure::new(Class::Unknown, "nats_error", text).about(About::Target)
@@ -109,7 +109,7 @@ pub(super) fn no_answer_about(attempt: &str) -> Failure {
     Failure::new(Class::Transient, "nats_no_leader", text).about(About::Target)
 }
 
-/// Returns the server refuses the right to publish.
+/// Builds the failure of a message for which the server refuses the right to publish.
 pub(super) fn denied(attempt: &str) -> Failure {
     let text = format!("{attempt}: the server refused it: give the user the right to publish to the subject");
     Failure::new(Class::TargetPermanent, "nats_denied", text).about(About::Target)
@@ -121,19 +121,19 @@ pub(super) fn too_large(attempt: &str, bytes: usize, max: usize) -> Failure {
     Failure::new(Class::MessagePermanent, "nats_too_large", text)
 }
 
-/// Returns a header cannot be sent.
+/// Builds the failure of a header that cannot be sent.
 pub(super) fn bad_header(attempt: &str) -> Failure {
     let text = format!("{attempt}: a header's value has a line break: correct its template");
     Failure::new(Class::MessagePermanent, "nats_bad_header", text)
 }
 
-/// Returns no confirmation in time, while the server answers others.
+/// Builds the failure of a message without a confirmation in time, while the server answers others.
 pub(super) fn late(attempt: &str, timeout: std::time::Duration) -> Failure {
     let text = format!("{attempt}: no confirmation within {timeout:?}: the stream may lack a quorum, or have `no_ack`");
     Failure::new(Class::Ambiguous, "timeout", text).about(About::Target)
 }
 
-/// Returns no answer to a question of the sink itself.
+/// Builds the failure of a question of the sink itself that got no answer.
 pub(super) fn silent(timeout: std::time::Duration) -> Failure {
     Failure::new(Class::Transient, "nats_silent", format!("ask NATS: no answer within {timeout:?}"))
 }
@@ -144,7 +144,7 @@ pub(super) fn jetstream_off(attempt: &str) -> Failure {
     Failure::new(Class::TargetPermanent, "nats_jetstream_off", text)
 }
 
-/// Returns the connection ended before the answer.
+/// Builds the failure of a connection that ended before the answer.
 pub(super) fn lost(attempt: &str, why: &str) -> Failure {
     Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no confirmation: {why}"))
 }

@@ -132,7 +132,7 @@ const SEED: u8 = 18 << 3;
 /// `U` in the first byte of a public key.
 const USER: u8 = 20 << 3;
 
-/// Returns the key in the first line that is no comment and not empty.
+/// Reads the key in the first line that is no comment and not empty.
 fn seed(text: &str) -> Result<Ed25519KeyPair, &'static str> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with(['#', '-']));
     let bytes = line.and_then(from_base32).ok_or("it has no key: a key begins with `SU`")?;

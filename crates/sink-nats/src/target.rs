@@ -67,7 +67,7 @@ pub struct NatsTarget {
 }
 
 impl NatsTarget {
-    /// Returns the messages of this subject.
+    /// Creates the target for messages of this subject.
     pub fn new(subject: Template) -> NatsTarget {
         let fixed = subject.static_shared().cloned().filter(|subject| !subject.is_empty());
         NatsTarget { constant: fixed.map(|subject| NatsDestination { subject }.into()), subject }

@@ -14,7 +14,7 @@ pub(super) fn key(destination: &Destination) -> &[u8] {
     destination.of_kind(NAME).map_or(&[], |found: &RedisDestination| found.key().as_bytes())
 }
 
-/// Returns the command that delivers this element: a script that writes it once, if it has a mark. The mark's key has
+/// Builds the command that delivers this element: a script that writes it once, if it has a mark. The mark's key has
 /// this prefix.
 ///
 /// # Errors
@@ -49,7 +49,7 @@ fn write(message: &Outbound) -> Result<Cmd, Failure> {
     }
 }
 
-/// Returns the call of the script with this hash that adds elements of one stream to it, in their order.
+/// Builds the call of the script with this hash that adds elements of one stream to it, in their order.
 ///
 /// # Errors
 ///
@@ -118,7 +118,7 @@ pub(super) fn confirmed(destination: &Destination, answer: &Value, count: usize)
     }
 }
 
-/// Returns the failure of a delivery with an answer that confirms nothing.
+/// Builds the failure of a delivery with an answer that confirms nothing.
 pub(super) fn unconfirmed(destination: &Destination) -> Failure {
     let text = format!("{}: the answer confirms nothing", attempt(destination));
     Failure::new(Class::Unknown, "unexpected_reply", text)

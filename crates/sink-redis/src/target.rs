@@ -124,7 +124,7 @@ pub enum KeyValue {
 }
 
 impl KeyTarget {
-    /// Returns the values of this kind with this key.
+    /// Creates the target for values of this kind with this key.
     pub fn new(key: Template, value: KeyValue) -> KeyTarget {
         let fixed = key.static_text().filter(|key| !key.is_empty());
         let constant = fixed.map(|key| value.at(key.to_owned()).into());
@@ -146,7 +146,7 @@ impl KeyTarget {
 }
 
 impl KeyValue {
-    /// Returns the destination with this key.
+    /// Creates the destination with this key.
     fn at(self, key: String) -> RedisDestination {
         match self {
             KeyValue::List { push, .. } => RedisDestination::List { key, push },

@@ -92,7 +92,7 @@ pub(super) fn is_of_broker(answer: &RemotingAnswer) -> bool {
     }
 }
 
-/// Returns the failure of a question to a name server or a broker.
+/// Builds the failure of a question to a name server or a broker.
 pub(super) fn of_ask(attempt: &str, answer: &RemotingAnswer) -> Failure {
     let (class, code, advice) = match meaning(answer.code, &answer.remark) {
         Meaning::Failed(Class::Ambiguous | Class::MessagePermanent, ..) => {
@@ -106,7 +106,7 @@ pub(super) fn of_ask(attempt: &str, answer: &RemotingAnswer) -> Failure {
     if matches!(code, "rocketmq_no_topic" | "rocketmq_denied") { failure.about(About::Target) } else { failure }
 }
 
-/// Returns the failure of the first question over a connection. It names no topic: a missing right is one of the access
+/// Builds the failure of the first question over a connection. It names no topic: a missing right is one of the access
 /// key.
 pub(super) fn at_connect(attempt: &str, answer: &RemotingAnswer) -> Failure {
     match of_ask(attempt, answer) {
@@ -126,7 +126,7 @@ fn words(answer: &RemotingAnswer) -> String {
     }
 }
 
-/// Returns the message cannot be sent to any broker.
+/// Builds the failure of a message that cannot be sent to any broker.
 pub(super) fn unfit(attempt: &str, why: &str) -> Failure {
     Failure::new(Class::MessagePermanent, "rocketmq_unfit", format!("{attempt}: {why}")).about(About::Target)
 }
@@ -168,19 +168,19 @@ pub(super) fn waited(attempt: &str, waited: Duration, has_route: bool) -> Failur
     Failure::new(Class::Transient, Failure::NOT_SENT, text).about(About::Target)
 }
 
-/// Returns no answer in time, while the server answers others.
+/// Builds the failure of a message without an answer in time, while the server answers others.
 pub(super) fn late(attempt: &str, timeout: Duration) -> Failure {
     let text = format!("{attempt}: no answer within {timeout:?}: see the broker's log");
     Failure::new(Class::Ambiguous, "timeout", text).about(About::Target)
 }
 
-/// Returns no answer to a question in time.
+/// Builds the failure of a question without an answer in time.
 pub(super) fn no_answer(attempt: &str, timeout: Duration) -> Failure {
     let text = format!("{attempt}: no answer within {timeout:?}: check that it is well");
     Failure::new(Class::Transient, "rocketmq_unavailable", text)
 }
 
-/// Returns the connection ended; `sent` if a byte of the message may have left.
+/// Builds the failure of a connection that ended; `sent` if a byte of the message may have left.
 pub(super) fn lost(attempt: &str, why: &str, sent: bool) -> Failure {
     if sent {
         Failure::new(Class::Ambiguous, "connection_lost", format!("{attempt}: no answer: {why}"))

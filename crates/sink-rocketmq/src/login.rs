@@ -34,7 +34,7 @@ impl Serialize for RocketMqLogin {
 }
 
 impl RocketMqLogin {
-    /// Returns the secret. Blocks: the file is read at every connect, because it is rotated.
+    /// Reads the secret. Blocks: the file is read at every connect, because it is rotated.
     ///
     /// # Errors
     /// Which file cannot be used, and why; never its content.

@@ -101,7 +101,7 @@ pub struct RocketMqTarget {
 }
 
 impl RocketMqTarget {
-    /// Returns the messages of this topic, with these tags, sharding key and keys.
+    /// Creates the target for messages of this topic, with these tags, sharding key and keys.
     pub fn new(topic: Template, [tags, sharding_key, keys]: [Option<Template>; 3]) -> RocketMqTarget {
         let fixed = |template: &Option<Template>| match template {
             Some(template) => template.static_shared().cloned().filter(|text| !text.is_empty()).map(Some),

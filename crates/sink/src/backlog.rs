@@ -24,7 +24,7 @@ pub trait Backlog: Send {
     /// Returns the number of messages, as far as it is known before they are read.
     fn total(&self) -> u64;
 
-    /// Returns the next messages, of one part; none after the last.
+    /// Reads the next messages, of one part; none after the last.
     ///
     /// # Errors
     /// The destination does not answer, or refuses.

@@ -30,7 +30,7 @@ pub struct Standard<'a> {
 }
 
 impl<'a> Standard<'a> {
-    /// Returns the headers of this element.
+    /// Creates the headers of this element.
     pub fn of(message: &'a Outbound) -> Standard<'a> {
         Standard {
             id: IdText::of(&message.id),

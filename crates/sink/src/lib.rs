@@ -197,7 +197,7 @@ pub async fn one_by_one<S: Sink + ?Sized>(sink: &S, batch: Vec<Outbound>, answer
     }
 }
 
-/// Returns the answer to an element of a run that was not sent, because one before it has failed.
+/// Builds the answer to an element of a run that was not sent, because one before it has failed.
 pub fn behind(destination: &Destination) -> Failure {
     let text = format!("send to {destination}: not sent, because an element before it has failed");
     Failure::new(Class::Transient, Failure::BEHIND, text)

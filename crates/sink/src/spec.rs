@@ -119,7 +119,7 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
 
 /// The destination of a route in its sink: the destination keys, with the templates compiled.
 pub trait Target: Any + fmt::Debug + Send + Sync {
-    /// Returns the destination of one element.
+    /// Fills the destination of one element.
     ///
     /// # Errors
     /// When a template has nothing to put in, or when what comes out is empty or cannot be a destination.

@@ -49,7 +49,7 @@ impl WorkBatch {
         &self.elements[place].1
     }
 
-    /// Returns the failure of an element that has no outcome: nothing of it was sent (and nothing will be), or it may
+    /// Builds the failure of an element that has no outcome: nothing of it was sent (and nothing will be), or it may
     /// have been.
     fn without_outcome(&self, place: usize, not_sent: bool, why: NoOutcome) -> Failure {
         let message = &self.elements[place].0;
@@ -147,7 +147,7 @@ pub struct WorkerQueue {
 }
 
 impl WorkerQueue {
-    /// Returns a queue of `capacity` elements; deliveries answer within `timeout`.
+    /// Creates a queue of `capacity` elements; deliveries answer within `timeout`.
     pub fn new(kind: &'static str, timeout: Duration, capacity: usize) -> (WorkerQueue, mpsc::Receiver<WorkItem>) {
         let (sender, receiver) = mpsc::channel(capacity);
         (WorkerQueue { kind, timeout, queue: Mutex::new(Some(sender)) }, receiver)

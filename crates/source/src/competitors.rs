@@ -68,7 +68,7 @@ pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Ve
     Ok(Some((blocked(&list, field(&own, "db").unwrap_or("0")), empty)))
 }
 
-/// Returns the clients of the connection's database, each with its last command. `None` if that may not be asked.
+/// Asks for the clients of the connection's database, each with its last command. `None` if that may not be asked.
 ///
 /// # Errors
 ///

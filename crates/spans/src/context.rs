@@ -22,7 +22,7 @@ pub(super) struct Parent {
 }
 
 impl TraceId {
-    /// Returns the trace of an element without a parent: the same at every attempt and in every daemon.
+    /// Computes the trace of an element without a parent: the same at every attempt and in every daemon.
     pub(super) fn of(queue: &str, id: &Identity) -> TraceId {
         let text = id.text.as_deref().unwrap_or_default();
         let bytes = [queue.as_bytes(), &[0], &id.id.0, text.as_bytes()].concat();

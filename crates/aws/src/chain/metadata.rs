@@ -30,7 +30,7 @@ pub(super) fn container_url(variables: &AwsVariables) -> Option<String> {
     relative.or_else(|| variables.get("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(str::to_owned))
 }
 
-/// Returns the credentials of the container: a task of ECS, or a pod with an identity of EKS.
+/// Asks for the credentials of the container: a task of ECS, or a pod with an identity of EKS.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub(super) async fn of_container(variables: &AwsVariables) -> Result<AwsCredenti
     read(what, &origin, answer)
 }
 
-/// Returns the credentials of the instance, by version 2 of its metadata. `Ok(None)` without a response: this is no
+/// Asks for the credentials of the instance, by version 2 of its metadata. `Ok(None)` without a response: this is no
 /// instance.
 ///
 /// # Errors

@@ -45,7 +45,7 @@ pub(super) enum ProfileEnd {
 type Profiles = HashMap<String, HashMap<String, String>>;
 
 impl ProfileFiles {
-    /// Returns the files and the profile of the variables, unless others are named.
+    /// Finds the files and the profile of the variables, unless others are named.
     pub(super) fn new(variables: &AwsVariables, file: Option<&Path>, profile: Option<&str>) -> ProfileFiles {
         let credentials = || variables.file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
         let named = profile.or_else(|| variables.get("AWS_PROFILE"));
@@ -57,7 +57,7 @@ impl ProfileFiles {
         }
     }
 
-    /// Returns the way to credentials; `None` if the profile is not there, or has none.
+    /// Finds the way to credentials; `None` if the profile is not there, or has none.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl ProfileFiles {
     }
 }
 
-/// Returns the text of a file; empty where there is none.
+/// Reads the text of a file; empty where there is none.
 fn read(path: &Path) -> Result<String, String> {
     match files::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text", path.display())),

@@ -138,7 +138,7 @@ fn by_value(bench: &mut Bench) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns the number that a cancellation answered.
+/// Runs a cancellation and returns the number that it answered.
 pub fn cancel(bench: &mut Bench, operation: Value) -> Result<Option<usize>, Stop> {
     let removed = bench.ask(operation)?.get("removed").and_then(Value::as_u64);
     Ok(removed.and_then(|removed| usize::try_from(removed).ok()))

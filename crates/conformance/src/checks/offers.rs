@@ -231,7 +231,7 @@ fn one_call(bench: &mut Bench) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns the commands of a queue while something runs, in the words of `MONITOR`.
+/// Records the commands of a queue while something runs, in the words of `MONITOR`.
 pub fn watch(bench: &mut Bench, run: impl FnOnce(&mut Bench) -> Result<(), Stop>) -> Result<Watched, Stop> {
     let Ok(mut monitor) = Monitor::on(&bench.server) else {
         return Err(Stop::NotChecked("the server does not let the kit MONITOR".to_owned()));

@@ -127,7 +127,7 @@ impl<'a> Lexemes<'a> {
         Lexemes { text, at: 0 }
     }
 
-    /// Returns the error for a mistake at this position in bytes.
+    /// Builds the error for a mistake at this position in bytes.
     pub(super) fn error(&self, at: usize, mistake: Mistake) -> ConditionError {
         ConditionError { column: self.text[..at].chars().count() + 1, mistake }
     }
@@ -142,7 +142,7 @@ impl<'a> Lexemes<'a> {
     }
 }
 
-/// Returns the token at the beginning of a text, and its length in bytes.
+/// Reads the token at the beginning of a text, and its length in bytes.
 fn read(rest: &str) -> Result<(Lexeme, usize), Mistake> {
     let Some(first) = rest.chars().next() else { return Ok((Lexeme::End, 0)) };
     if let Some((sign, relation)) = Relation::ALL.into_iter().find(|(sign, _)| rest.starts_with(sign)) {
@@ -176,7 +176,7 @@ fn read(rest: &str) -> Result<(Lexeme, usize), Mistake> {
     }
 }
 
-/// Returns the text in these quotes. A backslash stands before a quote or a backslash.
+/// Reads the text in these quotes. A backslash stands before a quote or a backslash.
 fn text(rest: &str, quote: char) -> Result<(Lexeme, usize), Mistake> {
     let mut text = String::new();
     let mut escaped = false;

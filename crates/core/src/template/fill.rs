@@ -106,7 +106,7 @@ impl FillError {
         }
     }
 
-    /// Returns the error for an empty result of the template of `place`.
+    /// Builds the error for an empty result of the template of `place`.
     pub fn empty(place: &str) -> FillError {
         FillError::EmptyDestination { place: place.to_owned() }
     }

@@ -62,13 +62,13 @@ struct Content {
 }
 
 impl Tls {
-    /// Returns the TLS that these files make.
+    /// Creates the TLS of these files.
     pub fn new(files: TlsFiles) -> Tls {
         init();
         Tls { files, protocols: &[], made: Mutex::default() }
     }
 
-    /// Returns the same TLS, with an offer of protocols (ALPN), the preferred one first.
+    /// Sets an offer of protocols (ALPN), the preferred one first.
     #[must_use]
     pub fn with_protocols(self, protocols: &'static [&'static [u8]]) -> Tls {
         Tls { protocols, ..self }
@@ -88,7 +88,7 @@ impl Tls {
         Ok(TlsConnector::from(config).connect(name, stream).await.map(DialStream::tls))
     }
 
-    /// Returns the settings for a new connection.
+    /// Reads the settings for a new connection.
     async fn config(&self) -> Result<Arc<ClientConfig>, DialError> {
         let files = self.files.clone();
         let protocols = self.protocols;
@@ -169,7 +169,7 @@ fn unfit(certificate: &Path, key: &Path, error: &rustls::Error) -> String {
     }
 }
 
-/// Returns the authorities that are trusted: only those of the file, if there is one.
+/// Reads the authorities that are trusted: only those of the file, if there is one.
 fn roots(ca_file: Option<&Path>, content: &Content) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     match (ca_file, &content.ca) {

@@ -41,7 +41,7 @@ pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::OK, json!({ "namespace": namespace, "queue": queue, "size": sizes.dead })))
 }
 
-/// Returns the oldest of them wait again.
+/// Lets the oldest dead jobs wait again.
 pub async fn respawn(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Admin)?;
     let mut left = limit(&call)?;

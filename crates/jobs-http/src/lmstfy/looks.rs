@@ -21,7 +21,7 @@ use delaybridge_jobs::{JobState, MAX_PAGE};
 /// Queues that one answer names.
 const MOST: usize = 10_000;
 
-/// Returns the next job that is ready.
+/// Answers with the next job that is ready.
 pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let (page, _turn) = api.read_jobs(&call, (&topic, JobState::Ready), (0, 1), "peek").await?;
@@ -31,7 +31,7 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     })
 }
 
-/// Returns a job, whatever its state.
+/// Answers with a job, whatever its state.
 pub async fn job(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let not_found = || Problem::new(ProblemKind::NoSuchJob, "look at the job");
     let id = names::job(&call, Right::Pop)?.ok_or_else(not_found)?;
@@ -50,7 +50,7 @@ pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::OK, json!({ "namespace": namespace, "queue": queue, "size": sizes.ready })))
 }
 
-/// Returns the queues of every namespace, of those that the caller may look at.
+/// Answers with the queues of every namespace, of those that the caller may look at.
 pub async fn info(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let mut all = BTreeMap::<String, Vec<String>>::new();
     let mut after = None;

@@ -49,7 +49,7 @@ pub static ADMIN: &[ApiRoute] = routes! { ApiDialect::Lmstfy;
     DELETE "/token/{namespace}/{token}/limit" lmstfy_delete_limits => tokens::delete_limits;
 };
 
-/// Returns a problem as lmstfy's clients expect it. What they cannot know is an internal error to them.
+/// Converts a problem to an answer as lmstfy's clients expect it. What they cannot know is an internal error to them.
 pub(super) fn reply(problem: &Problem) -> Reply {
     let status = problem.kind.status();
     let (status, error) = match problem.kind {

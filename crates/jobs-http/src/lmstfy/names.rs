@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::problem::Problem;
 use delaybridge_jobs::{JobId, Topic};
 
-/// Returns the topic of the namespace and the queue in the path.
+/// Reads the topic of the namespace and the queue in the path.
 pub fn topic(call: &Call, right: Right) -> Result<Topic, Problem> {
     let queue = call.part("queue");
     if queue.contains(',') {
@@ -16,7 +16,7 @@ pub fn topic(call: &Call, right: Right) -> Result<Topic, Problem> {
     topic_of(call, queue, right)
 }
 
-/// Returns the topics of the namespace and the queues in the path, which commas separate.
+/// Reads the topics of the namespace and the queues in the path, which commas separate.
 pub fn topics(call: &Call, right: Right) -> Result<Vec<Topic>, Problem> {
     let queues = call.part("queue").split(',').filter(|queue| !queue.is_empty()).take(super::consume::QUEUES + 1);
     let topics = queues.map(|queue| topic_of(call, queue, right)).collect::<Result<Vec<_>, _>>()?;
@@ -26,7 +26,7 @@ pub fn topics(call: &Call, right: Right) -> Result<Vec<Topic>, Problem> {
     }
 }
 
-/// Returns the job in the path.
+/// Reads the job in the path.
 pub fn job(call: &Call, right: Right) -> Result<Option<JobId>, Problem> {
     let topic = topic(call, right)?;
     // What is no id of ours is no job: lmstfy's own ids are.
@@ -43,7 +43,7 @@ fn topic_of(call: &Call, queue: &str, right: Right) -> Result<Topic, Problem> {
     call.topic_named(right, topic.as_str())
 }
 
-/// Returns the namespace in the path.
+/// Reads the namespace in the path.
 pub fn namespace(call: &Call) -> Result<&str, Problem> {
     match call.part("namespace") {
         namespace if allowed(namespace) => Ok(namespace),
@@ -55,12 +55,12 @@ fn allowed(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
-/// Returns a number of seconds in the query.
+/// Reads a number of seconds in the query.
 pub fn seconds(call: &Call, name: &str, default: u32) -> Result<Duration, Problem> {
     number(call, name, default).map(|seconds| Duration::from_secs(seconds.into()))
 }
 
-/// Returns a number in the query.
+/// Reads a number in the query.
 pub fn number(call: &Call, name: &str, default: u32) -> Result<u32, Problem> {
     call.query.text(name).map_or(Ok(default), |text| text.parse().map_err(|_| Problem::bad(format!("invalid {name}"))))
 }

@@ -27,7 +27,7 @@ const BULK: usize = 64;
 /// Time to live of a job that does not say, in seconds.
 pub const TTL: u32 = 86_400;
 
-/// Returns one job.
+/// Adds one job.
 pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Add)?;
     let id = publish(&api, &mut call, &topic).await?;

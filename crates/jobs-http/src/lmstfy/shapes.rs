@@ -26,7 +26,7 @@ const LONGEST_VALUE: usize = 128;
 pub struct JobAttributes(Map<String, Value>);
 
 impl JobAttributes {
-    /// Returns the attributes of a request. Longer ones are cut off.
+    /// Reads the attributes of a request. Longer ones are cut off.
     pub fn of(headers: &HeaderMap) -> Result<JobAttributes, Problem> {
         if !headers.get("enable-job-version").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"yes")) {
             return Ok(JobAttributes::default());

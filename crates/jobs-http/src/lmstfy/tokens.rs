@@ -41,8 +41,8 @@ fn without_pool(token: &str) -> Result<&str, Problem> {
     }
 }
 
-/// Returns the owner of a token of the namespace in the path. It is valid as long as the token that made it has the
-/// right to.
+/// Finds the owner of a token of the namespace in the path. It is valid as long as the token that made it has the right
+/// to.
 ///
 /// # Errors
 /// There is no such token, or Redis cannot be asked.
@@ -108,7 +108,7 @@ pub async fn new(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     }
 }
 
-/// Returns the tokens: their hashes, and what was said of them.
+/// Answers with the tokens: their hashes, and what was said of them.
 pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let tokens = api.queue.tokens(&namespace).await.map_err(|error| problem("list the tokens", error))?;
@@ -137,13 +137,13 @@ pub async fn limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     })
 }
 
-/// Returns a token that has no limits gets some; for other daemons within two seconds. Each daemon counts for itself.
+/// Sets limits of a token that has none; for other daemons within two seconds. Each daemon counts for itself.
 pub async fn add_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let limits = change_limits(&api, call, false).await?;
     Ok(answer(StatusCode::CREATED, json!({ "limiter": limits })))
 }
 
-/// Returns the same, in place of those that it has.
+/// Sets limits of a token in place of those that it has.
 pub async fn set_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let limits = change_limits(&api, call, true).await?;
     Ok(answer(StatusCode::OK, json!({ "limiter": limits })))
@@ -189,7 +189,7 @@ async fn keep(api: &Api, namespace: &str, hash: &str, token: &MadeToken) -> Resu
     kept.map_err(|error| problem("change the token", error))
 }
 
-/// Returns the hash of the token in the path, or that hash itself.
+/// Computes the hash of the token in the path, or reads that hash itself.
 fn hash_in(call: &Call) -> Result<String, Problem> {
     let token = call.part("token");
     match token.strip_prefix("sha256:") {
@@ -198,7 +198,7 @@ fn hash_in(call: &Call) -> Result<String, Problem> {
     }
 }
 
-/// Returns the namespace in the path, if the caller may do everything with all of its topics. A token that was made at
+/// Reads the namespace in the path, if the caller may do everything with all of its topics. A token that was made at
 /// run time makes no others, and does not change what it may do itself.
 fn administered(call: &Call) -> Result<String, Problem> {
     let namespace = namespace(call)?;

@@ -18,7 +18,7 @@ pub(super) struct BodySchema {
 }
 
 impl BodySchema {
-    /// Returns the schema of a type.
+    /// Creates the schema of a type.
     const fn of<T: JsonSchema>() -> BodySchema {
         BodySchema {
             #[cfg(any(test, feature = "testing"))]
@@ -142,7 +142,7 @@ impl Operation {
         self.answer(Success { status, description, schema: Some(BodySchema::of::<T>()) })
     }
 
-    /// Returns the same with an answer that has no body.
+    /// Adds an answer that has no body.
     pub const fn empty(self, status: u16, description: &'static str) -> Operation {
         self.answer(Success { status, description, schema: None })
     }

@@ -82,8 +82,7 @@ impl Client {
         timeout(Duration::from_secs(30), self.read()).await.expect("an answer in time")
     }
 
-    /// Returns the status of the next answer, of which nothing more is read; `None` if the server closes the
-    /// connection.
+    /// Reads the status of the next answer, of which nothing more is read; `None` if the server closes the connection.
     pub async fn status(&mut self) -> Option<u16> {
         timeout(Duration::from_secs(30), self.head()).await.expect("an answer in time").map(|(status, _)| status)
     }

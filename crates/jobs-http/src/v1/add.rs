@@ -51,7 +51,7 @@ pub(super) const CONTENT: &str = "content_type";
 /// The media type that `curl -d` gives any body.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Returns one job.
+/// Adds one job.
 pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
     let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -130,7 +130,7 @@ fn is_job_with_settings(body: &Bytes) -> bool {
         && JsonFields::parse(body.clone()).is_ok_and(|fields| fields.names().any(|name| SETTINGS.contains(&name)))
 }
 
-/// Returns the jobs of a batch.
+/// Reads the jobs of a batch.
 fn jobs(body: Bytes, now_ms: i64) -> Result<Vec<NewJob>, Problem> {
     let mut fields = JsonFields::parse(body)?;
     let items = fields.list("jobs", BATCH)?;
@@ -140,7 +140,7 @@ fn jobs(body: Bytes, now_ms: i64) -> Result<Vec<NewJob>, Problem> {
     items.iter().enumerate().map(read).collect()
 }
 
-/// Returns a job as a JSON object.
+/// Reads a job as a JSON object.
 fn job(mut fields: JsonFields, now_ms: i64) -> Result<NewJob, Problem> {
     let none = "`body` is missing: a text, or any JSON value; bytes are `body_base64`";
     let (body, default_type) = body(&mut fields)?.ok_or_else(|| fields.problem(none))?;
@@ -150,7 +150,7 @@ fn job(mut fields: JsonFields, now_ms: i64) -> Result<NewJob, Problem> {
     Ok(job)
 }
 
-/// Returns the body with its media type, if there is one: a text is its characters, any other value its JSON as it was
+/// Reads the body with its media type, if there is one: a text is its characters, any other value its JSON as it was
 /// sent.
 pub(super) fn body(fields: &mut JsonFields) -> Result<Option<(Bytes, &'static str)>, Problem> {
     match (fields.any("body"), fields.bytes("body_base64")?) {
@@ -223,7 +223,7 @@ impl SettingsSource for FromQuery<'_> {
     }
 }
 
-/// Returns the due time, if there is one. A `null` is refused: a client that has lost its delay does not mean at once.
+/// Reads the due time, if there is one. A `null` is refused: a client that has lost its delay does not mean at once.
 pub(super) fn due(from: &mut impl SettingsSource, now_ms: i64) -> Result<Option<Due>, Problem> {
     if let Some(name) = ["delay", "delay_ms", "due", "due_ms"].into_iter().find(|name| from.is_null(name)) {
         return Err(from.refused(&format!("`{name}` is null; leave it out, or send a time")));
@@ -257,7 +257,7 @@ fn with_settings(job: NewJob, from: &mut impl SettingsSource, now_ms: i64) -> Re
     Ok(NewJob { id, due, ttr, tries, ttl, priority, unique, ..job })
 }
 
-/// Returns the priority, if there is one.
+/// Reads the priority, if there is one.
 pub(super) fn priority(from: &mut impl SettingsSource) -> Result<Option<u8>, Problem> {
     let priority = from.whole("priority")?.map(u8::try_from).transpose();
     priority
@@ -266,7 +266,7 @@ pub(super) fn priority(from: &mut impl SettingsSource) -> Result<Option<u8>, Pro
         .ok_or_else(|| from.refused(&format!("`priority` is 0 to {MAX_PRIORITY}, and the highest is handed out first")))
 }
 
-/// Returns the unique key, if there is one.
+/// Reads the unique key, if there is one.
 fn unique(from: &mut impl SettingsSource) -> Result<Option<Unique>, Problem> {
     let key = from.word("unique")?.map(|key| key.parse()).transpose();
     let key = key.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`unique`: {error}")))?;

@@ -45,7 +45,7 @@ pub async fn change(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &ChangedJob { id: name, changed: changed.changed, due_ms, state })
 }
 
-/// Returns the change in a JSON object. A content type stays unless it is given, or the body is a JSON value.
+/// Reads the change in a JSON object. A content type stays unless it is given, or the body is a JSON value.
 fn wanted(sent: bytes::Bytes, now_ms: i64) -> Result<JobChange, Problem> {
     let mut fields = JsonFields::parse(sent)?;
     let content_type = fields.text(CONTENT)?;

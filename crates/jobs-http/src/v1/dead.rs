@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{JobState, LocalId, MAX_SWEEP, Topic, Which};
 
-/// Returns a page of them, the oldest first.
+/// Answers with a page of dead jobs, the oldest first.
 pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     topics::jobs(&api, &name, JobState::Dead, &call).await
@@ -62,7 +62,7 @@ impl Meant {
     }
 }
 
-/// Returns the topic, the jobs, and their new time to live. Nothing is meant by nothing: a purge has to say how many.
+/// Reads the topic, the jobs, and their new time to live. Nothing is meant by nothing: a purge has to say how many.
 async fn meant(call: &mut Call, with_ttl: bool) -> Result<(Topic, Meant, Option<Duration>), Problem> {
     let name = call.topic(Right::Admin)?;
     let mut fields = call.read(JsonFields::parse).await?;

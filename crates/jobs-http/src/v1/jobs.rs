@@ -84,7 +84,7 @@ impl From<JobInfo> for JobShape {
     }
 }
 
-/// Returns the job.
+/// Answers with the job.
 pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let id = call.job(Right::Admin)?;
     let what = "look at the job";

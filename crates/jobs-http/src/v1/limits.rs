@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{Allowed, Limits, Topic};
 
-/// Returns the limits of a topic.
+/// Reads the limits of a topic.
 pub async fn of(api: &Api, topic: &Topic) -> Result<Allowed, Problem> {
     let set = api.queue.limits(topic).await.map_err(|error| problem("read the limits", error))?;
     Ok(set.shown(api.queue.settings().of(topic)))
@@ -48,7 +48,7 @@ pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &of(&api, &topic).await?)
 }
 
-/// Returns the limits in effect.
+/// Answers with the limits in effect.
 pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     Reply::json(StatusCode::OK, &of(&api, &topic).await?)

@@ -10,12 +10,12 @@ use crate::openapi::{DOCUMENT, older};
 use crate::problem::{Problem, ProblemKind};
 use crate::reply::{JSON, Reply};
 
-/// Returns the OpenAPI document of our own API. Everybody may read it.
+/// Answers with the OpenAPI document of our own API. Everybody may read it.
 pub async fn openapi(_api: Arc<Api>, _call: Call) -> Result<Reply, Problem> {
     Ok(Reply::bytes(StatusCode::OK, JSON, DOCUMENT))
 }
 
-/// Returns the same as OpenAPI 3.0.
+/// Answers with the document as OpenAPI 3.0.
 pub async fn openapi_3_0(_api: Arc<Api>, _call: Call) -> Result<Reply, Problem> {
     let document = serde_json::from_str(DOCUMENT)
         .map_err(|error| Problem::new(ProblemKind::Unexpected, format!("read the document of version 3.1: {error}")))?;

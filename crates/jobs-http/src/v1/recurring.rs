@@ -125,7 +125,7 @@ fn name(call: &Call) -> Result<RecurringName, Problem> {
     call.part("name").parse().map_err(|error| Problem::bad(format!("read the path: {error}")))
 }
 
-/// Returns a page of recurring jobs.
+/// Answers with a page of recurring jobs.
 pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     let after = call.query.text("after").map(str::parse::<RecurringName>).transpose();
@@ -137,7 +137,7 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &RecurringList { recurring, next })
 }
 
-/// Returns one recurring job.
+/// Answers with one recurring job.
 pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     let name = name(&call)?;
@@ -159,7 +159,7 @@ pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Reply::json(status, &SetRecurringShape { name: name.to_string(), created, changed, next_ms })
 }
 
-/// Returns the definition in a JSON object, and the body.
+/// Reads the definition in a JSON object, and the body.
 fn wanted(sent: Bytes) -> Result<(Recurring, Bytes), Problem> {
     let mut fields = JsonFields::parse(sent)?;
     let none = "`body` is missing: a text, or any JSON value; bytes are `body_base64`";

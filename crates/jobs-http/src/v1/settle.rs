@@ -79,7 +79,7 @@ struct Said {
     reason: String,
 }
 
-/// Returns the job, the proof that the consumer has it, and what it says: in the query, or as JSON in the body.
+/// Reads the job, the proof that the consumer has it, and what it says: in the query, or as JSON in the body.
 async fn said(call: &mut Call, names: &[&'static str]) -> Result<(JobId, Token, Said), Problem> {
     let id = call.job(Right::Pop)?;
     let in_the_body =

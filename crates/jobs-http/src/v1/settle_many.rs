@@ -146,7 +146,7 @@ impl SaidOfJobs {
         by_topic
     }
 
-    /// Returns the answer. A problem that all jobs share is the problem of the request.
+    /// Builds the answer. A problem that all jobs share is the problem of the request.
     fn answer(&self, what: &str, done: Vec<Result<Done, JobError>>) -> Result<Reply, Problem> {
         let of_the_job = |error: &JobError| matches!(error, JobError::NotFound | JobError::Conflict);
         if let Some(Err(error)) = done.first()

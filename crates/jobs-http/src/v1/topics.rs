@@ -56,7 +56,7 @@ pub struct JobsShape {
 /// Names that are read at a time.
 const SCANNED: usize = 1_000;
 
-/// Returns a page of topics, in alphabetical order; of those that the caller may look at.
+/// Answers with a page of topics, in alphabetical order; of those that the caller may look at.
 pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let limit = limit(&call, MAX_PAGE)?;
     let after = call.query.text("after").map(str::parse::<Topic>).transpose();
@@ -83,7 +83,7 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &TopicsShape { topics, next })
 }
 
-/// Returns one topic.
+/// Answers with one topic.
 pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     Reply::json(StatusCode::OK, &topic(&api, &name).await?)
@@ -148,7 +148,7 @@ pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &Count { count })
 }
 
-/// Returns a page of jobs.
+/// Answers with a page of jobs.
 pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &Call) -> Result<Reply, Problem> {
     let skip = call.query.number("skip")?.unwrap_or(0);
     let limit = limit(call, MAX_PAGE)?;

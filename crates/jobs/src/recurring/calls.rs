@@ -218,7 +218,7 @@ impl JobQueue {
         }
     }
 
-    /// Returns a recurring job with its body.
+    /// Reads a recurring job with its body.
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl JobQueue {
         listed.recurring.pop().ok_or(JobError::NoRecurring)
     }
 
-    /// Returns recurring jobs of a topic in alphabetical order, from behind a name.
+    /// Reads recurring jobs of a topic in alphabetical order, from behind a name.
     ///
     /// # Errors
     ///
@@ -290,7 +290,7 @@ impl JobQueue {
         Ok(ListedRecurring { now_ms, recurring, nameless, rows: read_rows, more })
     }
 
-    /// Returns the time of Redis, in ms since 1970.
+    /// Asks for the time of Redis, in ms since 1970.
     async fn redis_ms(&self, topic: &Topic) -> Result<i64, JobError> {
         Ok(self.list_recurring(topic, RecurringSelection::Due(0), 0).await?.now_ms)
     }

@@ -52,7 +52,7 @@ pub enum Fired {
 }
 
 impl JobQueue {
-    /// Returns the firings of a topic that are due, with the decision about each.
+    /// Reads the firings of a topic that are due, with the decision about each.
     ///
     /// # Errors
     ///

@@ -172,7 +172,7 @@ impl ClaimScripts<'_> {
         Ok(reply::extended(conn.script(script, &keys, &args).await?, names.len())?)
     }
 
-    /// Returns the contents of a claim.
+    /// Reads the contents of a claim.
     ///
     /// # Errors
     ///

@@ -93,12 +93,12 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 }
 
 impl Header {
-    /// Returns the header of an element of the sorted set that has no history.
+    /// Creates the header of an element of the sorted set that has no history.
     pub fn new(due_ms: i64) -> Self {
         Header::redriven(Origin::Delayed, MessageId([0; 8]), due_ms, Vec::new())
     }
 
-    /// Returns a header as a redriven dead letter gets it: a new life of the same element, with what is known of it.
+    /// Creates a header as a redriven dead letter gets it: a new life of the same element, with what is known of it.
     pub fn redriven(origin: Origin, id: MessageId, time_ms: i64, confirmed: Vec<u64>) -> Self {
         Header {
             attempts: 0,
@@ -257,12 +257,12 @@ pub struct Element {
 }
 
 impl Element {
-    /// Returns a bare element.
+    /// Creates a bare element.
     pub fn bare(member: Bytes, due_ms: i64) -> Self {
         Element { member, score_ms: due_ms, given: MessageId([0; 8]), header: None, body: None }
     }
 
-    /// Returns the same with what the source keeps of its score.
+    /// Sets what the source keeps of its score.
     pub fn given(self, given: MessageId) -> Self {
         Element { given, ..self }
     }

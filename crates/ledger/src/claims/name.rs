@@ -25,12 +25,12 @@ pub struct ClaimName {
 }
 
 impl ClaimName {
-    /// Returns the name of a new claim.
+    /// Creates the name of a new claim.
     pub fn new(owner: [u8; 8], number: u64) -> Self {
         ClaimName { owner, number, expiries: 0 }
     }
 
-    /// Returns the name under which this owner takes over what `self` holds.
+    /// Creates the name under which this owner takes over what `self` holds.
     pub fn taken_over_by(self, owner: [u8; 8], number: u64) -> Self {
         ClaimName { owner, number, expiries: self.expiries.saturating_add(1) }
     }

@@ -117,7 +117,7 @@ pub(super) fn names(found: &[Bytes]) -> (Vec<ClaimName>, u64) {
     (known, others as u64)
 }
 
-/// Returns the answer to an extension of so many leases.
+/// Reads the answer to an extension of this many leases.
 pub(super) fn extended(answer: Value, names: usize) -> Result<Extended, BadReply> {
     const SCRIPT: &str = "claims_extend";
     let mut fields = Fields::of(SCRIPT, answer)?;

@@ -49,12 +49,12 @@ pub struct Fragments {
 pub type Patch<'a> = (&'a str, &'a str, &'a str);
 
 impl Scripts {
-    /// Returns the scripts with these parts in them.
+    /// Creates the scripts with these parts in them.
     pub fn new(fragments: &Fragments, clock: Clock) -> Self {
         Self::patched(fragments, clock, &[])
     }
 
-    /// Returns the same with texts replaced, so that a test can show that it notices a bug.
+    /// Creates the scripts with texts replaced, so that a test can show that it notices a bug.
     ///
     /// # Panics
     ///

@@ -95,7 +95,7 @@ impl Ledger {
         Ok(held)
     }
 
-    /// Returns the places of the bodies of everything that is held now.
+    /// Collects the places of the bodies of everything that is held now.
     pub(super) async fn held_bodies(&self, conn: &Conn, unleased: &[ClaimName]) -> Result<HashSet<u64>, StoreError> {
         let mut bodies = HashSet::new();
         self.each_copy(conn, unleased, async |page: Vec<Copy>| {

@@ -101,7 +101,7 @@ pub struct Suspect {
 }
 
 impl Check {
-    /// Returns the call of this script. Its own arguments come behind the one that says whether it repairs.
+    /// Creates the call of this script. Its own arguments come behind the one that says whether it repairs.
     pub fn new(script: &'static LazyLock<Script>, keys: Vec<Bytes>, args: Vec<Bytes>) -> Self {
         Check { script, keys, args }
     }

@@ -13,7 +13,7 @@ pub(super) enum Redirect {
 }
 
 impl Redirect {
-    /// Returns the redirection in an error reply of the node `asked`; `None` for any other error.
+    /// Reads the redirection in an error reply of the node `asked`; `None` for any other error.
     pub(super) fn of(error: &LinkError, asked: &str) -> Option<Redirect> {
         let LinkError::Server { code, message } = error else { return None };
         if !matches!(*code, "MOVED" | "ASK") {

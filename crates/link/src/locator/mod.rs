@@ -87,7 +87,7 @@ impl Locator {
         Err(first_error.unwrap_or_else(|| error(ConnectErrorKind::Server, self.address(), "no server is named")))
     }
 
-    /// Returns the possible servers, the most likely first; at least one.
+    /// Finds the possible servers, the most likely first; at least one.
     ///
     /// # Errors
     ///

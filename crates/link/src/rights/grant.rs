@@ -41,8 +41,7 @@ impl Pattern {
         Pattern { glob: glob.collect(), name: None }
     }
 
-    /// Returns the same pattern with an example: a user with the right to every matching name has the right to this
-    /// one.
+    /// Adds an example: a user with the right to every matching name has the right to this one.
     pub fn with_example(self, name: impl Into<Bytes>) -> Pattern {
         Pattern { name: Some(name.into()), ..self }
     }

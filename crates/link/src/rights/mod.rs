@@ -101,7 +101,7 @@ pub async fn missing_rights(conn: &Conn, grants: &[Grant]) -> Result<Option<Vec<
     Ok(Some(missing))
 }
 
-/// Returns the user of this connection.
+/// Asks for the user of this connection.
 ///
 /// # Errors
 ///

@@ -124,7 +124,7 @@ pub async fn recorded(element: &mut ClaimedElement, verdict: Verdict) -> Option<
     conclude(trail, element.state(), (fate, verdict), outcome)
 }
 
-/// Returns the record on its way.
+/// Builds the message that records an element in the trail.
 fn message(trail: &AuditTrail, state: &ElementState, fate: AuditFate, verdict: &Verdict) -> Result<Outbound, Failure> {
     let queue = state.queue();
     let now_ms = queue.home().now_ms();

@@ -180,7 +180,7 @@ mod tests {
         assert!(clock.now_ms() >= due);
     }
 
-    /// Returns the time that the alarm waits for something that is due `in_ms` after a claim.
+    /// Measures the time that the alarm waits for something that is due `in_ms` after a claim.
     async fn waited(wake: &Alarm, clock: &RedisClock, in_ms: i64) -> Duration {
         let begun = Instant::now();
         wake.begin();

@@ -39,8 +39,8 @@ pub enum Lack {
 }
 
 impl ClaimBatch {
-    /// Returns all elements of a claim. Where they may wait for their due times, or for each other, they are in the
-    /// order of these: a claim has entries before bare elements.
+    /// Creates a batch of all elements of a claim. Where they may wait for their due times, or for each other, they are
+    /// in the order of these: a claim has entries before bare elements.
     pub fn new(settler: Arc<Settler>, claim: Arc<Claim>, isolation: Isolation, probe: Option<GateProbe>) -> Self {
         let spec = &claim.queue.spec;
         let elements = &claim.elements;
@@ -66,7 +66,7 @@ impl ClaimBatch {
         self.isolation.as_ref()
     }
 
-    /// Returns the place in the claim of the next element that is due at this Redis time, for a caller that takes over
+    /// Takes the place in the claim of the next element that is due at this Redis time, for a caller that takes over
     /// the duty for it.
     pub fn take_place(&mut self, now_ms: i64) -> Option<usize> {
         let place = self.place()?;

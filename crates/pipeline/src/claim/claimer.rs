@@ -164,7 +164,7 @@ impl Claimer {
         Box::pin(self.end()).await;
     }
 
-    /// Returns the claim of another process to take over in this turn.
+    /// Finds the claim of another process to take over in this turn.
     fn next_takeover(&mut self) -> Option<ClaimName> {
         let Some(order) = &mut self.order else { return self.expired.next(self.pace.turns, self.pace.backlog) };
         let first = self.expired.first()?;

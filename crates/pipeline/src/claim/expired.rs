@@ -225,7 +225,7 @@ impl Expired {
         self.claims.is_empty()
     }
 
-    /// Returns the one to take over in this turn, if it is time for one. `busy`: there is something else to claim.
+    /// Finds the claim to take over in this turn, if it is time for one. `busy`: there is something else to claim.
     pub fn next(&mut self, turn: u64, busy: bool) -> Option<ClaimName> {
         let suspects = !busy || turn % SUSPECTS_EVERY == SUSPECTS_EVERY - 1;
         let others = !busy || turn % 2 == 1;

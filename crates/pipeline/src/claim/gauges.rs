@@ -102,7 +102,7 @@ fn share(queues: usize, daemons: usize) -> usize {
     (GAUGES_BUDGET / daemons).max(queues.div_ceil(TURN)).min(GAUGES_BUDGET).min(queues)
 }
 
-/// Returns the number of daemons that work on one of these queues, chosen at random; others may have more. Without an
+/// Asks for the number of daemons that work on one of these queues, chosen at random; others may have more. Without an
 /// answer, or without the right to ask, it is one.
 async fn daemons(registry: &QueueRegistry, places: &[usize]) -> usize {
     let Some(place) = fastrand::choice(places) else { return 1 };

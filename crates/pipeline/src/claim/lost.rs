@@ -72,8 +72,8 @@ impl Lost {
         }
     }
 
-    /// Returns a claim of ours that is not here, with a lease that was over at this Redis time. `left`: what is in it
-    /// was left there, and not sent.
+    /// Creates the record of a claim of ours that is not here, with a lease that was over at this Redis time. `left`:
+    /// what is in it was left there, and not sent.
     pub fn stray(name: ClaimName, seen_ms: i64, left: bool) -> Self {
         Lost {
             name,
@@ -85,7 +85,7 @@ impl Lost {
         }
     }
 
-    /// Returns a claim that the queue before this one, in the same process, has left.
+    /// Creates the record of a claim that the queue before this one, in the same process, has left.
     pub fn forgotten(claim: Forgotten, now_ms: i64) -> Self {
         let Forgotten { name, not_after_ms, lease, may_repeat } = claim;
         let runs_ms = not_after_ms.saturating_sub(now_ms).try_into().unwrap_or(0);

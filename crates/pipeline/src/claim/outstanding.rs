@@ -140,8 +140,8 @@ impl OutstandingClaims {
         self.0.push_back(OutstandingClaim { forgotten, answered: maybe_done(answered.boxed()) });
     }
 
-    /// Returns the answer to the oldest claim; pending for ever while there is none. Cancel safe: an answer stays until
-    /// it is taken. Between two polls nothing is sent and no answer is read.
+    /// Waits for the answer to the oldest claim; pending for ever while there is none. Cancel safe: an answer stays
+    /// until it is taken. Between two polls nothing is sent and no answer is read.
     pub async fn next(&mut self) -> Box<ClaimAnswer> {
         poll_fn(|cx| {
             for claim in &mut self.0 {

@@ -21,7 +21,7 @@ pub struct ClaimedPlace {
 }
 
 impl ClaimedPlace {
-    /// Returns the duty for the element at this place, which the caller had.
+    /// Creates the duty for the element at this place, which the caller had.
     pub fn new(settler: &Arc<Settler>, claim: &Arc<Claim>, place: usize) -> Self {
         ClaimedPlace { claim: claim.clone(), settler: settler.clone(), place, decoded: None, handed_on: false }
     }
@@ -51,7 +51,7 @@ impl ClaimedPlace {
         self.handed_on = true;
     }
 
-    /// Returns the element by itself.
+    /// Converts the place to an element by itself.
     pub fn into_element(mut self) -> Option<ClaimedElement> {
         self.handed_on = true;
         let mut element = self.element()?;

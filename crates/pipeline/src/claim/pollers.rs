@@ -169,8 +169,8 @@ pub async fn unannounced(registry: Arc<QueueRegistry>) {
     }
 }
 
-/// Returns the queues with other subscribers on their channels than daemons, and what to read of each: two daemons are
-/// no client.
+/// Finds the queues with other subscribers on their channels than daemons, and what to read of each: two daemons are no
+/// client.
 async fn listened_to(registry: &QueueRegistry, watched: &[usize]) -> Option<Vec<(usize, Read)>> {
     let mut beside = Vec::new();
     for some in watched.chunks(POLL_BUDGET) {

@@ -141,7 +141,7 @@ impl std::fmt::Debug for Claim {
 }
 
 impl Claim {
-    /// Returns the claim of these contents. `room` is what was reserved for it: what is not needed is released, what is
+    /// Creates the claim of these contents. `room` is what was reserved for it: what is not needed is released, what is
     /// missing is taken all the same.
     pub(crate) fn new(queue: &Arc<Queue>, taken: ClaimContents, mut room: RoomReserved) -> Arc<Claim> {
         let ClaimContents { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;

@@ -30,7 +30,7 @@ impl ReturnedClaims {
         self.looked_in = None;
     }
 
-    /// Returns the claims of this process in Redis with an element that it does not have in hand. Nothing may be
+    /// Finds the claims of this process in Redis with an element that it does not have in hand. Nothing may be
     /// outstanding or lost. If there are some they count as seen only with `taken`: the caller takes them up.
     ///
     /// # Errors

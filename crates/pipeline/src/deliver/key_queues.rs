@@ -143,7 +143,7 @@ impl QueuedElement {
 }
 
 impl KeyQueues {
-    /// Returns no elements yet.
+    /// Creates queues without elements.
     pub fn new(context: Arc<Queue>) -> Self {
         let together = context.together();
         if together == Together::Runs {

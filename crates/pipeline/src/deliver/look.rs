@@ -72,7 +72,7 @@ async fn look(
     absent
 }
 
-/// Returns the answer to an element that is not sent, because it is not known whether it is there.
+/// Builds the answer to an element that is not sent, because it is not known whether it is there.
 fn not_looked(failure: Failure) -> Failure {
     let text = format!("send again: not sent, because a look for it failed: {} ({})", failure.message, failure.code);
     Failure::new(Class::Transient, Failure::NOT_LOOKED, text).about(failure.about)

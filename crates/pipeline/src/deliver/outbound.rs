@@ -52,7 +52,7 @@ pub struct ElementView<'a> {
 }
 
 impl<'a> ElementView<'a> {
-    /// Returns the element at this place of a claim, opened.
+    /// Creates the view of the element at this place of a claim, opened.
     pub fn at(claim: &'a Claim, place: usize, id: &'a Identity, payload: &'a Result<Bytes, NoPayload>) -> Self {
         let element = &claim.elements[place];
         let due_ms = element.due_ms();
@@ -74,7 +74,7 @@ impl<'a> ElementView<'a> {
         }
     }
 
-    /// Returns the element with this state.
+    /// Creates the view of the element with this state.
     pub fn of(state: &'a ElementState) -> Self {
         let ElementState { claim, id, payload, header, element, place, .. } = state;
         let topic = claim.queue.store.topic(element);

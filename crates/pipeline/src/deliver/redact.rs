@@ -9,7 +9,7 @@ pub fn name(destination: &Destination, target: &dyn Target) -> String {
     replaced(&destination.to_string(), &target.chosen(destination))
 }
 
-/// Returns a failure of what went to this destination.
+/// Redacts a failure of what went to this destination.
 pub fn redacted(failure: &Failure, destination: &Destination, target: &dyn Target) -> Failure {
     let chosen = target.chosen(destination);
     if chosen.is_empty() {

@@ -41,7 +41,7 @@ impl LyingStore {
         if self.lie == Lie::EndlessLease { lease * 1_000 } else { lease }
     }
 
-    /// Returns the answer to a claim: one that is unknown is called not sent.
+    /// Converts the answer to a claim: one that is unknown is called not sent.
     fn answer<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         match answer {
             Err(StoreError::Unknown { address, .. }) if self.lie == Lie::ResentScript => {

@@ -52,7 +52,7 @@ pub struct ExtensionCall<'a> {
 }
 
 impl<'a> ExtensionCall<'a> {
-    /// Returns a call that is sent at once. What is left to its lease from here on is counted as long as the call may
+    /// Begins a call that is sent at once. What is left to its lease from here on is counted as long as the call may
     /// extend it: so the names that it is sent for are read after this.
     pub fn begin(leases: &'a Leases) -> Self {
         let home = leases.queue.home();
@@ -81,7 +81,7 @@ impl<'a> ExtensionCall<'a> {
         self.end(answer)
     }
 
-    /// Returns the contents of this claim, which gets a full lease once more if it is durable. `None` if the call came
+    /// Reads the contents of this claim, which gets a full lease once more if it is durable. `None` if the call came
     /// late.
     ///
     /// # Errors

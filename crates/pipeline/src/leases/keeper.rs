@@ -65,7 +65,7 @@ pub async fn extend(leases: &Leases) -> bool {
     extend_all(leases, leases.queue().spec.lease / 2).await
 }
 
-/// Returns the same of every lease that has less than `left` of its time left.
+/// Extends every lease that has less than `left` of its time left, and returns as [`extend_some`] does.
 pub async fn extend_all(leases: &Leases, left: Duration) -> bool {
     for claims in leases.due(Instant::now(), left).chunks(EXTENDED) {
         if !extend_some(leases, claims).await {
@@ -75,7 +75,7 @@ pub async fn extend_all(leases: &Leases, left: Duration) -> bool {
     true
 }
 
-/// Returns the same of these claims. After an answer that it came late, the clock of Redis is known: it is sent again
+/// Extends the leases of these claims. After an answer that it came late, the clock of Redis is known: it is sent again
 /// once.
 async fn extend_some(leases: &Leases, claims: &[Arc<Claim>]) -> bool {
     let queue = leases.queue();

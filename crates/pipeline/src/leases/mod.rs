@@ -72,7 +72,7 @@ pub struct Forgotten {
 const LEFT: usize = 1_000;
 
 impl Leases {
-    /// Returns no claims yet.
+    /// Creates leases without claims.
     pub fn new(queue: Arc<Queue>) -> Self {
         Leases { queue, state: Mutex::default(), size: AtomicUsize::new(0), reconciling: tokio::sync::Mutex::default() }
     }

@@ -34,7 +34,7 @@ impl Adaptive {
     /// The lowest bound.
     pub const LEAST: u64 = 64;
 
-    /// Returns the bound of a queue that has delivered nothing yet.
+    /// Creates the bound of a queue that has delivered nothing yet.
     pub fn new() -> Self {
         Adaptive(Mutex::new(AdaptiveState { limit: Self::FIRST, smoothed_us: 0, answers: 0 }))
     }

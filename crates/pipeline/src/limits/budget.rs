@@ -146,7 +146,7 @@ impl Budget {
         state.serve();
     }
 
-    /// Returns a reservation of nothing.
+    /// Creates a reservation of nothing.
     pub fn none(&self) -> Reservation {
         self.reservation(Room::default())
     }

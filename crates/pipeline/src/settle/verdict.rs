@@ -139,7 +139,7 @@ impl Verdict {
 }
 
 impl Death {
-    /// Returns a death that no sink had a part in.
+    /// Creates a death that no sink had a part in.
     pub fn without_sink(reason: DeadReason, failure: Failure) -> Self {
         Death { reason, sink: None, destination: None, failure: Some(failure), shown: None }
     }

@@ -241,7 +241,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Returns the maps behind names that the user chose; `rule` says what is wrong with one.
+    /// Reads the maps behind names that the user chose; `rule` says what is wrong with one.
     pub fn named_by(&self, key: &Key, rule: &dyn Fn(&str) -> Result<(), &'static str>) -> Vec<(String, Section<'a>)> {
         let (Some(entry), Some(table)) = (self.entry(key), key.kind.table()) else { return Vec::new() };
         let entries = match &entry.node.value {

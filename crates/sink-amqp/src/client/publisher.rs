@@ -93,7 +93,7 @@ impl Publisher {
         }
     }
 
-    /// Returns the publisher of routes that go aside. Boxed, because it is a part of another publisher.
+    /// Runs the publisher of routes that go aside. Boxed, because it is a part of another publisher.
     fn aside(context: Arc<SinkContext>, items: mpsc::Receiver<WorkItem>) -> BoxFuture<'static, ()> {
         let state = context.aside.state();
         Box::pin(Publisher { sides: None, ..Publisher::new(context, state, items) }.run())

@@ -174,8 +174,8 @@ fn wait_after(failures: u32, max: Duration) -> Duration {
     backoff.wait(failures.saturating_sub(1), fastrand::f64())
 }
 
-/// Returns the connection. Waits only while no round of attempts has failed yet: an outage is reported at once, so that
-/// the pipeline stops claiming, but neither the start nor a quick reconnect fails a delivery.
+/// Waits for the connection. Waits only while no round of attempts has failed yet: an outage is reported at once, so
+/// that the pipeline stops claiming, but neither the start nor a quick reconnect fails a delivery.
 pub(crate) async fn session(state: &mut watch::Receiver<ConnectionState>) -> Result<Arc<AmqpSession>, Failure> {
     loop {
         // Marked as seen before it is looked at: a change in between wakes the wait below at once.

@@ -98,7 +98,7 @@ impl ChannelError {
         ChannelError { code: None, label, text, scope: Scope::Connection }
     }
 
-    /// Returns a channel that we give up ourselves.
+    /// Builds the error of a channel that we give up ourselves.
     pub(super) fn channel(label: &'static str, text: &str) -> ChannelError {
         ChannelError { code: None, label, text: text.to_owned(), scope: Scope::Channel }
     }
@@ -183,7 +183,7 @@ pub(super) fn returned(attempt: &str, code: u16, text: &str) -> Failure {
     }
 }
 
-/// Returns the broker refused a message: a queue is full and set to refuse, or could not store it.
+/// Builds the failure of a message that the broker refused: a queue is full and set to refuse, or could not store it.
 pub(super) fn nacked(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker refused it (nack): a queue is full, or could not store it");
     Failure::new(Class::Backpressure, "nack", text).about(About::Route)

@@ -27,7 +27,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Returns the message in a delivery of this queue.
+    /// Reads the message in a delivery of this queue.
     pub(super) fn of(delivery: Delivery, queue: &str) -> Taken {
         let headers = delivery.properties.headers().as_ref();
         let rounds = headers.map_or(0, |headers| rounds(headers, queue));

@@ -57,7 +57,7 @@ struct Ending {
     due: Instant,
 }
 
-/// Returns the broker's answer to the end of a consumer, once.
+/// Waits for the broker's answer to the end of a consumer, once.
 async fn cancelled(ending: &mut Option<Ending>) -> lapin::Result<()> {
     match ending {
         Some(ending) => (&mut ending.cancelled).await,
@@ -343,7 +343,7 @@ impl AmqpInput {
         dead_lettering::place(session, &self.spec.queue, &declared, self.spec.time()).await
     }
 
-    /// Returns the message that came, and what settles it.
+    /// Reads the message that came, and what settles it.
     fn delivered(&self, next: Option<lapin::Result<lapin::message::Delivery>>) -> Result<Taken, Failure> {
         match next {
             Some(Ok(delivery)) => Ok(Taken::of(delivery, &self.spec.queue)),

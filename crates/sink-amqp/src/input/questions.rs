@@ -83,12 +83,12 @@ impl AmqpInputSpec {
         self.broker.connect_timeout
     }
 
-    /// Returns the failure of a consumer that has to begin again.
+    /// Builds the failure of a consumer that has to begin again.
     pub(super) fn lost(&self, why: &str) -> Failure {
         Failure::new(Class::Transient, "connection_lost", format!("consume queue {}: {why}", self.queue))
     }
 
-    /// Returns the failure that an error of the library means.
+    /// Builds the failure that an error of the library means.
     pub(super) fn explain(&self, error: &lapin::Error) -> Failure {
         let ErrorKind::ProtocolError(error) = error.kind() else { return self.lost(&error.to_string()) };
         let code = error.get_id();
@@ -109,7 +109,7 @@ pub(super) fn short(text: &str) -> ShortString {
     ShortString::try_new(text).unwrap_or_default()
 }
 
-/// Returns the answer of a broker, or the text of its refusal.
+/// Reads the answer of a broker, or the text of its refusal.
 pub(super) fn answer<T>(answer: Result<lapin::Result<T>, tokio::time::error::Elapsed>) -> Result<T, String> {
     match answer {
         Ok(Ok(answer)) => Ok(answer),

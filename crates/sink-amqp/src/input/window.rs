@@ -48,7 +48,7 @@ impl Window {
         }
     }
 
-    /// Returns the new window, if it is time for one: a narrower one at once, a wider one if it is twice as wide.
+    /// Computes the new window, if it is time for one: a narrower one at once, a wider one if it is twice as wide.
     pub(super) fn changed(&mut self) -> Option<u16> {
         let wanted = self.wanted();
         let widens = wanted / 2 >= self.open || (wanted == self.most && wanted > self.open);

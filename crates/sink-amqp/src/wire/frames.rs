@@ -83,7 +83,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Returns the frames of a connection on which none is larger than `frame_max`.
+    /// Creates the filter for the frames of a connection on which none is larger than `frame_max`.
     pub(super) fn new(frame_max: u32) -> Frames {
         Frames {
             largest: (frame_max as usize).saturating_sub(AROUND),
@@ -208,7 +208,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Returns the payload of a header of which the library may not have all; `None` if it may stay.
+    /// Rewrites the payload of a header of which the library may not have all; `None` if it may stay.
     fn properties(
         &self,
         channel: u16,
@@ -252,7 +252,7 @@ fn body(channel: u16, size: usize, expected: &mut Expected, arriving: &Arriving)
     Ok(part.passes)
 }
 
-/// Returns the number of a method that brokers send, and that the library can read.
+/// Reads the number of a method that brokers send, and that the library can read.
 fn checked(payload: &[u8]) -> Result<[u16; 2], Violation> {
     let mut rest = Rest(payload);
     let (Some(class), Some(method)) = (rest.short_int(), rest.short_int()) else {
@@ -293,7 +293,7 @@ fn method(payload: &[u8]) -> Option<Vec<u8>> {
     replaced
 }
 
-/// Returns the text with a question mark for each byte that is none: of the same length.
+/// Replaces each byte that is no text by a question mark: the length stays.
 fn with_question_marks(text: &[u8]) -> Vec<u8> {
     let chunks = text.utf8_chunks();
     chunks.flat_map(|chunk| chunk.valid().bytes().chain(chunk.invalid().iter().map(|_| b'?'))).collect()

@@ -168,7 +168,7 @@ impl ConnectAttempt<'_> {
         }
     }
 
-    /// Returns the next performative; one that ends the connection is the failure.
+    /// Reads the next performative; one that ends the connection is the failure.
     async fn performative(&self, stream: &mut DialStream, input: &mut BytesMut) -> Result<Performative, Failure> {
         loop {
             match self.frame(stream, input).await? {

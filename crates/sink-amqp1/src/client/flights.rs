@@ -48,7 +48,7 @@ impl Flights {
         }
     }
 
-    /// Returns the elements of a range of numbers, those that are under way.
+    /// Takes the elements of a range of numbers, those that are under way.
     pub(super) fn take(&mut self, first: u32, last: u32) -> Vec<WorkItem> {
         let from = first.wrapping_sub(self.first) as usize;
         let to = last.wrapping_sub(self.first) as usize;
@@ -65,7 +65,7 @@ impl Flights {
         found
     }
 
-    /// Returns the element that is late for longest, and the place of its last byte.
+    /// Takes the element that is late for longest, and the place of its last byte.
     pub(super) fn late(&mut self, now: Instant) -> Option<(WorkItem, Option<u64>)> {
         let oldest = self.deliveries.iter_mut().find(|delivery| delivery.item.is_some())?;
         if oldest.late_at > now {
@@ -77,7 +77,7 @@ impl Flights {
         Some(found)
     }
 
-    /// Returns all elements, in their order.
+    /// Takes all elements, in their order.
     pub(super) fn drain(&mut self) -> Vec<WorkItem> {
         self.open = 0;
         self.deliveries.drain(..).filter_map(|delivery| delivery.item).collect()

@@ -201,7 +201,7 @@ fn outcome(value: &WireValue) -> Result<DeliveryOutcome, NotAmqp> {
     })
 }
 
-/// Returns the error at this place. One that cannot be read is as good as none: the link or the connection ends either
+/// Reads the error at this place. One that cannot be read is as good as none: the link or the connection ends either
 /// way.
 fn error(fields: &WireFields, place: usize) -> PeerError {
     let Some(Ok(fields)) = fields.get(place).map(WireValue::fields) else { return PeerError::default() };

@@ -56,7 +56,7 @@ pub(super) struct LinksLimits {
 }
 
 impl Amqp1Links {
-    /// Returns no links yet. `names` begins their names.
+    /// Creates an empty set of links. `names` begins their names.
     pub(super) fn new(limits: LinksLimits, names: String) -> Amqp1Links {
         Amqp1Links {
             links: BTreeMap::new(),
@@ -126,7 +126,7 @@ impl Amqp1Links {
         }
     }
 
-    /// Returns the channel of the link for an address, which is begun if there is room.
+    /// Finds the channel of the link for an address, which is begun if there is room.
     fn channel_for(&mut self, address: &Arc<str>, out: &mut BytesMut) -> Option<u16> {
         if let Some(channel) = self.by_address.get(address) {
             return Some(*channel);

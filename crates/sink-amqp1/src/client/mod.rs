@@ -61,7 +61,7 @@ impl Amqp1Sink {
         self.task.ask(attempt, |reply| Amqp1Question { address, reply }).await
     }
 
-    /// Returns the link of a destination.
+    /// Asks for the link of a destination.
     async fn look(&self, destination: &Destination) -> LinkReply {
         let Amqp1Destination { address, .. } = destination.of_kind(NAME)?;
         self.ask(Some(address.clone())).await

@@ -70,7 +70,7 @@ impl WireValue {
         self.code == 0x40
     }
 
-    /// Returns the fields of a list.
+    /// Reads the fields of a list.
     pub(super) fn fields(&self) -> Result<WireFields, NotAmqp> {
         let mut bytes = self.bytes.clone();
         let count = match self.code {
@@ -146,7 +146,7 @@ fn plain(from: &mut Bytes) -> Result<WireValue, NotAmqp> {
     Ok(WireValue { descriptor: None, code, bytes: body(code, from)? })
 }
 
-/// Returns the bytes behind a constructor, whose upper half says how many they are.
+/// Takes the bytes behind a constructor, whose upper half says how many they are.
 fn body(code: u8, from: &mut Bytes) -> Result<Bytes, NotAmqp> {
     let length = match code >> 4 {
         4 => 0,
@@ -219,7 +219,7 @@ impl WireWriter<'_> {
         self.out
     }
 
-    /// Returns a field that is not there.
+    /// Writes a field that is not there.
     pub(super) fn null(&mut self) -> &mut Self {
         self.next().put_u8(0x40);
         self
@@ -230,19 +230,19 @@ impl WireWriter<'_> {
         (0..count).fold(self, |writer, _| writer.null())
     }
 
-    /// Returns a truth.
+    /// Writes a truth.
     pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
         self.next().put_u8(if flag { 0x41 } else { 0x42 });
         self
     }
 
-    /// Returns a number of 8 bits.
+    /// Writes a number of 8 bits.
     pub(super) fn ubyte(&mut self, number: u8) -> &mut Self {
         self.next().put_slice(&[0x50, number]);
         self
     }
 
-    /// Returns a number of 16 bits.
+    /// Writes a number of 16 bits.
     pub(super) fn ushort(&mut self, number: u16) -> &mut Self {
         let out = self.next();
         out.put_u8(0x60);
@@ -250,7 +250,7 @@ impl WireWriter<'_> {
         self
     }
 
-    /// Returns a number of 32 bits.
+    /// Writes a number of 32 bits.
     pub(super) fn uint(&mut self, number: u32) -> &mut Self {
         let out = self.next();
         match u8::try_from(number) {
@@ -271,13 +271,13 @@ impl WireWriter<'_> {
         self
     }
 
-    /// Returns a string.
+    /// Writes a string.
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
         put_text(self.next(), text.as_bytes(), (0xa1, 0xb1));
         self
     }
 
-    /// Returns a word of the protocol.
+    /// Writes a word of the protocol.
     pub(super) fn symbol(&mut self, text: &str) -> &mut Self {
         put_text(self.next(), text.as_bytes(), (0xa3, 0xb3));
         self
@@ -289,7 +289,7 @@ impl WireWriter<'_> {
         self
     }
 
-    /// Returns a list within.
+    /// Writes a list within.
     pub(super) fn list(&mut self, descriptor: u8, fields: impl FnOnce(&mut WireWriter<'_>)) -> &mut Self {
         list(self.next(), descriptor, fields);
         self
@@ -299,7 +299,7 @@ impl WireWriter<'_> {
 /// Fields that only brokers write.
 #[cfg(test)]
 impl WireWriter<'_> {
-    /// Returns a map within.
+    /// Writes a map within.
     pub(super) fn map(&mut self, fields: impl FnOnce(&mut WireWriter<'_>)) -> &mut Self {
         compound(self.next(), 0xd1, fields);
         self

@@ -38,7 +38,7 @@ impl AwsConnections {
         self.peer.origin().authority()
     }
 
-    /// Returns a connection that is ready for a request; with `fresh` a new one.
+    /// Finds or opens a connection that is ready for a request; with `fresh` a new one.
     ///
     /// # Errors
     ///

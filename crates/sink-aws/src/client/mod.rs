@@ -126,7 +126,7 @@ impl Sink for AwsSink {
 }
 
 impl AwsSink {
-    /// Returns the settings of a queue or a topic.
+    /// Asks for the settings of a queue or a topic.
     async fn look(&self, destination: &Destination) -> Result<Vec<(String, String)>, Failure> {
         let place = destination.of_kind::<AwsDestination>(self.kind())?;
         self.client.look(&format!("look up {destination}"), &place.place).await

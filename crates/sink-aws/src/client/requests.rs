@@ -240,7 +240,7 @@ impl AwsClient {
         made.body(Full::new(request.body.clone())).map_err(|_| errors::unclear(attempt))
     }
 
-    /// Returns the settings of a queue or a topic.
+    /// Asks for the settings of a queue or a topic.
     ///
     /// # Errors
     ///

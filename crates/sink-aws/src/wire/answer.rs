@@ -20,7 +20,7 @@ impl ServiceError {
         Some(ServiceError { is_senders: error.text_of("Type") == Some("Sender"), ..ServiceError::of_words(error) })
     }
 
-    /// Returns the error with the code and the text in an element.
+    /// Reads the error with the code and the text in an element.
     pub(super) fn of_words(element: &XmlElement) -> ServiceError {
         let text = |name| element.text_of(name).unwrap_or_default().to_owned();
         ServiceError { code: text("Code"), text: text("Message"), is_senders: false }

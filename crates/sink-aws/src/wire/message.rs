@@ -33,7 +33,7 @@ pub(crate) struct WireMessage<'a> {
 }
 
 impl<'a> WireMessage<'a> {
-    /// Returns the message for this element.
+    /// Builds the message for this element.
     pub(crate) fn of(message: &'a Outbound, destination: &'a AwsDestination) -> WireMessage<'a> {
         let (body, encoding) = encoded(&message.body);
         let mut all: Vec<(Cow<'a, str>, Cow<'a, str>)> =

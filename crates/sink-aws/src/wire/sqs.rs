@@ -93,7 +93,7 @@ pub(super) fn looked(answer: &HttpAnswer) -> PlaceAnswer {
     PlaceAnswer::Settings(texts.collect())
 }
 
-/// Returns the error in an answer. Its word is behind `#` in `__type`; a header has an older one.
+/// Reads the error in an answer. Its word is behind `#` in `__type`; a header has an older one.
 fn error(answer: &HttpAnswer, members: &[(String, Json)]) -> ServiceError {
     if members.is_empty()
         && let Some(document) = std::str::from_utf8(&answer.body).ok().and_then(XmlElement::read)

@@ -51,7 +51,7 @@ impl HttpConnector {
         self.tls.is_some()
     }
 
-    /// Returns a new connection ended before it could carry anything.
+    /// Builds the failure of a new connection that ended before it could carry anything.
     pub(super) fn ended_at_once(&self) -> Failure {
         errors::ended_at_once(&self.spec)
     }

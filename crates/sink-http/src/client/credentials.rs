@@ -82,7 +82,7 @@ fn text(key: &str, path: &Path) -> Result<String, String> {
     String::from_utf8(content).map_err(|_| failed(&"it is not UTF-8 text"))
 }
 
-/// Returns the header that carries the token in the first line of a file.
+/// Builds the header that carries the token in the first line of a file.
 fn authorization(text: &str) -> Result<HeaderValue, &'static str> {
     let token = secrets::token(text)?;
     let value = HeaderValue::try_from(format!("Bearer {token}"));

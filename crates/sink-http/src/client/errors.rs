@@ -102,7 +102,7 @@ pub(super) fn of_probe(spec: &HttpSpec, status: StatusCode) -> Option<Failure> {
     Some(Failure::new(Class::Transient, code, text))
 }
 
-/// Returns no complete answer to a probe.
+/// Builds the failure of a probe without a complete answer.
 pub(super) fn probe_lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     let (code, why) = match error.is_parse() {
         true if is_of_version(error) => ("http_garbage", "what the server answered is not HTTP".to_owned()),
@@ -112,7 +112,7 @@ pub(super) fn probe_lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     Failure::new(Class::Transient, code, format!("probe {}: {why}", spec.origin))
 }
 
-/// Returns no answer to a probe in time.
+/// Builds the failure of a probe without an answer in time.
 pub(super) fn probe_timeout(spec: &HttpSpec, limit: Duration) -> Failure {
     Failure::new(Class::Transient, "timeout", format!("probe {}: no answer within {limit:?}", spec.origin))
 }
@@ -145,7 +145,7 @@ fn points_to(spec: &HttpSpec, headers: &HeaderMap, path: &str) -> String {
     }
 }
 
-/// Returns the server asked for a pause that is not over.
+/// Builds the failure while the server's pause, for which it asked, is not over.
 pub(super) fn paused(spec: &HttpSpec, left: Duration) -> Failure {
     let text = format!("{}: not sent: the server asked to wait {} s more", attempt(spec), left.as_secs() + 1);
     Failure::new(Class::Backpressure, "retry_after", text).about(About::Target).after(Some(left))
@@ -215,19 +215,19 @@ fn root(error: &hyper::Error) -> String {
     last.to_string()
 }
 
-/// Returns the answer began with a status of success, and its end never came.
+/// Builds the failure of an answer that began with a status of success, and whose end never came.
 pub(super) fn truncated(spec: &HttpSpec) -> Failure {
     let text = format!("{}: the connection broke within the answer: it may have arrived", attempt(spec));
     Failure::new(Class::Ambiguous, "http_truncated", text).about(About::Target)
 }
 
-/// Returns no answer in time.
+/// Builds the failure of a request without an answer in time.
 pub(super) fn timeout(spec: &HttpSpec, limit: Duration) -> Failure {
     let text = format!("{}: no answer within {limit:?}", attempt(spec));
     Failure::new(Class::Ambiguous, "timeout", text).about(About::Target)
 }
 
-/// Returns no turn in time.
+/// Builds the failure of an element whose turn did not come in time.
 pub(super) fn not_sent(spec: &HttpSpec, limit: Duration) -> Failure {
     let text =
         format!("{}: not sent within {limit:?}: more requests are under way than the server answers", attempt(spec));
@@ -239,7 +239,8 @@ pub(super) fn closed(spec: &HttpSpec) -> Failure {
     Failure::new(Class::Transient, "closed", format!("{}: the sink is closed", attempt(spec)))
 }
 
-/// Returns no connection. Where TLS is the reason, a certificate, a version or a file has to be repaired.
+/// Builds the failure without a connection. Where TLS is the reason, a certificate, a version or a file has to be
+/// repaired.
 pub(super) fn not_connected(spec: &HttpSpec, error: &DialError) -> Failure {
     let attempted = format!("connect to {}", spec.origin);
     if error.needs_a_person() {
@@ -249,7 +250,7 @@ pub(super) fn not_connected(spec: &HttpSpec, error: &DialError) -> Failure {
     }
 }
 
-/// Returns a connection that ended before anything was sent on it.
+/// Builds the failure of a connection that ended before anything was sent on it.
 pub(super) fn handshake(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("connect to {}: {error}", spec.origin))
 }
@@ -260,7 +261,7 @@ pub(super) fn ended_at_once(spec: &HttpSpec) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
 }
 
-/// Returns a file with a token or with secrets cannot be used.
+/// Builds the failure of a file with a token or with secrets that cannot be used.
 pub(super) fn secret(spec: &HttpSpec, why: &str) -> Failure {
     Failure::new(Class::TargetPermanent, "secret", format!("{}: {why}", attempt(spec)))
 }

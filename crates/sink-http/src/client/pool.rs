@@ -63,7 +63,7 @@ impl Pool {
         Pool { connector, state: Mutex::default(), opening: Turn::new(()) }
     }
 
-    /// Returns a connection that is ready for a request. With `fresh`, not one that has been idle.
+    /// Finds or opens a connection that is ready for a request. With `fresh`, not one that has been idle.
     ///
     /// # Errors
     /// No connection could be opened; nothing was sent.

@@ -43,7 +43,7 @@ pub(super) fn build(
     Ok(request)
 }
 
-/// Returns a request that asks for nothing: no path of the user's, no credentials, no body.
+/// Builds a request that asks for nothing: no path of the user's, no credentials, no body.
 ///
 /// # Errors
 /// The host cannot be written in a request.
@@ -105,7 +105,7 @@ fn all_headers(
     Ok(headers)
 }
 
-/// Returns a header of the user's, of the envelope or of a dead letter. One that every request has is put in afterwards
+/// Builds a header of the user's, of the envelope or of a dead letter. One that every request has is put in afterwards
 /// and wins; the configuration check refuses such a name.
 fn own(spec: &HttpSpec, name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Failure> {
     let bad = |why: &str| {

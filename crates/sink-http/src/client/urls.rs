@@ -345,7 +345,7 @@ impl Host {
         self.next = self.next.max(now.before(BURST)).after(PACE);
     }
 
-    /// Returns the time after which an element that is not in the pace comes back: one after the other.
+    /// Computes the time after which an element that is not in the pace comes back: one after the other.
     fn come_back(&mut self, now: Instant) -> Duration {
         self.comes_back = self.comes_back.max(now).after(PACE).min(now.after(LONGEST_WAIT));
         self.comes_back.since(now)

@@ -45,7 +45,7 @@ pub(super) struct RecordDelivery<'a> {
 }
 
 impl<'a> RecordDelivery<'a> {
-    /// Returns the delivery of an element that was handed over at `begun`.
+    /// Creates the delivery of an element that was handed over at `begun`.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl<'a> RecordDelivery<'a> {
         producer.send((self.topic, None), self.key, self.message, reply).map_err(|NotQueued(code)| code)
     }
 
-    /// Returns the same, for a record of this partition.
+    /// Sends a record to this partition.
     pub(super) fn send_to(&self, producer: &Producer, partition: u32, reply: ReportTo) -> Result<(), Code> {
         let sent = producer.send((self.topic, Some(partition)), self.key, self.message, reply);
         sent.map_err(|NotQueued(code)| code)
@@ -132,7 +132,7 @@ impl<'a> RecordDelivery<'a> {
         )
     }
 
-    /// Returns the answer when the time is over, by whether a record was given to librdkafka.
+    /// Builds the failure when the time is over, by whether a record was given to librdkafka.
     pub(super) fn late(&self, sent: bool, timeout: Duration) -> Failure {
         if !sent {
             return self.not_sent();
@@ -339,8 +339,8 @@ impl KafkaSink {
     }
 }
 
-/// Returns the reason in the place of the symptom; but what may have been written stays ambiguous, since a retry may be
-/// a duplicate.
+/// Puts the reason in the place of the symptom; but what may have been written stays ambiguous, since a retry may be a
+/// duplicate.
 fn because(symptom: Failure, reason: Failure) -> Failure {
     let class = if symptom.class == Class::Ambiguous { Class::Ambiguous } else { reason.class };
     Failure { class, ..reason }

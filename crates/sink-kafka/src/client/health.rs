@@ -24,7 +24,7 @@ pub(super) struct ConnectionTrouble {
 }
 
 impl ConnectionTrouble {
-    /// Returns the failure of what was attempted while there is this trouble.
+    /// Builds the failure of what was attempted while there is this trouble.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let advice = errors::advice(self.code).map(|advice| format!("; {advice}")).unwrap_or_default();
         // The advice is ours and short; the broker's message comes last and is cut.

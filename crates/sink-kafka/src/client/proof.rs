@@ -32,7 +32,7 @@ pub(crate) enum Proof {
 }
 
 impl Proof {
-    /// Returns the proof to be used now: the password of a file is read each time, because files are rotated; a first
+    /// Reads the proof to be used now: the password of a file is read each time, because files are rotated; a first
     /// token is waited for, at most for so long. Blocks.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Proof {
     }
 }
 
-/// Returns the current password.
+/// Reads the current password.
 fn read(password: &Secret) -> Result<SecretString, Failure> {
     let failure = |what: String| Failure::new(Class::TargetPermanent, "secret", format!("log in to Kafka: {what}"));
     password.read("password_file").map_err(failure)

@@ -61,7 +61,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Returns the next part of each partition of a topic. Those without one are read.
+    /// Finds the next part of each partition of a topic. Those without one are read.
     fn gaps(&mut self, search: &mut Search, topic: &str) -> HashMap<i32, OpenGap> {
         let mut gaps = HashMap::new();
         for place in search.unread(topic) {
@@ -75,7 +75,7 @@ impl Reading<'_> {
         gaps
     }
 
-    /// Returns the next part of a partition; none if it is read, which is remembered.
+    /// Finds the next part of a partition; none if it is read, which is remembered.
     fn gap(&mut self, search: &Search, place: &TopicPartition) -> Option<Gap> {
         let range = search.ranges.get(place)?;
         let gap = self.seen.gap(place, range.from, range.end);

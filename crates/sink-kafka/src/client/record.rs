@@ -67,7 +67,7 @@ pub(super) fn headers(message: &Outbound) -> OwnedHeaders {
 struct Passing<'a>(HashSet<&'a str>);
 
 impl<'a> Passing<'a> {
-    /// Returns the names that the message has from its record, and not from its route: with all of the record's texts,
+    /// Selects the names that the message has from its record, and not from its route: with all of the record's texts,
     /// or with none if none of its values is a text.
     fn of(message: &Outbound, carried: &Carried, record: &'a KafkaRecord) -> Passing<'a> {
         let mut texts: HashMap<&str, [Vec<&str>; 2]> = HashMap::new();

@@ -28,7 +28,7 @@ pub(super) struct BatchReports {
 }
 
 impl BatchReports {
-    /// Returns the reports of a batch with these answers.
+    /// Creates the reports of a batch with these answers.
     pub(super) fn new(answers: Answers) -> BatchReports {
         BatchReports { answers, failed: Mutex::default(), failure: Notify::new() }
     }

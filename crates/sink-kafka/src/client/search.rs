@@ -195,9 +195,9 @@ impl Search {
     }
 }
 
-/// Returns the failure of a look where a topic or a partition is not known: for some time after a broker has started,
-/// it knows less than there is. An element waits for the next look then, for the time that any outage of looks has,
-/// also where a send would create the topic.
+/// Builds the failure of a look where a topic or a partition is not known: for some time after a broker has started, it
+/// knows less than there is. An element waits for the next look then, for the time that any outage of looks has, also
+/// where a send would create the topic.
 fn not_known_yet(failure: Failure) -> Failure {
     if failure.code == errors::name(Code::UnknownTopicOrPartition) {
         Failure { class: Class::Transient, ..failure }

@@ -80,7 +80,7 @@ impl SeenMarks {
         (range.from_ms? <= from_ms).then_some(range.from)
     }
 
-    /// Returns the range of a partition that is still to be read, from this offset to this end; one part at a time.
+    /// Finds the range of a partition that is still to be read, from this offset to this end; one part at a time.
     pub(super) fn gap(&mut self, place: &TopicPartition, from: i64, end: i64) -> Option<Gap> {
         // A range that the log does not reach is one of another log, and one that ends before would leave a hole.
         if self.ranges.get(place).is_some_and(|range| range.to > end || range.to < from) {

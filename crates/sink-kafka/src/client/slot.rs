@@ -73,7 +73,7 @@ impl Slot {
         }
     }
 
-    /// Returns the producer. Many callers at once make one.
+    /// Returns the producer, which is made if necessary. Many callers at once make one.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Slot {
     }
 }
 
-/// Returns the answer to what comes after the close.
+/// Builds the answer to what comes after the close.
 pub(super) fn closed() -> Failure {
     Failure::new(Class::Transient, "closed", "send to Kafka: the sink is closed")
 }

@@ -180,7 +180,7 @@ fn listen(consumer: &Asker, time: Duration, what: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns the number of partitions of a topic that may be consumed.
+/// Asks for the number of partitions of a topic that may be consumed.
 fn partitions(consumer: &Asker, topic: &str, group: &str) -> Result<usize, Failure> {
     let what = format!("consume topic {topic} as group {group}");
     let found = consumer.fetch_metadata(Some(topic), TIMEOUT).map_err(|error| failure(&what, &error))?;

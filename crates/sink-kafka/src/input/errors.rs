@@ -9,7 +9,7 @@ use delaybridge_core::message::{Class, Failure};
 /// Another member has the id of this static one.
 pub(super) const FENCED: &str = "FENCED_INSTANCE_ID";
 
-/// Returns the failure of a consumer, or of a question that it has asked.
+/// Builds the failure of a consumer, or of a question that it has asked.
 pub(super) fn failure(what: &str, error: &KafkaError) -> Failure {
     match error.rdkafka_error_code() {
         Some(code) => of_code(what, code),
@@ -17,7 +17,7 @@ pub(super) fn failure(what: &str, error: &KafkaError) -> Failure {
     }
 }
 
-/// Returns the failure that a code means for a consumer: its rights are others than those of a producer.
+/// Builds the failure that a code means for a consumer: its rights are others than those of a producer.
 pub(super) fn of_code(what: &str, code: Code) -> Failure {
     let text = |advice: &str| format!("{what}: {code}: {advice}");
     match code {

@@ -95,7 +95,7 @@ impl Stage {
         self.world.finished(first).await;
     }
 
-    /// Returns a list with an offset of the first partition.
+    /// Creates a list with an offset of the first partition.
     fn at(&self, offset: i64) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&self.topic, 0, Offset::Offset(offset)).expect("an offset");

@@ -73,7 +73,7 @@ impl LoginTokens {
         self.kept.state.lock().valid()
     }
 
-    /// Returns the same; where there is none yet, the answer to the question for it, at most for so long. Blocks.
+    /// Waits for the token; where there is none yet, for the answer to the question for it, at most this long. Blocks.
     ///
     /// # Errors
     ///

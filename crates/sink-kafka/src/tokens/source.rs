@@ -120,7 +120,7 @@ impl TokenSource {
         matches!(self, TokenSource::File(_))
     }
 
-    /// Returns a new token.
+    /// Asks for a new token.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl TokenEndpoint {
         self.token(&what, answer.status, body)
     }
 
-    /// Returns the token in an answer.
+    /// Reads the token in an answer.
     fn token(&self, what: &str, status: u16, body: Option<ProviderAnswer>) -> Result<LoginToken, Failure> {
         // Of the words of RFC 6749 only: what else a provider writes may repeat the request.
         let word = body.as_ref().and_then(|body| body.error.as_deref()).filter(|word| is_word(word));

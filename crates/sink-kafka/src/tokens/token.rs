@@ -87,7 +87,7 @@ struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// Returns the claims of a signed token; `None` for a token of another form.
+    /// Reads the claims of a signed token; `None` for a token of another form.
     fn of(text: &str) -> Option<TokenClaims> {
         let mut parts = text.split('.');
         let (_head, claims, _signature, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {

@@ -61,7 +61,7 @@ impl NatsSink {
         self.task.ask(attempt, |reply| NatsQuestion { subject: subject.to_owned(), body, reply }).await
     }
 
-    /// Returns the stream that takes the subject.
+    /// Asks for the stream that takes the subject.
     async fn look(&self, destination: &Destination) -> Result<String, Failure> {
         let NatsDestination { subject } = destination.of_kind(NAME)?;
         let attempt = format!("look up the stream of {destination}");

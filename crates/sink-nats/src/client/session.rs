@@ -264,7 +264,7 @@ impl NatsSession<'_> {
         self.questions.put(late_at, OpenQuestion::WhichStream { subject, items: vec![item] });
     }
 
-    /// Returns the server refuses something: a right to publish concerns the messages of that subject, all else the
+    /// Applies a refusal of the server: a right to publish concerns the messages of that subject, all else the
     /// connection.
     fn refused(&mut self, words: &str) -> Result<(), String> {
         let subject = words.strip_prefix("Permissions Violation for Publish to ").map(|rest| rest.trim_matches('"'));
@@ -355,7 +355,7 @@ enum StoredMessage {
     Again,
 }
 
-/// Returns the outcome that the answer of a stream means.
+/// Decides the outcome that the answer of a stream means.
 fn confirmed(item: &WorkItem, message: Inbound) -> Result<StoredMessage, Failure> {
     if message.status.is_some() {
         return Err(errors::unclear(&attempt(item)));

@@ -14,7 +14,7 @@ pub(super) fn of_subject(subject: &str) -> Vec<u8> {
     json!({ "subject": subject }).to_string().into_bytes()
 }
 
-/// Returns the streams in the answer. The error is that of JetStream; `None` if nobody answers, or the answer is none.
+/// Reads the streams in the answer. The error is that of JetStream; `None` if nobody answers, or the answer is none.
 pub(super) fn names(body: Option<Bytes>) -> Result<Vec<String>, Option<(u64, String)>> {
     let members = body.and_then(errors::members).ok_or(None)?;
     if let Some(error) = errors::error_in(&members) {

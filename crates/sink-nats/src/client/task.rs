@@ -21,7 +21,7 @@ pub(super) struct NatsServers {
 }
 
 impl NatsServers {
-    /// Returns the servers of this cluster; deliveries answer within `timeout`.
+    /// Creates the servers of this cluster; deliveries answer within `timeout`.
     pub(super) fn new(spec: Arc<NatsSpec>, timeout: Duration) -> NatsServers {
         NatsServers { spec, timeout, next: 0 }
     }

@@ -65,7 +65,7 @@ impl OpenQuestions {
         self.times.insert((late_at, self.last));
     }
 
-    /// Returns the question with this number.
+    /// Takes the question with this number.
     pub(super) fn take(&mut self, number: u64) -> Option<OpenQuestion> {
         let (late_at, waiting) = self.open.remove(&number)?;
         self.times.remove(&(late_at, number));
@@ -75,7 +75,7 @@ impl OpenQuestions {
         Some(waiting)
     }
 
-    /// Returns the question that is late for longest, with its number.
+    /// Takes the question that is late for longest, with its number.
     pub(super) fn late(&mut self, now: Instant) -> Option<(u64, OpenQuestion)> {
         let (late_at, number) = *self.times.first()?;
         let late = (late_at <= now).then_some(number)?;

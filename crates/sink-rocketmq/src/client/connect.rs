@@ -132,7 +132,7 @@ impl RemotingAttempt<'_> {
         }
     }
 
-    /// Returns the answer to the first question.
+    /// Reads the answer to the first question.
     async fn answer(&self, stream: &mut DialStream, input: &mut BytesMut) -> Result<RemotingAnswer, Failure> {
         loop {
             match take(input) {

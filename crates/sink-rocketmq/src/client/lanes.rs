@@ -48,7 +48,7 @@ pub(super) struct TopicLanes {
 }
 
 impl TopicLanes {
-    /// Returns the lanes of a topic without a route.
+    /// Creates the lanes of a topic without a route.
     pub(super) fn new(topic: Arc<str>) -> TopicLanes {
         TopicLanes {
             topic,
@@ -125,7 +125,7 @@ impl TopicLanes {
         old
     }
 
-    /// Returns the next request, for a queue that has none under way. `shuns`: whether a master at this address is in
+    /// Builds the next request, for a queue that has none under way. `shuns`: whether a master at this address is in
     /// trouble.
     pub(super) fn next(&mut self, shuns: impl Fn(&str) -> bool) -> Option<MessageBatch> {
         let queues = &self.route.as_ref()?.queues;

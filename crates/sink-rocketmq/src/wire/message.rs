@@ -24,7 +24,7 @@ pub(crate) struct ReadyMessage {
 }
 
 impl ReadyMessage {
-    /// Returns the message of an element.
+    /// Builds the message of an element.
     ///
     /// # Errors
     /// Why no broker can take it.

@@ -17,7 +17,7 @@ fn unfit_value(text: &str) -> bool {
     text.bytes().any(|byte| byte == NAME_END as u8 || byte == VALUE_END as u8)
 }
 
-/// Returns the properties of an element: tags, keys, sharding key, the standard headers, then the others.
+/// Builds the properties of an element: tags, keys, sharding key, the standard headers, then the others.
 ///
 /// # Errors
 /// Why no message can carry them.

@@ -112,7 +112,7 @@ pub(crate) fn has_brokers(body: &Bytes) -> Result<bool, NotRemoting> {
 /// A broker with the address of its master.
 type BrokerMaster = (Arc<str>, Option<Arc<str>>);
 
-/// Returns the brokers with the addresses of their masters.
+/// Reads the brokers with the addresses of their masters.
 fn masters(route: &[(String, Json)]) -> Result<Vec<BrokerMaster>, NotRemoting> {
     let unreadable = NotRemoting("a broker that cannot be read");
     let read = |broker: Json| {

@@ -11,7 +11,7 @@ const LARGEST: usize = 1 << 20;
 const PLACES: usize = 64;
 
 impl Layout {
-    /// Returns the record with this due time and no other change; `None` for jobs that do not say when they are due.
+    /// Writes this due time into a record and changes nothing else; `None` for jobs that do not say when they are due.
     ///
     /// # Errors
     ///

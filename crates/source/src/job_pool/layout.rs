@@ -225,7 +225,7 @@ impl Layout {
         }
     }
 
-    /// Returns the bytes of a job that are delivered.
+    /// Reads the bytes of a job that are delivered.
     ///
     /// # Errors
     ///

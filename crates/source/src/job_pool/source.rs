@@ -34,7 +34,7 @@ pub struct JobPool {
 }
 
 impl JobPool {
-    /// Returns the pool that a configuration describes.
+    /// Creates the pool that a configuration describes.
     pub fn of(spec: &JobPoolSpec) -> Self {
         // The configuration has refused names that cannot be written.
         let name = |key: &String| spec.layout.name(key).unwrap_or_default();
@@ -48,7 +48,7 @@ impl JobPool {
         }
     }
 
-    /// Returns the same pool under the test clock.
+    /// Puts the pool under the test clock.
     pub fn on_test_clock(self) -> Self {
         JobPool { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
     }

@@ -30,7 +30,7 @@ pub struct JobsSource {
 }
 
 impl JobsSource {
-    /// Returns the topic that a configuration names.
+    /// Creates the topic that a configuration names.
     pub fn of(spec: &JobsSpec) -> Self {
         let prefix = &spec.space.prefix;
         let keys = Keys::named(prefix, &spec.topic);
@@ -46,7 +46,7 @@ impl JobsSource {
         JobsSource { spec: spec.clone(), keys, set, wake: wake(prefix).into(), scripts: &SCRIPTS }
     }
 
-    /// Returns the same topic under the test clock.
+    /// Puts the topic under the test clock.
     pub fn on_test_clock(self) -> Self {
         JobsSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
     }
@@ -170,7 +170,7 @@ impl Announcements for JobsSource {
     }
 }
 
-/// Returns the body of a job; of a message of an input, the message's own.
+/// Reads the body of a job; of a message of an input, the message's own.
 fn payload(record: &Record) -> Result<Bytes, NoPayload> {
     if record.content_type == CONTENT_TYPE {
         Carried::open(&record.body).map(|(_, body)| body).map_err(|error| Junk(error.to_string()).into())

@@ -36,8 +36,8 @@ pub fn name_of(key: &[u8]) -> Option<Found> {
     }
 }
 
-/// Returns every delayed queue of the connection's database that has something scheduled, in the order of the names;
-/// and how many keys had a name that Redisson does not give.
+/// Finds every delayed queue of the connection's database that has something scheduled, in the order of the names; and
+/// how many keys had a name that Redisson does not give.
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ pub async fn discover(conn: &Conn) -> Result<(Vec<Found>, usize), StoreError> {
     Ok((found, strange))
 }
 
-/// Returns a ready list under one of the two names answers the question.
+/// Settles the name of a queue by a ready list under one of the two names.
 async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), StoreError> {
     let Some(braced) = &queue.or else { return Ok(()) };
     let mut pipe = redis::pipe();
@@ -89,8 +89,8 @@ async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns the number of Redisson clients that listen to the queue's channel: the transfer tasks that are alive.
-/// Daemons that deliver from the queue are not among them.
+/// Counts the Redisson clients that listen to the queue's channel: the transfer tasks that are alive. Daemons that
+/// deliver from the queue are not among them.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ pub async fn redisson_clients(conn: &Conn, queue: &Redisson) -> Result<u64, Stor
     Ok(u64::try_from(all - daemons).unwrap_or(0))
 }
 
-/// Returns the free places of the ready list where it is an `RBoundedBlockingQueue`: its producers wait for one in
+/// Reads the free places of the ready list where it is an `RBoundedBlockingQueue`: its producers wait for one in
 /// `put()`.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Returns the keys of the queue with this mapped name.
+    /// Creates the keys of the queue with this mapped name.
     ///
     /// Redisson puts braces around a name that has no `{`, and takes the name as it is otherwise
     /// (`RedissonObject.prefixName`).

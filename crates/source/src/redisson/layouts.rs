@@ -9,7 +9,7 @@ use delaybridge_link::Conn;
 const ENDS: usize = 50;
 
 impl Redisson {
-    /// Returns the layout of the first elements of Z, as far as the first few show it; `None` for an empty one.
+    /// Reads the layout of the first elements of Z, as far as the first few show it; `None` for an empty one.
     ///
     /// # Errors
     ///
@@ -19,8 +19,8 @@ impl Redisson {
         Ok(page.seen.iter().find_map(|seen| layout(seen.shape)))
     }
 
-    /// Returns the layouts of the first and last elements of Z, each once: two if elements of both are scheduled, as
-    /// far as the ends show.
+    /// Reads the layouts of the first and last elements of Z, each once: two if elements of both are scheduled, as far
+    /// as the ends show.
     ///
     /// # Errors
     ///

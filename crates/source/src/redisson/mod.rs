@@ -56,35 +56,35 @@ pub struct Redisson {
 }
 
 impl Redisson {
-    /// Returns the queue with this mapped name. `owner` is this process's random number.
+    /// Creates the queue with this mapped name. `owner` is this process's random number.
     pub fn new(name: &str, owner: [u8; 8], delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
         Self::of(RedissonSource::new(name, delayed, ready, cleanup), owner)
     }
 
-    /// Returns the queue with this mapped name, all of which is consumed, in a Redis where our keys and channels have
+    /// Creates the queue with this mapped name, all of which is consumed, in a Redis where our keys and channels have
     /// these names.
     pub fn within(space: &KeySpace, name: &str, owner: [u8; 8]) -> Self {
         let source = RedissonSource::new(name, true, true, ListCleanup::Auto);
         Self::of(source.within(space, name), owner)
     }
 
-    /// Returns the queue that a configuration describes.
+    /// Creates the queue that a configuration describes.
     pub fn configured(spec: &RedissonSpec, owner: [u8; 8]) -> Self {
         Self::of(RedissonSource::of(spec), owner)
     }
 
-    /// Returns the queue of this source.
+    /// Creates the queue of this source.
     pub fn of(source: RedissonSource, owner: [u8; 8]) -> Self {
         let source = Arc::new(source);
         Redisson { keys: source.keys.clone(), ledger: Ledger::new(source.clone(), owner), source }
     }
 
-    /// Returns the same queue under the clock of [`TEST_CLOCK`].
+    /// Puts the queue under the clock of [`TEST_CLOCK`].
     pub fn on_test_clock(self) -> Self {
         Self::of(self.source.on_test_clock(), self.ledger.owner)
     }
 
-    /// Returns the same queue with scripts that a test has changed: [`Scripts::patched`].
+    /// Sets scripts that a test has changed: [`Scripts::patched`].
     #[doc(hidden)]
     pub fn with_scripts(self, scripts: &'static Scripts) -> Self {
         Self::of(self.source.with_scripts(scripts), self.ledger.owner)

@@ -71,8 +71,8 @@ impl Kept {
     }
 }
 
-/// Returns an entry returned for clients that read `fleet`. An element of the other layout is converted with the same
-/// eight bytes of id and the same payload, so that its id stays.
+/// Converts an entry for clients that read `fleet`. An element of the other layout is converted with the same eight
+/// bytes of id and the same payload, so that its id stays.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub fn put_back(entry: &Element, fleet: Layout) -> Result<Back, Kept> {
     Ok(Back::Scheduled { element: repacked(&entry.bytes(), fleet)?, due_ms })
 }
 
-/// Returns the element in this layout, with its id and payload; the very same bytes if it has it already.
+/// Converts the element to this layout, with its id and payload; the very same bytes if it has it already.
 ///
 /// # Errors
 ///

@@ -42,7 +42,7 @@ impl Redisson {
         self.stored().into_iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
     }
 
-    /// Returns the keys of the queue that exist.
+    /// Lists the keys of the queue that exist.
     ///
     /// # Errors
     ///

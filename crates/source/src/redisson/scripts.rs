@@ -65,7 +65,7 @@ impl Scripts {
         }
     }
 
-    /// Returns the same with texts of the ledger's scripts replaced, so that a test can show that it notices a bug.
+    /// Creates the scripts with texts of the ledger's replaced, so that a test can show that it notices a bug.
     ///
     /// # Panics
     ///

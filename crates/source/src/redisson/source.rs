@@ -33,29 +33,29 @@ pub struct RedissonSource {
 }
 
 impl RedissonSource {
-    /// Returns the queue with this mapped name.
+    /// Creates the queue with this mapped name.
     pub fn new(name: &str, delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
         RedissonSource { keys: Keys::of(&KeySpace::default(), name), delayed, ready, cleanup, scripts: &SCRIPTS }
     }
 
-    /// Returns the same queue, with our keys and channels of these names.
+    /// Sets the names of our keys and channels.
     #[must_use]
     pub fn within(self, space: &KeySpace, name: &str) -> Self {
         RedissonSource { keys: Keys::of(space, name), ..self }
     }
 
-    /// Returns the queue that a configuration describes.
+    /// Creates the queue that a configuration describes.
     pub fn of(spec: &RedissonSpec) -> Self {
         let source = RedissonSource::new(&spec.name, spec.consume.delayed, spec.consume.ready, spec.list_cleanup);
         source.within(&spec.space, &spec.name)
     }
 
-    /// Returns the same queue under the test clock.
+    /// Puts the queue under the test clock.
     pub(super) fn on_test_clock(&self) -> Self {
         RedissonSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self.clone() }
     }
 
-    /// Returns the same queue with other scripts.
+    /// Sets other scripts.
     pub(super) fn with_scripts(&self, scripts: &'static Scripts) -> Self {
         RedissonSource { scripts, ..self.clone() }
     }

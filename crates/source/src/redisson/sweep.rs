@@ -19,7 +19,7 @@ use delaybridge_link::Conn;
 const SWEEP_LEASE: Duration = Duration::from_secs(10);
 
 impl RedissonSource {
-    /// Returns one step of the rotation that takes ghosts out of L.
+    /// Runs one step of the rotation that takes ghosts out of L.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl RedissonSource {
 }
 
 impl Redisson {
-    /// Returns one step of the rotation that takes ghosts out of L.
+    /// Runs one step of the rotation that takes ghosts out of L.
     ///
     /// # Errors
     ///

@@ -185,7 +185,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
 }
 
-/// Returns the bytes behind `key_base64`.
+/// Reads the bytes behind `key_base64`.
 fn in_base64(section: &Section<'_>) -> Option<Bytes> {
     let written = section.text(&KEY_BASE64)?;
     let spot = section.spot(&KEY_BASE64);

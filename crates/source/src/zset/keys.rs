@@ -18,7 +18,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Returns the keys of the set with this name, in this database. `bytes`: those of the key where it is no text.
+    /// Creates the keys of the set with this name, in this database. `bytes`: those of the key where it is no text.
     pub fn of(key: &str, bytes: Option<&Bytes>, database: u32) -> Self {
         Keys {
             tag: tag(key),

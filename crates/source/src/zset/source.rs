@@ -27,7 +27,7 @@ pub struct ZsetSource {
 }
 
 impl ZsetSource {
-    /// Returns the queue that a configuration describes.
+    /// Creates the queue that a configuration describes.
     pub fn of(spec: &ZsetSpec) -> Self {
         ZsetSource {
             keys: Keys::of(&spec.key, spec.bytes.as_ref(), spec.space.database),
@@ -36,7 +36,7 @@ impl ZsetSource {
         }
     }
 
-    /// Returns the same queue under the test clock.
+    /// Puts the queue under the test clock.
     pub fn on_test_clock(self) -> Self {
         ZsetSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
     }

@@ -75,7 +75,7 @@ pub(super) fn parse(filter: &str) -> Result<EnvFilter, String> {
     Ok(read)
 }
 
-/// Returns a directive as the library reads it: a level, or a target with its level.
+/// Converts a directive to the library's form: a level, or a target with its level.
 fn directive(text: &str) -> Result<String, String> {
     let Some((target, level)) = text.rsplit_once('=') else {
         return level(text).ok_or_else(|| {

@@ -104,7 +104,7 @@ struct SharedGauges {
 }
 
 impl SharedGauges {
-    /// Returns the place of a queue; one that has none gets a free one.
+    /// Finds the place of a queue; one that has none gets a free one.
     fn place(&mut self, queue: &Arc<str>) -> usize {
         if let Some(place) = self.places.get(queue) {
             return *place;

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum length of a host name, in bytes; DNS allows 253.
 const LONGEST_HOST: usize = 255;
 
-/// Returns the addresses that the sentinels name, the quickest first; a sentinel that does not know the master names
+/// Asks for the addresses that the sentinels name, the quickest first; a sentinel that does not know the master names
 /// none. Returns as soon as more than half of all sentinels name the same.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub(super) async fn all(target: &SentinelTarget) -> Result<Vec<Address>, Connect
     }
 }
 
-/// Returns the address of the master according to one sentinel; `None` if it does not know the master.
+/// Asks one sentinel for the address of the master; `None` if it does not know the master.
 pub(super) async fn one(node: &Arc<RedisEndpoint>, master: &str) -> Result<Option<Address>, ConnectError> {
     const WORDS: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
     let mut command = redis::cmd("SENTINEL");

@@ -73,13 +73,13 @@ impl Returns {
         Returns { last: now }
     }
 
-    /// Returns the wait of the next one, which comes back at this time at the earliest.
+    /// Computes the wait of the next one, which comes back at this time at the earliest.
     fn next(&mut self, first: Instant, now: Instant) -> Duration {
         self.last = self.last.after(APART).max(first).min(now.after(LONGEST));
         self.last.since(now)
     }
 
-    /// Returns the wait of the next one that found no room.
+    /// Computes the wait of the next one that found no room.
     pub(super) fn crowded(&mut self, now: Instant) -> Duration {
         self.next(now.after(CROWDED), now)
     }
@@ -153,7 +153,7 @@ impl DestinationLane {
         pass
     }
 
-    /// Returns the wait of an element that may not be sent now.
+    /// Computes the wait of an element that may not be sent now.
     pub(super) fn wait(&mut self, now: Instant) -> Duration {
         let first = match self.circuit.allows(now) {
             Allow::No { retry_at: Some(at) } => at,

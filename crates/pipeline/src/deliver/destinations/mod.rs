@@ -275,13 +275,12 @@ impl SinkDestinations {
         }
     }
 
-    /// Returns the wait of an element that it refused.
+    /// Computes the wait of an element that it refused.
     pub fn wait(&mut self, key: DestinationKey, now: Instant) -> Duration {
         self.lane(key, now).wait(now)
     }
 
-    /// Returns the number of destinations whose trouble is shown. One that fails beside its whole sink is not shown by
-    /// itself.
+    /// Counts the destinations whose trouble is shown. One that fails beside its whole sink is not shown by itself.
     pub fn in_trouble(&self) -> usize {
         self.lanes.values().filter(|lane| lane.shown).count()
     }

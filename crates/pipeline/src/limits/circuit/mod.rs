@@ -94,18 +94,18 @@ impl Allow {
 }
 
 impl Circuit {
-    /// Returns the breaker of a sink: opens after five failures in a row, and at once when the sink is full.
+    /// Creates the breaker of a sink: opens after five failures in a row, and at once when the sink is full.
     pub fn breaker() -> Self {
         Circuit { kind: CircuitKind::Breaker, state: CircuitState::Closed { failures: 0 } }
     }
 
-    /// Returns the breaker of one destination of a sink: as that of a sink, and it opens at once when the destination
+    /// Creates the breaker of one destination of a sink: as that of a sink, and it opens at once when the destination
     /// has to be fixed.
     pub fn destination() -> Self {
         Circuit { kind: CircuitKind::Destination, state: CircuitState::Closed { failures: 0 } }
     }
 
-    /// Returns the hold of a queue: opens at once when a target has to be fixed.
+    /// Creates the hold of a queue: opens at once when a target has to be fixed.
     pub fn hold() -> Self {
         Circuit { kind: CircuitKind::Hold, state: CircuitState::Closed { failures: 0 } }
     }
@@ -209,7 +209,7 @@ impl Circuit {
         (before != Some(why)).then_some(Transition::Opened(why))
     }
 
-    /// Returns a probe that proved nothing waits as long as the one before it.
+    /// Lets a probe that proved nothing wait as long as the one before it.
     fn inconclusive(&mut self, now: Instant, draw: f64) -> Option<Transition> {
         if let CircuitState::Probing { step, why } = self.state {
             self.wait(step, why, now, draw);

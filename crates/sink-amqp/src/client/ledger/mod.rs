@@ -194,7 +194,7 @@ impl<T> ChannelLedger<T> {
         }
     }
 
-    /// Returns the answer to message `number` will never come; takes the message out if it has no verdict.
+    /// Gives up the answer to message `number`, which will never come; takes the message out if it has no verdict.
     ///
     /// Its return may be left in the library's queue, without an answer after it.
     pub(super) fn lost(&mut self, number: u64) -> Option<T> {

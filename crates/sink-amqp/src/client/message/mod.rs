@@ -122,7 +122,7 @@ fn carried_properties(mut to: BasicProperties, carried: &Carried) -> BasicProper
     to
 }
 
-/// Returns the headers, and how many bytes they take on the wire.
+/// Builds the headers, and how many bytes they take on the wire.
 fn table(message: &Outbound) -> Result<(FieldTable, usize), (String, String)> {
     let mut table = FieldTable::default();
     let mut bytes = 0;

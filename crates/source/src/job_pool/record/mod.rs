@@ -52,7 +52,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// Returns the value as bytes.
+    /// Converts the value to bytes.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Field::Bytes(bytes) | Field::Other(bytes) => bytes,
@@ -114,7 +114,7 @@ impl Record {
 }
 
 impl Record {
-    /// Returns the record with this text in a field that it has.
+    /// Builds the record with this text in a field that it has.
     pub(super) fn with(&self, name: &str, text: &str) -> Record {
         let mut changed = self.clone();
         match &mut changed {
@@ -134,7 +134,7 @@ impl Record {
 }
 
 impl Record {
-    /// Returns the record with this number in a field that it has.
+    /// Builds the record with this number in a field that it has.
     pub(super) fn with_number(&self, name: &str, number: i64) -> Record {
         let mut changed = self.clone();
         match &mut changed {

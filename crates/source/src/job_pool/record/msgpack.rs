@@ -10,7 +10,7 @@ const DEPTH: usize = 64;
 /// Most fields of a map that is read.
 const FIELDS: usize = 1_024;
 
-/// Returns the fields of a map; those with keys that are neither text nor numbers have no name and are left out.
+/// Reads the fields of a map; those with keys that are neither text nor numbers have no name and are left out.
 pub(super) fn fields(record: &Bytes) -> Result<Vec<(Bytes, Field)>, Junk> {
     read(record).ok_or_else(|| Junk("not a map of MessagePack".to_owned()))
 }
@@ -54,7 +54,7 @@ impl Reader<'_> {
         self.take(1).map(|byte| byte[0])
     }
 
-    /// Returns a number of so many bytes.
+    /// Reads a number of this many bytes.
     fn unsigned(&mut self, size: usize) -> Option<u64> {
         Some(self.take(size)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
@@ -68,7 +68,7 @@ impl Reader<'_> {
         Some((self.unsigned(size)? << shift).cast_signed() >> shift)
     }
 
-    /// Returns a value. One with values in it is skipped, and kept as it is written.
+    /// Reads a value. One with values in it is skipped, and kept as it is written.
     fn value(&mut self) -> Option<Field> {
         let start = self.at;
         let number = |number: String| Some(Field::Number(number));

@@ -8,7 +8,7 @@ use delaybridge_ledger::Junk;
 /// Most fields of a message that is read.
 const FIELDS: usize = 1_024;
 
-/// Returns the fields of a message. Numbers of a fixed width are kept as their bytes.
+/// Reads the fields of a message. Numbers of a fixed width are kept as their bytes.
 pub(super) fn fields(record: &Bytes) -> Result<Vec<(Bytes, Field)>, Junk> {
     read(record).ok_or_else(|| Junk("not a message of Protocol Buffers".to_owned()))
 }
