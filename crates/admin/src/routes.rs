@@ -182,6 +182,7 @@ fn rest() -> impl Iterator<Item = AdminRoute> {
     GET "/fleet" page_fleet ToLook => pages::fleet::show;
     GET "/audit" page_audit ToSearchOwn => pages::audit::show;
     GET "/config" page_config ToSee => pages::config::show;
+    POST "/reload" page_reload ToAdminister => pages::config::reload;
     GET "/login" page_login Nothing => pages::login::show;
     POST "/login" page_log_in Nothing => pages::login::log_in;
     POST "/logout" page_log_out Nothing => pages::login::log_out;

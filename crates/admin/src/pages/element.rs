@@ -21,7 +21,7 @@ use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
-use delaybridge_ops::element::{Detail, ElementWhy, Whereabouts, why};
+use delaybridge_ops::element::{Cure, Detail, ElementWhy, Whereabouts, why};
 use delaybridge_ops::operations::{Cancel, Kill, Reschedule, RunNow};
 use delaybridge_ops::peek::PeekState;
 
@@ -49,10 +49,10 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../../" (encoded(name)) (place.behind('?')) } { (name) } " / " span aria-current="page" { (asked) }
         }
         h1.mono { (asked) }
-        (explanation(&why))
+        (explanation(&why, &view))
         @if let Some(element) = element.as_ref().filter(|_| view.may(AccessRole::Reader, name)) {
             (facts(element, &why))
-            (deeds(element, asked, &view, name))
+            (deeds(element, asked, &view, name, why.remedies.iter().any(|remedy| remedy.cure == Some(Cure::RunNow))))
             h2 { "Payload " span.muted { (number(element.size)) " bytes, " (element.layout) } }
             @if let Some(problem) = &element.problem { p.problem { (problem) } }
             (payload(&element.content, most, Some(&format!("?whole=1{}", place.behind('&')))))
@@ -128,14 +128,15 @@ fn facts(element: &Detail, why: &ElementWhy) -> Markup {
     }
 }
 
-fn deeds(element: &Detail, id: &str, view: &View, queue: &str) -> Markup {
+/// What may be done with it; `has_run_now`: above there is a button for that.
+fn deeds(element: &Detail, id: &str, view: &View, queue: &str, has_run_now: bool) -> Markup {
     let action = format!("{}/act", encoded(id));
     let (operates, removes) = (view.may(AccessRole::Operator, queue), view.may(AccessRole::Admin, queue));
     html! {
         @if element.state == PeekState::InFlight { p.muted { "It is in flight: it may be delivered right now, and is left to its daemon." } }
         @else if operates {
             div.deeds {
-                form method="post" action=(action) { button name="deed" value="run-now" type="submit" { "Run now" } }
+                @if !has_run_now { form method="post" action=(action) { button name="deed" value="run-now" type="submit" { "Run now" } } }
                 form method="post" action=(action) {
                     label { "In " input name="in" size="8" placeholder="2h 30m" autocomplete="off"; }
                     label { "or at (UTC) " input name="at" type="datetime-local"; }

@@ -18,6 +18,8 @@ use delaybridge_telemetry::tail::Fate;
 
 /// Letters of a payload in its row.
 const PREVIEW: usize = 200;
+/// Outcomes on the page of a queue.
+const LATEST: usize = 10;
 
 /// The page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -55,6 +57,30 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             }
             button type="submit" { "Filter" }
         }
+        (table(&shown, view.follows.then_some(&*feed), ""))
+        @if shown.is_empty() { p.empty #none { "There were none since the page was opened." } }
+    };
+    Ok(page(StatusCode::OK, &view, "Events", &body))
+}
+
+/// The latest outcomes of a queue, for its page; this keeps the recording on for a minute.
+pub fn of_queue(admin: &Admin, caller: &AdminCaller, queue: &str) -> Markup {
+    let reads = caller.may(AccessRole::Reader, Some(queue));
+    let last = admin.tail.look();
+    let of = last.iter().rev().filter(|event| *event.queue == *queue).take(LATEST);
+    let shown: Vec<_> = of.map(|event| admin.shape(event, reads)).collect();
+    html! {
+        section aria-labelledby="outcomes" {
+            h2 #outcomes { "Latest outcomes " span.muted { "of this daemon, recorded since somebody watches" } }
+            @if shown.is_empty() { p.muted { "None yet." } } @else { (table(&shown, None, "../")) }
+            p { a href={ "../events?queue=" (encoded(queue)) } { "Follow them" } }
+        }
+    }
+}
+
+/// The rows; `up` leads to the first page.
+fn table(shown: &[EventShape], feed: Option<&str>, up: &str) -> Markup {
+    html! {
         div.scroll {
             table.cards {
                 thead {
@@ -63,18 +89,14 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
                         th scope="col" { "Sink" } th.n scope="col" { "Late" } th.n scope="col" { "Attempt" } th scope="col" { "Why, or payload" }
                     }
                 }
-                tbody #events data-feed=[view.follows.then_some(&feed)] aria-live="off" {
-                    @for event in &shown { (line(event)) }
-                }
+                tbody #events data-feed=[feed] aria-live="off" { @for event in shown { (line(event, up)) } }
             }
         }
-        @if shown.is_empty() { p.empty #none { "There were none since the page was opened." } }
-    };
-    Ok(page(StatusCode::OK, &view, "Events", &body))
+    }
 }
 
 /// One row. The script makes the same of an event that it gets.
-fn line(event: &EventShape) -> Markup {
+fn line(event: &EventShape, up: &str) -> Markup {
     let time = delaybridge_core::clock::utc(event.at_ms);
     let class = match event.fate {
         "delivered" => "good",
@@ -85,8 +107,8 @@ fn line(event: &EventShape) -> Markup {
     html! {
         tr {
             td data-label="Time" { time title=(time) { (time.get(11..19).unwrap_or(&time)) } }
-            td data-label="Queue" { a href={ "queues/" (encoded(&event.queue)) } { (event.queue) } }
-            td data-label="Element" { a.mono href={ "queues/" (encoded(&event.queue)) "/elements/" (encoded(&event.id)) } { (event.id) } }
+            td data-label="Queue" { a href={ (up) "queues/" (encoded(&event.queue)) } { (event.queue) } }
+            td data-label="Element" { a.mono href={ (up) "queues/" (encoded(&event.queue)) "/elements/" (encoded(&event.id)) } { (event.id) } }
             td data-label="What" { span class={ "badge " (class) } { (event.fate) } }
             td data-label="Sink" { (event.sink.as_deref().unwrap_or_default()) }
             td.n data-label="Late" { (late(event.late_ms.map(|ms| ms as f64))) }

@@ -135,7 +135,7 @@ fn state(look: &Look, found: &Overview) -> Markup {
 /// The sums of the queues that are shown: to add up ten thousand would read all of them.
 fn sums(found: &Overview, which: &ListQueues) -> Markup {
     let sums = found.sums();
-    let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
+    let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (if value == "0" { "nothing" } else { class }) } { dt { (label) } dd { (value) } } };
     let known = |text: fn(&Sums) -> String| sums.as_ref().map_or_else(|| "–".to_owned(), text);
     let dead = sums.as_ref().is_some_and(|sums| sums.dead > 0);
     let is_part = found.next.is_some() || which.after.is_some();
@@ -226,17 +226,17 @@ fn queue(row: &QueueRow, sinks: &SinkList, place: &ListPlace) -> Markup {
             td class=(if s.dead == 0 { "n zero" } else { "n bad" }) data-label="Dead" {
                 @if s.dead == 0 { "0" } @else { a href={ "queues/" (encoded(&s.queue)) "/dead" } { (number(s.dead)) } }
             }
-            td.n data-label="Late p50" { (late(here.lateness_p50_ms)) }
-            td.n data-label="Late p99" { (late(here.lateness_p99_ms)) }
-            td.n data-label="Rate" {
+            td class=(quiet(here.lateness_p50_ms.is_none())) data-label="Late p50" { (late(here.lateness_p50_ms)) }
+            td class=(quiet(here.lateness_p99_ms.is_none())) data-label="Late p99" { (late(here.lateness_p99_ms)) }
+            td class=(quiet(here.delivered_per_second == 0.0 && here.failed_per_second == 0.0)) data-label="Rate" {
                 (rate(here.delivered_per_second))
                 @if here.failed_per_second > 0.0 { span.fail { (rate(here.failed_per_second)) " failed" } }
             }
-            td data-label="Next due" {
+            td class=[(s.oldest_overdue_ms.is_none() && next.is_none()).then_some("zero")] data-label="Next due" {
                 @match (s.oldest_overdue_ms, next) {
                     (Some(overdue), _) => span.over { (duration(overdue)) " overdue" },
                     (None, Some(next)) => (next),
-                    (None, None) => span.zero { "–" },
+                    (None, None) => "–",
                 }
             }
         }
@@ -244,6 +244,11 @@ fn queue(row: &QueueRow, sinks: &SinkList, place: &ListPlace) -> Markup {
             tr.note { td colspan="10" { span class={ "badge " (class) } { (word) } " " (text) } }
         }
     }
+}
+
+/// The class of a cell with a number; nothing is quiet.
+fn quiet(is_nothing: bool) -> &'static str {
+    if is_nothing { "n zero" } else { "n" }
 }
 
 fn of_sinks(sinks: &SinkList) -> Markup {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::ahead::ahead;
 use super::bars::schedule;
 use super::elements::word;
+use super::events::of_queue as outcomes;
 use super::layout::{View, encoded, page, see_other};
 use super::list_place::{LIST, ListPlace};
 use super::past::of_queue;
@@ -58,6 +59,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             (ahead(&forecast, &charts))
             (schedule(&found.schedule))
         }
+        (outcomes(&admin, &call.caller, id))
         (of_queue(&admin, id))
         (served(&found, &sinks))
         details #settings {
@@ -97,7 +99,7 @@ fn in_the_way(row: &QueueRow, sinks: &SinkList) -> Markup {
 
 fn numbers(row: &QueueRow) -> Markup {
     let (s, here) = (&row.state, row.here.clone().unwrap_or_default());
-    let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
+    let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (if value == "0" { "nothing" } else { class }) } { dt { (label) } dd { (value) } } };
     html! {
         dl.tiles {
             (tile("Scheduled", number(s.scheduled), ""))
@@ -118,11 +120,16 @@ fn numbers(row: &QueueRow) -> Markup {
 
 /// Pause or resume.
 fn pauses(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
-    let effect = "Nothing more is claimed, by any daemon. What is in flight is finished, what falls due waits.";
+    let s = &row.state;
+    let effect = format!(
+        "Nothing more of its {} is claimed, by any daemon. What is in flight, {} now, is finished; what falls due waits.",
+        plural::count(s.scheduled + s.due + s.retry + s.ready, "element"),
+        at_least(s.in_flight_at_least, s.in_flight)
+    );
     let is_paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
     html! {
         @if view.may(AccessRole::Operator, &row.state.queue) {
-            (pause_form(&encoded(&row.state.queue), "queue", effect, is_paused, place))
+            (pause_form(&encoded(&row.state.queue), "queue", &effect, is_paused, place))
         }
     }
 }

@@ -29,7 +29,10 @@ use delaybridge_ops::plural::{count, duration};
 const SHOWN: usize = 50;
 
 /// The effect of a pause.
-const EFFECT: &str = "Nothing is claimed that goes to it, by any daemon of this configuration.";
+fn effect(queues: usize) -> String {
+    let of = count(queues, "queue");
+    format!("Nothing is claimed that goes to it, of {of}, by any daemon of this configuration.")
+}
 
 /// The page of a sink.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -42,6 +45,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let sink = sinks.sinks.iter().find(|sink| sink.sink == name);
     let delivers = |queue: &&Arc<delaybridge_model::QueueSpec>| queue.to.iter().any(|to| *to.sink == *name);
     let queues: Vec<_> = session.config.queues.iter().filter(delivers).collect();
+    let effect = effect(queues.len());
     // A sink that no queue uses cannot be paused.
     let read = async |sink: &String| sink_pauses(&session, sink).await.map_err(|error| problem(&error));
     let pauses = admin.cache.page(|cache| &cache.sinks, name.to_owned(), read).await.ok();
@@ -51,8 +55,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         @if let Some(sink) = sink { (state(sink, pauses.as_deref())) }
         @if let Some(pauses) = pauses.as_ref().filter(|_| view.may_all(AccessRole::Operator)) {
             // Where it is paused for some of its queues, both ways lead on.
-            @if !pauses.paused.is_empty() { (pause_form(&encoded(name), "sink", EFFECT, true, &ListPlace::default())) }
-            @if pauses.paused.len() < pauses.asked { (pause_form(&encoded(name), "sink", EFFECT, false, &ListPlace::default())) }
+            @if !pauses.paused.is_empty() { (pause_form(&encoded(name), "sink", &effect, true, &ListPlace::default())) }
+            @if pauses.paused.len() < pauses.asked { (pause_form(&encoded(name), "sink", &effect, false, &ListPlace::default())) }
         }
         (past::of_sink(&admin, name))
         section aria-labelledby="queues" {

@@ -2,13 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::layout::encoded;
+use super::layout::{View, encoded};
 use super::show::when;
 use delaybridge_core::clock::utc;
-use delaybridge_ops::element::{ElementWhy, ObstacleKind, Whereabouts};
+use delaybridge_model::role::AccessRole;
+use delaybridge_ops::element::{Cure, ElementWhy, ObstacleKind, Whereabouts};
 
 /// The explanation, before all facts.
-pub fn explanation(found: &ElementWhy) -> Markup {
+pub fn explanation(found: &ElementWhy, view: &View) -> Markup {
     html! {
         p.forecast { (found.summary) }
         @if found.state == Whereabouts::Gone {
@@ -23,8 +24,33 @@ pub fn explanation(found: &ElementWhy) -> Markup {
                 }
             }
         }
-        @for remedy in &found.remedies { p { code { (remedy.command) } " " span.muted { (remedy.effect) } } }
+        @for remedy in &found.remedies {
+            div.deeds {
+                @if let Some(cure) = &remedy.cure { (button(cure, found, view)) }
+                span.remedy { code { (remedy.command) } " " span.muted { (remedy.effect) } }
+            }
+        }
         @for note in &found.notes { p.muted { (note) } }
+    }
+}
+
+/// The remedy as a button, for who may.
+fn button(cure: &Cure, found: &ElementWhy, view: &View) -> Markup {
+    let form =
+        |path: String, word: &str| html! { form method="post" action=(path) { button type="submit" { (word) } } };
+    let (queue, operates) = (encoded(&found.queue), view.may(AccessRole::Operator, &found.queue));
+    match cure {
+        Cure::RunNow if operates => html! {
+            form method="post" action={ (encoded(&found.id)) "/act" } {
+                button name="deed" value="run-now" type="submit" { @if found.state == Whereabouts::Dead { "Redrive" } @else { "Run now" } }
+            }
+        },
+        Cure::ResumeQueue if operates => form(format!("../../{queue}/resume"), "Resume the queue"),
+        Cure::ResumeSink(sink) if view.may_all(AccessRole::Operator) => {
+            form(format!("../../../sinks/{}/resume", encoded(sink)), "Resume the sink")
+        }
+        Cure::Reload if view.may_all(AccessRole::Admin) => form("../../../reload".to_owned(), "Reload"),
+        _ => html! {},
     }
 }
 

@@ -377,11 +377,19 @@ async fn a_reload_answers_with_what_changed_or_with_what_is_wrong() {
             help: None,
         };
         drop(wishes.recv().await.unwrap().answer.unwrap().send(Err(vec![refusal])));
+        drop(wishes.recv().await.unwrap().answer.unwrap().send(Ok(ReloadReport::default())));
     };
     let client = async {
         let report = world.ask("POST", "/v1/reload?dry_run", "").await;
         assert_eq!((report.status, &report.json()["dry_run"]), (200, &json!(true)));
-        world.ask("POST", "/v1/reload", "").await.problem()
+        let refused = world.ask("POST", "/v1/reload", "").await.problem();
+        let token = format!("Bearer {TOKEN}");
+        let form = ("content-type", "application/x-www-form-urlencoded");
+        let headers = [form, ("origin", "http://localhost"), ("authorization", token.as_str())];
+        let by_form = world.send("POST", "/reload", &headers, "").await;
+        assert_eq!(by_form.status, 303, "{}", by_form.text());
+        assert!(by_form.headers["location"].starts_with("config?done="), "{:?}", by_form.headers);
+        refused
     };
     let ((), (status, kind, detail)) = tokio::join!(daemon, client);
     assert_eq!((status, kind.as_str()), (409, "conflict"));

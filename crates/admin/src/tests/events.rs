@@ -171,3 +171,22 @@ async fn the_page_has_the_latest_without_a_script() {
     );
     assert!(page("?fate=delivered", &[]).await.contains("There were none"));
 }
+
+#[tokio::test]
+async fn the_page_of_a_queue_has_the_latest_outcomes_of_that_queue() {
+    let world = World::start(true).await;
+    let page = async |headers: &[(&str, &str)], queue: &str| {
+        world.send("GET", &format!("/queues/{queue}"), headers, "").await.text()
+    };
+    let bearer = format!("Bearer {TOKEN}");
+    let known = [("authorization", bearer.as_str())];
+    assert!(page(&known, "orders").await.contains("None yet."), "from now on they are recorded");
+    for n in 0..12 {
+        world.events.tail().note(Fate::Delivered, || event(&format!("e{n}"), Fate::Delivered, "secret"));
+    }
+    let shown = page(&known, "orders").await;
+    assert!(shown.contains("../queues/orders/elements/e11") && shown.contains("elements/e2\""), "{shown}");
+    assert!(!shown.contains("elements/e1\"") && shown.contains("../events?queue=orders"), "the last ten: {shown}");
+    assert!(shown.contains("secret") && !page(&[], "orders").await.contains("secret"));
+    assert!(!page(&known, "mails").await.contains("elements/e11"));
+}

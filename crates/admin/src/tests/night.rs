@@ -181,3 +181,22 @@ async fn a_queue_that_is_behind_says_so_and_whose_numbers_a_list_has() {
     let shown = world.ask("GET", "/queues/mails", "").await.text();
     assert!(!shown.contains("<strong>behind"), "{shown}");
 }
+
+/// A phone leaves out what is nothing.
+#[tokio::test]
+async fn what_is_nothing_is_marked_and_a_pause_says_how_much_it_stops() {
+    let world = World::start(true).await;
+    world.redis(&["ZADD", "due", "9999999999999", r#"{"id":"x"}"#]).await;
+    let listed = world.ask("GET", "/", "").await.text();
+    for label in ["Due", "Retry", "Dead", "Late p50", "Rate"] {
+        assert!(listed.contains(&format!("<td class=\"n zero\" data-label=\"{label}\">")), "{label} in {listed}");
+    }
+    assert!(listed.contains("<div class=\"tile nothing\"><dt>Due</dt>"), "{listed}");
+    let style = include_str!("../assets/style.css");
+    assert!(style.contains(".queues td.zero") && style.contains(".tile.nothing { display: none; }"));
+    let queue = world.ask("GET", "/queues/orders", "").await.text();
+    assert!(queue.contains("Nothing more of its 1 element is claimed"), "{queue}");
+    assert!(world.ask("GET", "/sinks/out", "").await.text().contains("goes to it, of 2 queues, by"));
+    let config = world.ask("GET", "/config", "").await.text();
+    assert!(config.contains("<form class=\"act\" method=\"post\" action=\"reload\">"), "{config}");
+}

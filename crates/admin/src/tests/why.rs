@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::World;
+use super::{TOKEN, World};
 use delaybridge_core::message::{Class, Failure, Identity};
 use delaybridge_telemetry::attempts::FailedAttempt;
 
@@ -44,6 +44,30 @@ async fn an_element_is_explained_wherever_it_is() {
     assert_eq!(kind, "unauthorized");
     let found = world.ask("GET", "/v1/queues/mails/elements/x/why", "").await;
     assert_eq!(found.problem().1, "not-found", "no element has this id");
+}
+
+#[tokio::test]
+async fn each_remedy_that_a_page_can_carry_out_is_a_button_for_who_may() {
+    let world = World::start(true).await;
+    world.redis(&["ZADD", "due", FAR, r#"{"id":"a"}"#]).await;
+    world.ask("POST", "/v1/queues/orders/pause", r#"{"why":"x"}"#).await;
+    world.ask("POST", "/v1/sinks/out/pause", r#"{"why":"x"}"#).await;
+    let page = async |token: &str| {
+        world
+            .send("GET", "/queues/orders/elements/a", &[("authorization", &format!("Bearer {token}"))], "")
+            .await
+            .text()
+    };
+    let shown = page(TOKEN).await;
+    for part in ["action=\"../../orders/resume\"", "action=\"../../../sinks/out/resume\"", ">Run now</button>"] {
+        assert_eq!(shown.matches(part).count(), 1, "{part} in {shown}");
+    }
+    let of_operator = page("operator0123456789").await;
+    assert!(of_operator.contains("../orders/resume") && !of_operator.contains("sinks/out/resume"), "{of_operator}");
+    let of_viewer = page("viewer0123456789").await;
+    assert!(of_viewer.contains("delaybridge resume orders") && !of_viewer.contains("/resume\""), "{of_viewer}");
+    world.ask("POST", "/v1/queues/orders/elements/a/kill", r#"{"why":"x"}"#).await;
+    assert!(page(TOKEN).await.contains(">Redrive</button>"), "a dead one is redriven");
 }
 
 #[tokio::test]

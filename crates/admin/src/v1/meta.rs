@@ -13,6 +13,7 @@ use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::{JSON, Reply};
 use delaybridge_ops::Error;
 use delaybridge_ops::operation::{ChangeSubject, ChangeTarget};
+use delaybridge_ops::reload::ReloadReport;
 
 /// The OpenAPI document, which a test writes from the table of routes.
 const DOCUMENT: &str = include_str!("../../openapi.json");
@@ -34,16 +35,25 @@ pub async fn reload(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply,
         Some("" | "true") => true,
         Some(_) => return Err(Problem::bad("read `dry_run` in the query: it is true or false")),
     };
-    let what = if dry_run { "try_reload" } else { "reload" };
-    let subject = ChangeSubject::whole(what, ChangeTarget::Configuration);
-    let handle = admin.reload.clone();
-    let work = async move {
-        handle.reload(dry_run).await.map_err(|problems| {
-            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            let message = format!("reload: the configuration before runs on: {}", problems.join("; "));
-            Error { kind: delaybridge_ops::ErrorKind::Conflict, message }
-        })
-    };
-    let report = admin.change(subject, Asker::of(&call), work, ToString::to_string).await?;
-    Reply::json(StatusCode::OK, &report)
+    Reply::json(StatusCode::OK, &admin.read_file(dry_run, Asker::of(&call)).await?)
+}
+
+impl Admin {
+    /// Reads the configuration file, and runs what it says; with `dry_run` it only says what would change.
+    ///
+    /// # Errors
+    /// The problems of the file: the configuration before runs on.
+    pub async fn read_file(self: &Arc<Self>, dry_run: bool, asker: Asker) -> Result<ReloadReport, Problem> {
+        let what = if dry_run { "try_reload" } else { "reload" };
+        let subject = ChangeSubject::whole(what, ChangeTarget::Configuration);
+        let handle = self.reload.clone();
+        let work = async move {
+            handle.reload(dry_run).await.map_err(|problems| {
+                let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                let message = format!("reload: the configuration before runs on: {}", problems.join("; "));
+                Error { kind: delaybridge_ops::ErrorKind::Conflict, message }
+            })
+        };
+        self.change(subject, asker, work, ToString::to_string).await
+    }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 pub use self::act::{ActOutcome, ActedElement, Action, NewState, When, act, time_of};
 pub use self::detail::{Detail, Holder};
 pub use self::kill::KILLED;
-pub use self::why::{AtDaemon, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts, why};
+pub use self::why::{AtDaemon, Cure, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts, why};
 use super::error::{Attempted, Error};
 use super::overview::Hold;
 use super::pause::{PauseState, paused_of};

@@ -239,6 +239,22 @@ pub struct Remedy {
     pub command: String,
     /// The effect.
     pub effect: String,
+    /// The same as a change that a page can make.
+    #[serde(skip)]
+    pub cure: Option<Cure>,
+}
+
+/// A change that a page can make, by a button.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cure {
+    /// The element is due now; a dead one is redriven.
+    RunNow,
+    /// The pause of the queue ends.
+    ResumeQueue,
+    /// The pause of this sink ends.
+    ResumeSink(String),
+    /// The configuration file is read again.
+    Reload,
 }
 
 /// The knowledge of one daemon about an element and its queue, which is not in Redis.

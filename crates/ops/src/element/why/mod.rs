@@ -9,7 +9,9 @@ mod remedies;
 #[cfg(test)]
 mod tests;
 
-pub use self::answer::{AtDaemon, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts};
+pub use self::answer::{
+    AtDaemon, Cure, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts,
+};
 use self::explain::explain;
 use self::facts::{WhyFacts, WhyRules};
 use self::order::{OrderedElement, predecessor};
