@@ -60,7 +60,8 @@ docs: ## the documentation as a site with search, target/docs/site; fetches mdBo
 	@scripts/docs.sh
 
 # Random faults on real daemons and servers. PROFILE=sentinel (cluster, kafka, amqp, nats, amqp1, sqs, rocketmq, webhook, jobs, jobs-sentinel, clock, older) takes other servers, hostile and hostile-jobs add strangers in every key, ONLY=3,7 makes
-# some faults of the schedule alone, FAULTS=kill,stop some kinds, PLAN=1 prints the schedule, OLD=path another binary to upgrade from; docs/chaos.md has the rest.
+# some faults of the schedule alone, FAULTS=kill,stop some kinds, PLAN=1 prints the schedule, OLD=path another binary to upgrade from. DUPLICATES=look,
+# ORDER=key, DURABLE=yes, FAILS=yes (sinks that answer with 500) and TRAIL=yes (an audit trail) replace what the seed decides, LASTS=25 the seconds of a fault. docs/chaos.md has the rules.
 SEED ?= 1
 chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; PROFILE=sentinel ONLY=3,7 FAULTS=kill,stop PLAN=1 OLD=path/to/delaybridge
 	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES) $(if $(filter-out gateway,$(PROFILE)),--profile $(PROFILE)) $(if $(ORDER),--order $(ORDER)) \

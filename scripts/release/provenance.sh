@@ -12,7 +12,7 @@ folder=${1:?a folder of files}
   jq --raw-input --null-input --sort-keys --arg repository $repository --arg version "$version" --arg arch "$arch" \
     --arg command "make release${TARGETS:+ TARGETS=\"$TARGETS\"}" \
     --arg commit "$(git rev-parse HEAD)" --arg lock "$(sha256sum Cargo.lock | cut -d ' ' -f 1)" \
-    --arg builder "${BUILDER:-$repository/blob/main/docs/releasing.md#steps}" \
+    --arg builder "${BUILDER:-$repository/blob/main/CONTRIBUTING.md#releases}" \
     --arg rustc "$(rustc --version)" --arg cc "$(cc --version | head -1)" --arg debian "$(. /etc/os-release && echo "$PRETTY_NAME")" '
     {
       _type: "https://in-toto.io/Statement/v1",
@@ -20,7 +20,7 @@ folder=${1:?a folder of files}
       predicateType: "https://slsa.dev/provenance/v1",
       predicate: {
         buildDefinition: {
-          buildType: ($repository + "/blob/main/docs/releasing.md"),
+          buildType: ($repository + "/blob/main/CONTRIBUTING.md#releases"),
           externalParameters: { command: $command, ref: ("refs/tags/v" + $version), repository: $repository },
           internalParameters: { architecture: $arch, cc: $cc, rustc: $rustc, system: $debian },
           resolvedDependencies: [

@@ -1,7 +1,7 @@
 //! From an earlier version of the chart to this one: the same objects, of which only what is listed differs.
 //!
 //! `charts/VERSION` has the defaults of that version (`values.yaml`), and for some sets of values what it rendered. A release
-//! adds a folder (docs/releasing.md).
+//! adds a folder (CONTRIBUTING.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
