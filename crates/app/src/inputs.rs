@@ -53,7 +53,7 @@ fn durability(config: &Config, input: &InputSpec) -> Option<Durability> {
     config.queues.iter().find(|queue| queue.id == input.name)?.durability.as_deref().copied()
 }
 
-/// Returns whether the queue of an input has a destination for a message, and one from which it does not come back.
+/// Checks that the queue of an input has a destination for a message, and one from which it does not come back.
 /// Jobs of an input without a queue are for consumers.
 fn address(config: &Config, input: &InputSpec, arrival: &Arrival) -> Result<(), InputRefusal> {
     let Some(queue) = config.queues.iter().find(|queue| queue.id == input.name) else { return Ok(()) };

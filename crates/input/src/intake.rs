@@ -67,7 +67,7 @@ impl JobIntake {
         }
     }
 
-    /// Returns the same, and it lies: it says that Redis has jobs which Redis has not confirmed. For tests of the
+    /// Lets the intake lie, for tests: it says that Redis has jobs which Redis has not confirmed. For tests of the
     /// oracle.
     #[cfg(debug_assertions)]
     #[must_use]
@@ -85,8 +85,8 @@ impl JobIntake {
         &self.events
     }
 
-    /// Waits until Redis takes jobs. An input calls it before it takes messages from a broker that counts how often it has handed
-    /// a message out. False if `stop` came first.
+    /// Waits until Redis takes jobs. An input calls it before it takes messages from a broker that counts how often it
+    /// has handed a message out. False if `stop` came first.
     pub async fn ready(&self, stop: &CancellationToken) -> bool {
         #[cfg(debug_assertions)]
         if self.hasty {
@@ -251,7 +251,7 @@ fn call(jobs: &mut VecDeque<NewJob>) -> Vec<NewJob> {
     call
 }
 
-/// Returns the same job, under an id made of its own id and its body.
+/// Puts the job under an id made of its own id and its body.
 fn by_contents(job: NewJob) -> NewJob {
     match job.alias {
         Some(JobAlias::Contents(id)) => NewJob { id: Some(id), alias: job.id.map(JobAlias::ContentsOf), ..job },

@@ -101,7 +101,7 @@ impl ReplyBody {
         ReplyBody { room, ..self }
     }
 
-    /// Returns the same, with what follows it.
+    /// Adds a feed that follows the body.
     pub fn followed_by(self, feed: Option<Feed>) -> ReplyBody {
         ReplyBody { feed, ..self }
     }

@@ -61,7 +61,7 @@ macro_rules! kinds {
                 match self { $(ProblemKind::$name => StatusCode::$status,)* }
             }
 
-            /// Returns the same words for every problem of the kind.
+            /// Returns the title, which is equal for every problem of the kind.
             pub fn title(self) -> &'static str {
                 match self { $(ProblemKind::$name => $title,)* }
             }
@@ -124,7 +124,7 @@ impl Problem {
         Problem::new(ProblemKind::BadRequest, detail)
     }
 
-    /// Returns the same, with a time after which another attempt makes sense.
+    /// Sets a time after which another attempt makes sense.
     pub fn retry_after(mut self, after: Duration) -> Problem {
         self.retry_after = Some(after);
         self

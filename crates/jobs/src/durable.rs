@@ -12,15 +12,15 @@ use super::queue::JobQueue;
 use delaybridge_link::{DurableRedis, Script};
 
 impl JobQueue {
-    /// Returns the same queue, and [`add`](JobQueue::add) answers only when the jobs are durable. Other calls are as
+    /// Makes the queue durable: [`add`](JobQueue::add) answers only when the jobs are durable. Other calls are as
     /// before.
     #[must_use]
     pub fn durable(self, durable: DurableRedis) -> JobQueue {
         JobQueue { durable: Some(durable), ..self }
     }
 
-    /// Runs the script that adds jobs. Without the durability that is needed the answer is [`JobError::NotDurable`], and
-    /// the jobs may be there.
+    /// Runs the script that adds jobs. Without the durability that is needed the answer is [`JobError::NotDurable`],
+    /// and the jobs may be there.
     pub(super) async fn run_add(
         &self,
         script: &Script,

@@ -166,7 +166,7 @@ pub trait Search {
     /// Returns glob patterns, one of which matches the scheduled element with this id.
     fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>>;
 
-    /// Returns the same for entries, where the element is behind a header.
+    /// Returns such patterns for entries, where the element is behind a header.
     fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
         vec![[b"*", &glob_literal(&wanted.id.0)[..], b"*"].concat()]
     }
@@ -303,8 +303,8 @@ pub trait Bodies {
 
 /// A status that the source's programs keep in bodies.
 pub trait BodyStatus {
-    /// Writes into the bodies of these elements where they are now, and takes over what the bodies are then. A body that
-    /// cannot be written stays as it is.
+    /// Writes into the bodies of these elements where they are now, and takes over what the bodies are then. A body
+    /// that cannot be written stays as it is.
     fn write<'a>(
         &'a self,
         conn: &'a Conn,

@@ -47,7 +47,7 @@ pub struct RedisEndpoint {
 }
 
 impl RedisEndpoint {
-    /// Returns the same settings at another address.
+    /// Copies the settings to another address.
     pub fn at(&self, host: &str, port: u16) -> RedisEndpoint {
         RedisEndpoint { host: host.to_owned(), port, socket: None, ..self.clone() }
     }

@@ -108,7 +108,7 @@ impl<S> Measured<S> {
         Measured::within(inner, replies, ReadBudget::new(ReadBudget::ANSWERS))
     }
 
-    /// Returns the same with a budget that other connections share.
+    /// Creates a measured stream with a budget that other connections share.
     pub(super) fn within(inner: S, replies: Arc<Replies>, reads: Arc<ReadBudget>) -> Measured<S> {
         Measured { inner, meter: Meter::default(), pace: Pace::of(reads), replies }
     }

@@ -54,7 +54,7 @@ impl RedisTarget {
         KeySpace { prefix: servers.key_prefix.clone(), database: servers.database }
     }
 
-    /// Returns the same servers with another user, another password, or both.
+    /// Copies the target with another user, another password, or both.
     pub fn with_login(&self, username: Option<&str>, password: Option<&Secret>) -> RedisTarget {
         let of = |endpoint: &RedisEndpoint| RedisEndpoint {
             username: username.map(str::to_owned).or_else(|| endpoint.username.clone()),

@@ -110,7 +110,7 @@ impl Redis {
         Redis { name: self.name.clone(), space: self.space.clone(), kind, clock: Arc::default() }
     }
 
-    /// Returns the same Redis with a name.
+    /// Sets the name of the Redis.
     pub fn named(self, name: Arc<str>) -> Redis {
         Redis { name, ..self }
     }

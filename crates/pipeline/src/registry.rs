@@ -325,8 +325,8 @@ impl QueueRegistry {
         }
     }
 
-    /// Puts a queue to rest whose claimer has ended, if nothing has come meanwhile and nothing is lost by it. `false` if it
-    /// is to go on.
+    /// Puts a queue to rest whose claimer has ended, if nothing has come meanwhile and nothing is lost by it. `false`
+    /// if it is to go on.
     pub fn rest(&self, place: usize, ended: &Arc<ActiveQueue>) -> bool {
         let mut state = self.state.lock();
         // Another one has its place; or it goes, and stays where it can be seen until nothing of it is in flight.
@@ -362,7 +362,7 @@ impl QueueRegistry {
         }
     }
 
-    /// Returns the same, made where there are none.
+    /// Returns the events, which are made if necessary.
     pub fn events_or_new(&self, place: usize) -> QueueEvents {
         let state = self.state.lock();
         let slot = self.slot(place);

@@ -150,7 +150,7 @@ impl Smile<'_> {
         Ok(text.into())
     }
 
-    /// Repeats a text that was read before.
+    /// Returns a text that was read before.
     fn text(&mut self, number: usize) -> Read<Item> {
         let text = self.texts.as_ref().and_then(|texts| texts.get(number));
         let text = text.ok_or_else(|| self.malformed())?.clone();

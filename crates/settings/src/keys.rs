@@ -151,7 +151,7 @@ pub trait Words {
     }
 }
 
-/// Returns one of these words.
+/// Describes a key with one of these words.
 pub const fn word<T: Words>() -> Kind {
     Kind::Word(T::WORDS)
 }

@@ -261,7 +261,7 @@ fn declared(section: &Section<'_>, keys: &AmqpKeys) -> Option<AmqpTopology> {
     declare::topology(&section.section(&DECLARE), wanted, keys)
 }
 
-/// Returns a flag that is on unless the user wants to lose messages.
+/// Reads a flag that is on unless the user wants to lose messages.
 fn safe(section: &Section<'_>, key: &Key, loss: &str) -> bool {
     let on = section.flag(key).unwrap_or(true);
     if !on {

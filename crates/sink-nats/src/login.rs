@@ -105,12 +105,12 @@ fn text(key: &str, path: &Path) -> Result<String, String> {
     String::from_utf8(content).map_err(|_| failed(&"it is not UTF-8 text"))
 }
 
-/// Returns whether the content of a file is one with a key.
+/// Checks that the content of a file has a key.
 pub(super) fn check_key(text: &str) -> Result<(), &'static str> {
     seed(text).map(drop)
 }
 
-/// Returns whether the content of a file is one with a token and a key.
+/// Checks that the content of a file has a token and a key.
 pub(super) fn check_credentials(text: &str) -> Result<(), &'static str> {
     credentials(text).map(drop)
 }

@@ -104,7 +104,7 @@ fn name(destination: &Destination) -> &'static str {
     }
 }
 
-/// Returns whether an answer that is no error confirms the delivery of `count` elements: a push answers the list's
+/// Checks that an answer that is no error confirms the delivery of `count` elements: a push answers the list's
 /// length, an append the entry's id. Anything else confirms nothing.
 pub(super) fn confirmed(destination: &Destination, answer: &Value, count: usize) -> Result<(), Failure> {
     match (destination.of_kind(NAME)?, answer) {

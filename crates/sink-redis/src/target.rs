@@ -131,7 +131,7 @@ impl KeyTarget {
         KeyTarget { key, value, constant }
     }
 
-    /// Returns the list with this key, pushed to at this end.
+    /// Creates the target for a list with this key, pushed to at this end.
     pub fn list(key: Template, push: Side, exactly_once: bool) -> KeyTarget {
         KeyTarget::new(key, KeyValue::List { push, exactly_once })
     }

@@ -98,8 +98,8 @@ pub trait Sink: Send + Sync + 'static {
     /// Delivers one element.
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome>;
 
-    /// Delivers a batch: each element as by [`deliver`](Sink::deliver), in this order. The answers come one by one, under
-    /// the places in the batch; when this ends, each element has its answer.
+    /// Delivers a batch: each element as by [`deliver`](Sink::deliver), in this order. The answers come one by one,
+    /// under the places in the batch; when this ends, each element has its answer.
     ///
     /// As far as the sink has room, all elements are on their way after the first poll: what is handed over later by
     /// another task does not overtake them.
@@ -107,8 +107,8 @@ pub trait Sink: Send + Sync + 'static {
         one_by_one(self, batch, answers).boxed()
     }
 
-    /// Returns the same sink, if it keeps the order of elements that are sent together. `None`: elements that depend on
-    /// their order go one at a time.
+    /// Returns the sink as one for runs, if it keeps the order of elements that are sent together. `None`: elements
+    /// that depend on their order go one at a time.
     fn runs(&self) -> Option<&dyn RunSink> {
         None
     }
@@ -131,20 +131,20 @@ pub trait Sink: Send + Sync + 'static {
         None
     }
 
-    /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering or making
-    /// anything (`check --live`). Returns what does not exist yet and what the sink makes when it connects for delivery,
-    /// destinations by their [`Fixed::name`].
+    /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering or
+    /// making anything (`check --live`). Returns what does not exist yet and what the sink makes when it connects for
+    /// delivery, destinations by their [`Fixed::name`].
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>>;
 
-    /// Drawbacks of these destinations, after [`check`](Sink::check) has found them (`check --live`): each is a sentence with what to
-    /// do.
+    /// Drawbacks of these destinations, after [`check`](Sink::check) has found them (`check --live`): each is a
+    /// sentence with what to do.
     fn drawbacks<'a>(&'a self, _destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
         std::future::ready(Vec::new()).boxed()
     }
 
     /// Asks whether the sink answers, at next to no cost and without delivering anything; it ends within
-    /// [`timeout`](Sink::timeout). `None` for a sink that has nothing to ask: it counts as up. An answer proves less than
-    /// a confirmed element, so that a sink that delivers is not asked. Cancel safe.
+    /// [`timeout`](Sink::timeout). `None` for a sink that has nothing to ask: it counts as up. An answer proves less
+    /// than a confirmed element, so that a sink that delivers is not asked. Cancel safe.
     fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>>;
 
     /// Ends when the sink can never deliver again because a task of its own has ended by a defect. Cancel safe.
@@ -160,7 +160,8 @@ pub trait RunSink: Send + Sync {
     /// where it is not, or where that is not certain: such elements are delivered one at a time.
     fn line(&self, destination: &Destination) -> Option<u32>;
 
-    /// Says that runs will come, so that the first one need not wait for what a kind makes for runs alone. Does not wait.
+    /// Says that runs will come, so that the first one need not wait for what a kind makes for runs alone. Does not
+    /// wait.
     fn prepare(&self) {}
 
     /// Returns whether a run may have elements of several keys, each of which is in order by itself.

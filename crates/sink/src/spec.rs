@@ -39,7 +39,7 @@ impl SinkSpec {
         self.connector.connect_to_check(self.timeout, source)
     }
 
-    /// Returns whether the client that [`connect`](Self::connect) would start takes its settings. Connects nowhere.
+    /// Checks whether the client that [`connect`](Self::connect) would start takes its settings. Connects nowhere.
     ///
     /// # Errors
     /// What it does not take, as the client says it.
@@ -62,13 +62,13 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
     /// that holds the queues.
     fn connect(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink>;
 
-    /// Builds the sink for [`Sink::check`] alone. A kind that makes anything at its destination while it connects builds one
-    /// here that does not.
+    /// Builds the sink for [`Sink::check`] alone. A kind that makes anything at its destination while it connects
+    /// builds one here that does not.
     fn connect_to_check(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink> {
         self.connect(timeout, source)
     }
 
-    /// Returns whether the client takes the settings. Connects nowhere.
+    /// Checks whether the client takes the settings. Connects nowhere.
     ///
     /// # Errors
     /// What it does not take, as the client says it.

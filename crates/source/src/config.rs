@@ -75,10 +75,10 @@ pub trait SourceConfig: Any + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the same source in a Redis where our keys and channels have these names.
+    /// Copies the source to a Redis where our keys and channels have these names.
     fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig>;
 
-    /// Returns the same source with what the job queue allows; `None` where that makes no difference.
+    /// Copies the source with what the job queue allows; `None` where that makes no difference.
     fn with_jobs(&self, _settings: &JobSettings) -> Option<Arc<dyn SourceConfig>> {
         None
     }

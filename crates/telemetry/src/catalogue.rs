@@ -59,8 +59,8 @@ macro_rules! catalogue {
 }
 
 impl Families {
-    /// Creates the counters of a queue that the alerts of `deploy/prometheus/rules.yaml` stand on. Without those of stalls: ten for each
-    /// queue, which only a defect counts.
+    /// Creates the counters of a queue that the alerts of `deploy/prometheus/rules.yaml` need. Without those of stalls:
+    /// ten for each queue, which only a defect counts.
     pub(super) fn begin_queue(&self, queue: &str) {
         let of_queue = [
             &self.delivered,

@@ -7,7 +7,7 @@ use redisson_codecs::{Payload, View};
 
 use super::ElementInfo;
 
-/// Returns one JSON object on one line.
+/// Writes one JSON object on one line.
 pub(super) fn object(element: &ElementInfo<'_>, payload: &Payload) -> Bytes {
     let bytes = payload.bytes();
     let mut body = Vec::with_capacity(bytes.len() + bytes.len() / 2 + element.queue.len() + 96);

@@ -153,7 +153,7 @@ impl Template {
         }
     }
 
-    /// Returns the same as [`static_text`](Template::static_text), shared.
+    /// Returns [`static_text`](Template::static_text) as shared text.
     pub fn static_shared(&self) -> Option<&Arc<str>> {
         match &self.body {
             Body::Static { text, .. } => Some(text),
@@ -172,7 +172,7 @@ impl Template {
         }
     }
 
-    /// Returns the same as [`static_text`](Template::static_text), as shared bytes.
+    /// Returns [`static_text`](Template::static_text) as shared bytes.
     pub fn static_bytes(&self) -> Option<&Bytes> {
         match &self.body {
             Body::Static { bytes, .. } => Some(bytes),

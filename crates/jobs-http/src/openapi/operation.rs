@@ -94,22 +94,22 @@ impl Operation {
         }
     }
 
-    /// Returns the same with further sentences.
+    /// Adds further sentences.
     pub const fn about(self, description: &'static str) -> Operation {
         Operation { description, ..self }
     }
 
-    /// Returns the same with parameters of the query.
+    /// Adds parameters of the query.
     pub const fn query(self, query: &'static [&'static str]) -> Operation {
         Operation { query, ..self }
     }
 
-    /// Returns the same with parameters of the query that only the description names.
+    /// Adds parameters of the query that only the description names.
     pub const fn unlisted(self, unlisted: &'static [&'static str]) -> Operation {
         Operation { unlisted, ..self }
     }
 
-    /// Returns the same with a type of the request. Its reader refuses unknown fields.
+    /// Sets the type of the request. Its reader refuses unknown fields.
     pub const fn request<T: JsonSchema>(self) -> Operation {
         Operation { request: Some(BodySchema::of::<T>()), ..self }
     }
@@ -126,18 +126,18 @@ impl Operation {
         }
     }
 
-    /// Returns the same with a body of JSON.
+    /// Sets a body of JSON.
     pub const fn takes<T: JsonSchema>(self) -> Operation {
         Operation { body: Some(("application/json", BodySchema::of::<T>())), ..self }
     }
 
-    /// Returns the same with a body of lines, each of which is a JSON object.
+    /// Sets a body of lines, each of which is a JSON object.
     pub const fn takes_lines(self) -> Operation {
         // Generators of clients refuse `application/x-ndjson`.
         Operation { body: Some(("application/octet-stream", BodySchema::bytes())), ..self }
     }
 
-    /// Returns the same with an answer that has a body.
+    /// Adds an answer that has a body.
     pub const fn returns<T: JsonSchema>(self, status: u16, description: &'static str) -> Operation {
         self.answer(Success { status, description, schema: Some(BodySchema::of::<T>()) })
     }
@@ -147,12 +147,12 @@ impl Operation {
         self.answer(Success { status, description, schema: None })
     }
 
-    /// Returns the same with bodies of this media type.
+    /// Sets the media type of bodies.
     pub const fn media_type(self, media_type: &'static str) -> Operation {
         Operation { media_type, ..self }
     }
 
-    /// Returns the same with further problems.
+    /// Adds further problems.
     pub const fn problems(self, problems: &'static [ProblemKind]) -> Operation {
         Operation { problems, ..self }
     }

@@ -66,7 +66,7 @@ pub const fn parameter(name: &'static str, schema: fn() -> Value, description: &
 }
 
 impl Parameter {
-    /// Returns the same, required in a query too.
+    /// Makes the parameter required in a query too.
     pub const fn required(self) -> Parameter {
         Parameter { required: true, ..self }
     }

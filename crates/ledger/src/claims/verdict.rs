@@ -9,9 +9,9 @@ use crate::keys::Keys;
 use crate::source::Source;
 use delaybridge_link::Side;
 
-/// Appends the keys of the claims in question, two for each, the source's sorted sets where they matter, and the keys of
-/// bodies; then the arguments: how many keys are the ledger's, how many are sorted sets of the source, whether lives are counted,
-/// and each verdict.
+/// Appends the keys of the claims in question, two for each, the source's sorted sets where they matter, and the keys
+/// of bodies; then the arguments: how many keys are the ledger's, how many are sorted sets of the source, whether lives
+/// are counted, and each verdict.
 pub(super) fn arguments(
     all: &Keys,
     source: &dyn Source,
@@ -121,7 +121,7 @@ impl SettleCommand {
         SettleCommand { claim, part: element.part(), member: element.member.clone(), step, body: None }
     }
 
-    /// Returns the same of an element that a sink may have already, for another reason.
+    /// Marks the element as one that a sink may have already, for another reason.
     pub fn doubtful(mut self, may_repeat: bool) -> SettleCommand {
         if let SettleOp::Release { header, .. } = &mut self.step {
             header.doubt |= may_repeat;

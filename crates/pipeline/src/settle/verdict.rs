@@ -101,7 +101,7 @@ pub enum ReleaseCause {
 }
 
 impl Verdict {
-    /// Returns one word for it, as spans show it.
+    /// Returns one word for the verdict, as spans show it.
     pub fn as_str(&self) -> &'static str {
         match self {
             Verdict::Confirm => "confirm",

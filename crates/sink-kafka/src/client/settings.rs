@@ -52,7 +52,7 @@ pub(super) fn message_timeout(timeout: Duration) -> Duration {
     timeout.saturating_sub(margin).max(Duration::from_millis(1))
 }
 
-/// Returns the same for a record that is sent alone, after its batch has taken some of the time: half of it, so that
+/// Computes that time for a record that is sent alone, after its batch has taken some of the time: half of it, so that
 /// there is time to send it when a slow broker has refused the batch.
 pub(super) fn alone_timeout(of_batches: Duration) -> Duration {
     (of_batches / 2).max(Duration::from_millis(1))

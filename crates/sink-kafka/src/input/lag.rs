@@ -13,7 +13,8 @@ use delaybridge_input::PartitionLag;
 /// The time-out of each question.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Asks the brokers for the lag of each partition; `None` if no broker answers. A partition without a leader is left out.
+/// Asks the brokers for the lag of each partition; `None` if no broker answers. A partition without a leader is left
+/// out.
 pub(super) fn ask<C: ConsumerContext>(consumer: &BaseConsumer<C>, topics: &[&str]) -> Option<Vec<PartitionLag>> {
     let mut all = TopicPartitionList::new();
     for topic in topics {
@@ -62,7 +63,7 @@ fn known(list: &TopicPartitionList) -> HashMap<Partition, i64> {
     found.filter_map(|of| Some(((of.topic().to_owned(), of.partition()), offset(of.offset())?))).collect()
 }
 
-/// Returns the records up to the end that are not done: of those that are still there. Pure.
+/// Counts the records up to the end that are not done: of those that are still there. Pure.
 fn waiting(end: i64, committed: Option<i64>, first: Option<i64>) -> u64 {
     u64::try_from(end - committed.max(first).unwrap_or(end)).unwrap_or(0)
 }

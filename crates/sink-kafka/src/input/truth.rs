@@ -38,7 +38,7 @@ fn reads(kafka: &Kafka, topic: &str) -> KafkaInputSpec {
     }
 }
 
-/// Returns the same, as a user whose password is this.
+/// Builds the settings of a user with this password.
 fn reads_as(kafka: &Kafka, topic: &str, username: &str, password: Secret) -> KafkaInputSpec {
     let login = KafkaLogin::Password { username: username.to_owned(), password };
     let sasl = Some(KafkaSasl { mechanism: SaslMechanism::Plain, login });

@@ -97,7 +97,7 @@ fn wanted(body: &str, topic: Option<&str>) -> Wanted {
     Wanted { body: Some(body.to_owned()), topic: topic.map(str::to_owned), ..Wanted::default() }
 }
 
-/// Returns the same of a program whose jobs say how often they are tried again.
+/// Returns the wanted fields of a program whose jobs say how often they are tried again.
 fn tried(body: &str, topic: &str, retries: &str) -> Wanted {
     Wanted { retries: Some(retries.to_owned()), ..wanted(body, Some(topic)) }
 }
@@ -174,7 +174,7 @@ fn hdt3213(name: &str) -> Preset {
     }
 }
 
-/// Returns a port of Youzan's design with a Spring `RedisTemplate` that has no serializers configured.
+/// Creates the preset of a port of Youzan's design with a Spring `RedisTemplate` that has no serializers configured.
 fn youzan(name: &str) -> Preset {
     Preset {
         buckets: numbered(name, 0, BUCKETS),
@@ -190,7 +190,7 @@ fn youzan(name: &str) -> Preset {
     }
 }
 
-/// Returns the same with serializers for text and JSON.
+/// Creates the preset of Youzan's design with serializers for text and JSON.
 fn youzan_json(name: &str) -> Preset {
     Preset {
         id: IdIn::Field(Format::Json, "jodId".to_owned()),

@@ -54,7 +54,7 @@ fn asynq(spec: &JobPoolSpec) -> Option<&str> {
     bucket.strip_suffix(":scheduled").or(bucket.strip_suffix(":retry")).filter(|queue| queue.starts_with("asynq:{"))
 }
 
-/// Returns the same of BullMQ. Nothing else has its scores.
+/// Returns the prefix of a queue of BullMQ. Nothing else has its scores.
 fn bullmq(spec: &JobPoolSpec) -> Option<&str> {
     spec.first_bucket().strip_suffix(":delayed").filter(|_| spec.score == Unit::Millis4096)
 }
@@ -96,7 +96,8 @@ pub async fn held(conn: &Conn, spec: &JobPoolSpec) -> Result<Vec<String>, StoreE
     Ok(held)
 }
 
-/// Signs of programs that take due jobs of these pools as well, each in words; empty for none. `None` if the user may not ask.
+/// Signs of programs that take due jobs of these pools as well, each in words; empty for none. `None` if the user may
+/// not ask.
 ///
 /// # Errors
 ///

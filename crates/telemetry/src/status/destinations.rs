@@ -76,7 +76,7 @@ impl Destinations {
         (named.into_iter().take(LISTED).map(trouble).collect(), more)
     }
 
-    /// Returns the same as JSON, for a probe.
+    /// Lists the destinations in trouble as JSON, for a probe.
     pub(super) fn shown(&self) -> Value {
         let (listed, more) = self.listed();
         let entry = |found: Trouble| {
