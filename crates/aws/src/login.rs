@@ -45,7 +45,7 @@ impl AwsLogin {
         AwsLogin { chain, kept: Mutex::default(), asking: tokio::sync::Mutex::default() }
     }
 
-    /// Credentials that are valid now.
+    /// Returns credentials that are valid now.
     ///
     /// # Errors
     ///

@@ -105,7 +105,7 @@ impl Server {
         cmd.query(&mut self.conn)
     }
 
-    /// Redis's time, in ms.
+    /// Asks for Redis's time, in ms.
     pub fn now_ms(&mut self) -> Result<i64, RedisError> {
         let (seconds, micros): (i64, i64) = self.query(&cmd("TIME"))?;
         Ok(seconds * 1000 + micros / 1000)

@@ -43,7 +43,7 @@ impl Instant {
         Instant(self.0.saturating_sub(by))
     }
 
-    /// Milliseconds on this clock.
+    /// Returns the milliseconds on this clock.
     fn millis(self) -> i64 {
         i64::try_from(self.0.as_millis()).unwrap_or(i64::MAX)
     }
@@ -107,7 +107,7 @@ pub fn cpu_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Seconds since the epoch by the machine's calendar, for metrics about events on this machine.
+/// Returns the seconds since the epoch by the machine's calendar, for metrics about events on this machine.
 pub fn calendar_seconds() -> f64 {
     calendar().as_secs_f64()
 }
@@ -173,7 +173,7 @@ impl Skew {
         self.samples.push_front(sample);
     }
 
-    /// Seconds by which the calendar is ahead; negative if it is behind, `None` before the first answer.
+    /// Returns the seconds by which the calendar is ahead; negative if it is behind, `None` before the first answer.
     pub fn seconds(&self) -> Option<f64> {
         self.samples.iter().min_by_key(|sample| sample.round_trip).map(|sample| sample.ahead)
     }

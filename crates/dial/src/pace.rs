@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Milliseconds until more may be read.
+    /// Measures the milliseconds until more may be read.
     async fn waits(pace: &mut Pace) -> u128 {
         let before = Instant::now();
         pace.room().await;

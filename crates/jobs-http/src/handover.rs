@@ -25,7 +25,7 @@ type GiveBack = Box<dyn FnOnce() + Send + Sync>;
 pub struct HandedOut(Option<GiveBack>);
 
 impl HandedOut {
-    /// Jobs that `give_back` releases, unless they are handed over.
+    /// Creates a guard for jobs that `give_back` releases, unless they are handed over.
     pub fn new(give_back: impl FnOnce() + Send + Sync + 'static) -> HandedOut {
         HandedOut(Some(Box::new(give_back)))
     }

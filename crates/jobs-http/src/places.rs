@@ -136,7 +136,7 @@ impl ConnectionSlot {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Becomes ready when the place is needed for another connection.
+    /// Returns a token that is cancelled when the place is needed for another connection.
     pub fn leave(&self) -> &CancellationToken {
         &self.leave
     }

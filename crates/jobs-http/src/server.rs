@@ -84,7 +84,7 @@ pub trait Served: Send + Sync + 'static {
         GOODBYE
     }
 
-    /// Connections at once.
+    /// Returns the greatest number of connections at once.
     fn max_connections(&self) -> usize;
 
     /// Returns whether connections from this address are those of many clients, which a proxy passes on.

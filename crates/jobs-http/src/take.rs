@@ -12,8 +12,8 @@ use delaybridge_jobs::{PopRequest, Reserved};
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 impl Api {
-    /// Jobs as soon as there are any, or none when the time is over, or a second after SIGTERM; and what puts
-    /// them back unless it gets to the client. Safe to drop at any point.
+    /// Waits for jobs: returns them as soon as there are any, or none when the time is over, or a second after SIGTERM;
+    /// and what puts them back unless it gets to the client. Safe to drop at any point.
     ///
     /// # Errors
     /// Those of the queue. Once the listener closes nothing is popped.

@@ -7,7 +7,7 @@ use delaybridge_link::KeyPrefix;
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 
-/// Patterns of these keys over all topics, because clients create topics. An example topic stands for all.
+/// Returns the patterns of these keys over all topics, because clients create topics. An example topic stands for all.
 fn keys(prefix: &KeyPrefix, which: &[usize]) -> Vec<Pattern> {
     let example: Option<Keys> = "example".parse::<Topic>().ok().map(|topic| Keys::of(prefix, &topic));
     let pattern = |&place: &usize| {

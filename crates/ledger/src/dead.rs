@@ -270,7 +270,7 @@ impl Ledger {
         Ok(self.dead_range(conn, Order::Oldest, stream_id, stream_id, 1).await?.pop())
     }
 
-    /// Letters between two places, at most `count`.
+    /// Reads letters between two places, at most `count`.
     ///
     /// # Errors
     ///

@@ -6,8 +6,8 @@ use crate::page::redis_now_ms;
 use delaybridge_link::Conn;
 
 impl Ledger {
-    /// Redis time in ms; and how many elements are due before each of these points in time, which are in ms from now; and how
-    /// many there are in all, as the last count.
+    /// Reads the Redis time in ms; and how many elements are due before each of these points in time, which are in ms
+    /// from now; and how many there are in all, as the last count.
     ///
     /// # Errors
     ///

@@ -88,8 +88,8 @@ impl Ledger {
         Ok(elements)
     }
 
-    /// Members of all claims from the `first` on, each with its key: at least one unless the end is reached. Their scores
-    /// are those in the keys.
+    /// Reads the members of all claims from the `first` on, each with its key: at least one unless the end is reached.
+    /// Their scores are those in the keys.
     ///
     /// # Errors
     ///

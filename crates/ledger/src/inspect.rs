@@ -142,8 +142,8 @@ impl Ledger {
         Ok(Page { now_ms, total, seen })
     }
 
-    /// Members of a place with one key from the `first` on, whole, with the scores (none for a list): at least one unless the end is
-    /// reached.
+    /// Reads the members of a place with one key from the `first` on, whole, with the scores (none for a list): at
+    /// least one unless the end is reached.
     ///
     /// # Errors
     ///

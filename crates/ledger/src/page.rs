@@ -48,7 +48,8 @@ impl Ledger {
         Ok(conn.query(&count).await?)
     }
 
-    /// Members of a schedule from the `first` on, whole, with their scores: at least one unless the end is reached.
+    /// Reads the members of a schedule from the `first` on, whole, with their scores: at least one unless the end is
+    /// reached.
     ///
     /// # Errors
     ///
@@ -70,7 +71,7 @@ pub enum Kind {
     List,
 }
 
-/// Members from the `first` on, whole, with the scores (none for a list): at least one unless the end is reached.
+/// Reads members from the `first` on, whole, with the scores (none for a list): at least one unless the end is reached.
 ///
 /// # Errors
 ///
@@ -131,7 +132,7 @@ fn count_of(number: i64) -> Result<usize, BadReply> {
     usize::try_from(number).map_err(|_| BadReply { script: "peek", expected: "a count" })
 }
 
-/// Redis time in ms.
+/// Asks for the Redis time in ms.
 ///
 /// # Errors
 ///

@@ -51,13 +51,13 @@ pub trait Source: Send + Sync + 'static {
     /// Returns the ledger's scripts with the source's halves in them.
     fn scripts(&self) -> &'static Scripts;
 
-    /// Scripts of the source alone that a daemon runs, to be loaded when a connection is made.
+    /// Returns the scripts of the source alone that a daemon runs, to be loaded when a connection is made.
     fn own_scripts(&self) -> Vec<&'static Script> {
         Vec::new()
     }
 
-    /// Arguments of the source's half of the claim script: what earlier claims learned, and how long before their due
-    /// times elements are taken.
+    /// Returns the arguments of the source's half of the claim script: what earlier claims learned, and how long before
+    /// their due times elements are taken.
     fn claim_args(&self, hints: &Hints, ahead: Duration) -> Vec<Bytes>;
 
     /// Reads what the source's half added to the reply of a claim.
@@ -67,7 +67,7 @@ pub trait Source: Send + Sync + 'static {
     /// For a reply of another shape.
     fn claim_added(&self, added: Fields) -> Result<ClaimAdded, BadReply>;
 
-    /// Arguments of the source's half of the gauges.
+    /// Returns the arguments of the source's half of the gauges.
     fn depth_args(&self) -> Vec<Bytes> {
         Vec::new()
     }

@@ -55,7 +55,7 @@ pub trait Store: Claims {
     /// Returns the channel that only daemons of this queue listen to.
     fn presence_in_database(&self) -> Arc<str>;
 
-    /// Channels that a daemon listens to, that of its presence among them.
+    /// Returns the channels that a daemon listens to, that of its presence among them.
     fn channels(&self) -> Vec<Arc<str>>;
 
     /// Returns the meaning of a message on one of these channels; `None` for nothing.

@@ -56,12 +56,12 @@ pub(super) struct Replies {
 }
 
 impl Replies {
-    /// Bounds that hold from the first reply on.
+    /// Creates bounds that hold from the first reply on.
     pub(super) fn new(largest: Largest) -> Arc<Replies> {
         Self::after_login(largest, largest)
     }
 
-    /// Bounds that grow when the server has passed the checks.
+    /// Creates bounds that grow when the server has passed the checks.
     pub(super) fn after_login(small: Largest, large: Largest) -> Arc<Replies> {
         let is_large = AtomicBool::new(false);
         let waiting = AtomicUsize::new(0);

@@ -155,7 +155,8 @@ impl Redis {
         }
     }
 
-    /// Connections to all servers that hold keys. Waits only until an attempt to connect has failed. Cancel safe.
+    /// Returns connections to all servers that hold keys. Waits only until an attempt to connect has failed. Cancel
+    /// safe.
     ///
     /// # Errors
     ///

@@ -146,7 +146,8 @@ impl Queue {
         }
     }
 
-    /// Redis takes claims and verdicts again. A queue that is held because of a sink stays held.
+    /// Resumes the queue, because Redis takes claims and verdicts again. A queue that is held because of a sink stays
+    /// held.
     pub fn resume(&self) {
         if self.hold().why().is_none() {
             self.events.resumed();

@@ -315,12 +315,12 @@ impl Queue {
         self.process.spawn_deferred(name, self.tasks.track_future(task));
     }
 
-    /// Redis says that another daemon delivers in order until then.
+    /// Reports that another daemon delivers in order until then, as Redis says.
     pub fn stands_by(&self, until_ms: i64) {
         self.events.stands_by(until_ms.saturating_sub(self.home().now_ms()));
     }
 
-    /// Redis says that this process delivers, which is news where the queue is in order.
+    /// Reports that this process delivers, as Redis says; that is news where the queue is in order.
     pub fn is_active(&self) {
         if self.spec.order.is_some() {
             self.events.delivers_in_order();

@@ -156,7 +156,7 @@ impl QueueRegistry {
         registry
     }
 
-    /// Queues that are at work for good.
+    /// Creates a registry of queues that are active for good.
     #[cfg(test)]
     pub fn of(server: Arc<dyn RedisReads>, queues: Vec<Arc<ActiveQueue>>) -> Arc<QueueRegistry> {
         let process = queues[0].process.clone();

@@ -163,7 +163,7 @@ pub(super) fn not_connected(origin: &str, error: &ExchangeError) -> Failure {
     }
 }
 
-/// Connections end before anything is sent on them.
+/// Builds the failure while connections end before anything is sent on them.
 pub(super) fn ended_at_once(origin: &str) -> Failure {
     let text = format!("connect to {origin}: the server closes each connection at once");
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)

@@ -136,8 +136,8 @@ pub trait Sink: Send + Sync + 'static {
     /// delivery, destinations by their [`Fixed::name`].
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>>;
 
-    /// Drawbacks of these destinations, after [`check`](Sink::check) has found them (`check --live`): each is a
-    /// sentence with what to do.
+    /// Lists the drawbacks of these destinations, after [`check`](Sink::check) has found them (`check --live`): each is
+    /// a sentence with what to do.
     fn drawbacks<'a>(&'a self, _destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
         std::future::ready(Vec::new()).boxed()
     }

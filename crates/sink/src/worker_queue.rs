@@ -201,7 +201,7 @@ impl WorkerQueue {
         }
     }
 
-    /// Elements that the worker has not taken from the queue.
+    /// Counts the elements that the worker has not taken from the queue.
     #[cfg(any(test, feature = "testing"))]
     pub fn waiting(&self) -> usize {
         let queue = self.queue.lock();

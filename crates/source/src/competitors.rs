@@ -38,7 +38,7 @@ impl std::fmt::Display for Client {
 /// Commands that wait for an element and take it.
 const TAKING: [&str; 6] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin"];
 
-/// Clients that wait on some list of the connection's database, and how many of these lists are empty, so
+/// Finds the clients that wait on some list of the connection's database, and how many of these lists are empty, so
 /// that they could be waited on. `None` if the user may not ask.
 ///
 /// # Errors

@@ -134,7 +134,7 @@ impl Events {
         self.status.has_several_redis().then_some(name)
     }
 
-    /// Redis answers. Logged only after an outage.
+    /// Reports that Redis answers. Logged only after an outage.
     pub fn redis_up(&self, name: &Arc<str>, address: &str, version: &str) {
         self.metrics.redis_up(name, true);
         if self.status.redis_up(name) {
@@ -142,7 +142,7 @@ impl Events {
         }
     }
 
-    /// Redis does not answer. Logged once for each outage; the board keeps the latest problem.
+    /// Reports that Redis does not answer. Logged once for each outage; the board keeps the latest problem.
     pub fn redis_lost(&self, name: &Arc<str>, address: &str, problem: &str) {
         self.metrics.not_connected(address, problem);
         self.metrics.redis_up(name, false);
@@ -343,7 +343,7 @@ impl Events {
         self.metrics.forget("queue", queues);
     }
 
-    /// Sinks were removed: forgets them on the board and in the metrics.
+    /// Forgets removed sinks on the board and in the metrics.
     pub fn sinks_removed(&self, sinks: &[Arc<str>]) {
         for sink in sinks {
             self.status.remove_sink(sink);

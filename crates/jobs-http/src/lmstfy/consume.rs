@@ -29,7 +29,7 @@ const LEAST_TTR: Duration = Duration::from_millis(1);
 /// Clients of lmstfy wait no longer for an answer.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 
-/// Jobs, or 404.
+/// Answers with jobs, or with 404.
 pub async fn consume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topics = topics(&call, Right::Pop)?;
     throttle(&api, &call, TokenUse::Read)?;

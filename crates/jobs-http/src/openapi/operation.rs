@@ -26,7 +26,7 @@ impl BodySchema {
         }
     }
 
-    /// The schemas of the fields of a request, and the names of those that it must have.
+    /// Returns the schemas of the fields of a request, and the names of those that it must have.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn fields(self) -> (serde_json::Value, serde_json::Value) {
         let mut schemas = super::schemas::reader();

@@ -24,7 +24,7 @@ const TOKEN: HeaderName = HeaderName::from_static("delaybridge-token");
 const ATTEMPT: HeaderName = HeaderName::from_static("delaybridge-attempt");
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// Jobs.
+/// Pops jobs.
 pub async fn pop(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topics = call.topics(Right::Pop)?;
     let count = match call.query.number("count")?.map(usize::try_from) {

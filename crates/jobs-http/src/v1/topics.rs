@@ -89,7 +89,7 @@ pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &topic(&api, &name).await?)
 }
 
-/// Jobs of one state, in the order of their times.
+/// Answers with jobs of one state, in the order of their times.
 pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     let asked = call.query.text("state").unwrap_or("ready");
@@ -106,7 +106,7 @@ pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-/// Jobs are handed out again.
+/// Resumes a topic: its jobs are handed out again.
 pub async fn resume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     api.queue.resume(&name).await.map_err(|error| problem("resume the topic", error))?;

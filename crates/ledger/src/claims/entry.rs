@@ -320,7 +320,7 @@ impl Element {
         self.header.as_ref().map_or(Some(self.score_ms), |header| header.due_ms())
     }
 
-    /// Attempts that counted so far.
+    /// Returns the number of attempts that counted so far.
     pub fn attempts(&self) -> u32 {
         self.header.as_ref().map_or(0, |header| header.attempts)
     }

@@ -213,7 +213,7 @@ impl Cluster {
         masters.iter().map(|master| self.shared.node_at(&mut map, master)).collect()
     }
 
-    /// Nodes that may be asked for common knowledge, replicas included.
+    /// Returns the nodes that may be asked for common knowledge, replicas included.
     pub(super) fn any(&self) -> Vec<Arc<RedisEndpoint>> {
         self.shared.candidates().iter().map(|at| self.shared.target.node(at)).collect()
     }
@@ -369,7 +369,7 @@ impl Shared {
         self.map.read().nodes.values().any(|node| node.current().is_none())
     }
 
-    /// Nodes that may know the map, in the order to ask them: connected nodes, other nodes of the map, seeds.
+    /// Lists the nodes that may know the map, in the order to ask them: connected nodes, other nodes of the map, seeds.
     fn candidates(&self) -> Vec<Address> {
         let map = self.map.read();
         let (mut all, mut rest): (Vec<_>, Vec<_>) =

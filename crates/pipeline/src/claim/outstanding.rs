@@ -59,7 +59,7 @@ impl ClaimCall {
         Forgotten { name, not_after_ms: self.not_after_ms(), lease, may_repeat: name.expiries > 0 }
     }
 
-    /// Redis time in ms after which it does nothing.
+    /// Returns the Redis time in ms after which it does nothing.
     pub fn not_after_ms(&self) -> i64 {
         match self {
             ClaimCall::Claim(request) => request.not_after_ms,
@@ -67,7 +67,7 @@ impl ClaimCall {
         }
     }
 
-    /// Redis time in ms before which it also claims what has gone back, while claims wait to be taken over.
+    /// Returns the Redis time in ms before which it also claims what has gone back, while claims wait to be taken over.
     pub fn back_before_ms(&self) -> Option<i64> {
         match self {
             ClaimCall::Claim(request) => request.back_before_ms,

@@ -256,7 +256,8 @@ impl Claim {
         state.deadline = state.deadline.max(deadline);
     }
 
-    /// Redis says that the lease is gone. How many elements without an end that is news for.
+    /// Marks the claim as lost: Redis says that its lease is gone. Returns the number of elements without an end for
+    /// which that is new.
     pub fn set_lost(&self) -> usize {
         let mut state = self.lock();
         if std::mem::replace(&mut state.lost, true) { 0 } else { state.counts.open() }

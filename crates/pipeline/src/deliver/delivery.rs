@@ -210,7 +210,7 @@ impl ClaimDelivery {
         OrderedAnswers { confirmed, left: std::mem::take(&mut self.elements.left), is_over }
     }
 
-    /// Brings what is confirmed to its verdict. A task writes that: the next elements are not to wait for it.
+    /// Passes what is confirmed to its verdict. A task writes that: the next elements are not to wait for it.
     pub(super) fn confirm(&self, places: Vec<usize>) {
         let _ = self.elements.settler.confirmed(&self.elements.claim, places);
     }

@@ -179,7 +179,7 @@ fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> WriteOutco
     }
 }
 
-/// Confirmations of a claim were answered.
+/// Ends the confirmations of a claim that were answered.
 fn finish_confirmed(leases: &Leases, claim: &Claim, places: &[(usize, Answer)], resent: bool, now: Instant) {
     let queue = leases.queue();
     let count = |of: WriteOutcome| places.iter().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();

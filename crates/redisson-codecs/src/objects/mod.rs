@@ -276,7 +276,7 @@ fn text<'a>(part: &'a Part, name: &str) -> Option<&'a str> {
     }
 }
 
-/// Milliseconds since 1970, with a fraction if there is one.
+/// Converts a time to milliseconds since 1970, with a fraction if there is one.
 fn milliseconds(time: i64, nanos: i64) -> Option<Number> {
     let whole = time.checked_add(nanos / 1_000_000)?;
     match nanos % 1_000_000 {

@@ -45,7 +45,7 @@ impl<'a> Section<'a> {
         entries.iter().filter_map(read).collect()
     }
 
-    /// Texts of a list, none of them empty.
+    /// Reads the texts of a list, none of them empty.
     pub fn texts(&self, key: &Key) -> Vec<Scalar> {
         let Some(entry) = self.entry(key) else { return Vec::new() };
         let spot = self.spot(key);
@@ -65,7 +65,7 @@ impl<'a> Section<'a> {
         items.iter().enumerate().filter_map(read).collect()
     }
 
-    /// Texts of a list, or how many of them there are.
+    /// Reads the texts of a list, or how many of them there are.
     pub fn texts_or_count(&self, key: &Key) -> Result<Vec<Scalar>, u64> {
         let (Kind::TextsOrCount { max }, Some(entry)) = (key.kind, self.entry(key)) else { return Ok(Vec::new()) };
         if matches!(entry.node.value, Value::List(_) | Value::Map(_)) {

@@ -39,7 +39,7 @@ impl Arriving {
         self.held.fetch_add(size, Ordering::Relaxed);
     }
 
-    /// Bodies of so many bytes are not in memory any more.
+    /// Subtracts the bodies of this many bytes that are not in memory any more.
     pub(crate) fn taken(&self, size: u64) {
         self.held.fetch_sub(size, Ordering::AcqRel);
         self.reader.wake();

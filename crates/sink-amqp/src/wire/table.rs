@@ -95,7 +95,7 @@ fn all<'a>(rest: &mut Rest<'a>, mut seen: impl FnMut(usize, &'a [u8])) -> Option
     (flags & 3 == 0).then_some(())
 }
 
-/// Properties with the id of these alone, or without any if there is none that can be read.
+/// Builds properties with the id of these alone, or without any if there is none that can be read.
 pub(super) fn id_alone(properties: &[u8]) -> Vec<u8> {
     let mut id = None;
     let read = all(&mut Rest(properties), |bit, bytes| {
@@ -109,7 +109,7 @@ pub(super) fn id_alone(properties: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Properties that are one header without a value.
+/// Builds properties that are one header without a value.
 pub(super) fn header_alone(name: &str) -> Vec<u8> {
     with_header(&[0, 0], name)
 }
@@ -178,12 +178,12 @@ mod tests {
         [&(bytes.len() as u32).to_be_bytes(), bytes].concat()
     }
 
-    /// Properties that are headers alone: one, with this value.
+    /// Builds properties that are headers alone: one, with this value.
     fn header(value: &[u8]) -> Vec<u8> {
         [vec![0x20, 0], long(&[short(b"name"), value.to_vec()].concat())].concat()
     }
 
-    /// Properties whose only header has tables and lists in turn within each other.
+    /// Builds properties whose only header has tables and lists in turn within each other.
     fn nested(depth: usize) -> Vec<u8> {
         let mut value = b"I\0\0\0\x01".to_vec();
         for level in 0..depth {

@@ -225,7 +225,7 @@ impl WireWriter<'_> {
         self
     }
 
-    /// Fields that are not there.
+    /// Writes fields that are not there.
     pub(super) fn nulls(&mut self, count: usize) -> &mut Self {
         (0..count).fold(self, |writer, _| writer.null())
     }
@@ -263,7 +263,7 @@ impl WireWriter<'_> {
         self
     }
 
-    /// Milliseconds since the epoch.
+    /// Writes milliseconds since the epoch.
     pub(super) fn timestamp(&mut self, ms: i64) -> &mut Self {
         let out = self.next();
         out.put_u8(0x83);
@@ -283,7 +283,7 @@ impl WireWriter<'_> {
         self
     }
 
-    /// Bytes.
+    /// Writes bytes.
     pub(super) fn binary(&mut self, bytes: &[u8]) -> &mut Self {
         put_text(self.next(), bytes, (0xa0, 0xb0));
         self
@@ -305,7 +305,7 @@ impl WireWriter<'_> {
         self
     }
 
-    /// Words of the protocol.
+    /// Writes words of the protocol.
     pub(super) fn symbols(&mut self, symbols: &[&str]) -> &mut Self {
         let out = self.next();
         out.put_u8(0xf0);

@@ -133,7 +133,7 @@ impl AwsSink {
     }
 }
 
-/// Drawbacks of a queue or a topic with these settings, for a person.
+/// Lists the drawbacks of a queue or a topic with these settings, for a person.
 fn drawbacks(place: &str, settings: &[(String, String)]) -> Vec<String> {
     let number = |name: &str| {
         let found = settings.iter().find(|(other, _)| other == name);

@@ -89,7 +89,7 @@ impl AwsClient {
         sent.into_iter().zip(outcomes).for_each(|(item, outcome)| item.finish(outcome));
     }
 
-    /// Credentials and a connection.
+    /// Returns credentials and a connection.
     async fn ready(&self) -> Result<(Arc<AwsCredentials>, HttpConnection), Failure> {
         let credentials = self.login.current().await?;
         Ok((credentials, self.connections.acquire(false).await?))

@@ -39,7 +39,7 @@ pub(super) fn of_status(
     Some(Failure::new(class, code, text).about(about))
 }
 
-/// Class, code, what it is about, and what to do. `again`: the server may have had the element before.
+/// Returns class, code, what it is about, and what to do. `again`: the server may have had the element before.
 fn row(status: u16, again: bool) -> (Class, &'static str, About, &'static str) {
     const WAIT: &str = "it is asked again later";
     const MAYBE: &str = "it may have taken the request; see its log";
@@ -255,7 +255,7 @@ pub(super) fn handshake(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, format!("connect to {}: {error}", spec.origin))
 }
 
-/// Connections keep ending before anything is sent on them.
+/// Builds the failure while connections keep ending before anything is sent on them.
 pub(super) fn ended_at_once(spec: &HttpSpec) -> Failure {
     let text = format!("connect to {}: the server closes each connection at once", spec.origin);
     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)

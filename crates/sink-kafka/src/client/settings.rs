@@ -150,7 +150,7 @@ fn millis(duration: Duration) -> String {
     duration.as_millis().to_string()
 }
 
-/// Fractions of a millisecond are allowed here.
+/// Formats a time in milliseconds; fractions are allowed here.
 fn linger_ms(linger: Duration) -> String {
     (linger.as_secs_f64() * 1000.0).to_string()
 }

@@ -190,7 +190,7 @@ mod tests {
     use delaybridge_testing::sink::outbound;
     use futures_util::FutureExt;
 
-    /// Messages with these sharding keys, numbered; empty is none.
+    /// Builds messages with these sharding keys, numbered; empty is none.
     fn waiting(keys: &[&str]) -> Vec<WaitingItem> {
         if keys.is_empty() {
             return Vec::new();

@@ -78,7 +78,8 @@ impl JobPool {
         }
     }
 
-    /// Scripts have keys of all kinds at once; what they may do to them their commands decide.
+    /// Returns the right to all keys in scripts: these have keys of all kinds at once; what they may do to them their
+    /// commands decide.
     fn in_scripts(&self) -> Grant {
         let keys = self.buckets().chain(self.beside.iter().map(exact)).chain([self.of_claims(), self.jobs()]);
         Grant::on(keys.chain(self.also()), [EVALSHA])

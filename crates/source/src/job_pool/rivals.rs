@@ -144,7 +144,7 @@ fn is_named(client: &Client, name: &str) -> bool {
     client.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
-/// Clients that were seen in one of these commands, a moment ago.
+/// Describes the clients that were seen in one of these commands, a moment ago.
 fn sign_of(seen: &[Client], commands: &[&str], what: &str) -> Option<String> {
     let is_own = |client: &Client| client.name.starts_with("delaybridge");
     let mut found: Vec<String> = Vec::new();

@@ -87,7 +87,7 @@ impl JobPoolSpec {
     }
 }
 
-/// Seconds, rounded up: never before its time.
+/// Converts to seconds, rounded up: never before its time.
 fn seconds(ms: i64) -> i64 {
     ms.div_euclid(1_000) + i64::from(ms % 1_000 > 0)
 }

@@ -5,7 +5,7 @@ use delaybridge_ledger::{Kind, Members, StoreError, members};
 use delaybridge_link::Conn;
 
 impl Redisson {
-    /// Entries of L from the `first` on, whole: at least one unless the end is reached.
+    /// Reads entries of L from the `first` on, whole: at least one unless the end is reached.
     ///
     /// # Errors
     ///

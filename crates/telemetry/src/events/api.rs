@@ -111,7 +111,7 @@ impl ApiEvents {
         }
     }
 
-    /// Connections were still open at the end of the drain.
+    /// Reports connections that were still open at the end of the drain.
     pub fn cut_off(&self, connections: usize) {
         warn!(connections, "connections to the {} were cut off at the end of the drain", self.what);
     }
@@ -142,7 +142,7 @@ impl ApiEvents {
         self.metrics.all().file_seen(key, age);
     }
 
-    /// Jobs were put back because their client disconnected before it received them.
+    /// Reports that jobs were put back because their client disconnected before it received them.
     pub fn put_back(&self, jobs: usize) {
         debug!(jobs, "put jobs back whose client was gone before it had them");
     }

@@ -128,7 +128,7 @@ impl InputEvents {
         }
     }
 
-    /// Redis does not take the jobs, so that no more messages are taken. Logged only if that is new.
+    /// Reports that Redis does not take the jobs, so that no more messages are taken. Logged only if that is new.
     pub fn waits(&self, problem: &str) {
         if self.set(InputState::Waiting(problem.to_owned())) {
             warn!(
@@ -138,7 +138,7 @@ impl InputEvents {
         }
     }
 
-    /// Redis takes jobs. Logged only after it did not.
+    /// Reports that Redis takes jobs. Logged only after it did not.
     pub fn flows(&self) {
         if self.status.input_waits(&self.input) && self.set(InputState::Up) {
             info!(input = &*self.input, "input goes on");

@@ -283,7 +283,7 @@ impl QueueEvents {
         }
     }
 
-    /// Redis had lost writes, and `n` settled elements are under the name of their claim again.
+    /// Reports that Redis had lost writes, and `n` settled elements are under the name of their claim again.
     pub fn returned(&self, n: u64) {
         if n > 0 {
             self.0.metrics.returned(n);
@@ -296,7 +296,7 @@ impl QueueEvents {
         }
     }
 
-    /// Redis had lost writes, and these elements in flight are no longer under the name of their claim.
+    /// Reports that Redis had lost writes, and these elements in flight are no longer under the name of their claim.
     pub fn missing(&self, ids: &[Identity]) {
         self.0.metrics.missing(ids.len() as u64);
         for ids in ids.chunks(NAMED) {
@@ -425,7 +425,7 @@ impl QueueEvents {
         }
     }
 
-    /// Redis refuses a read that the queue needs. Logged when the message changes.
+    /// Reports that Redis refuses a read that the queue needs. Logged when the message changes.
     pub fn look_failed(&self, problem: &str) {
         self.on_hold(None, "look", "", &format!("read the queue: {problem}"));
     }

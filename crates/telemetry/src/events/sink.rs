@@ -206,7 +206,7 @@ impl SinkEvents {
         }
     }
 
-    /// Destinations that were unused for long are forgotten.
+    /// Forgets destinations that were unused for long.
     pub fn destinations_forgotten(&self, keys: &[u64], all: usize) {
         if self.is_retired() {
             return;
@@ -228,7 +228,8 @@ impl SinkEvents {
     }
 }
 
-/// Class, code and message of the failure behind a reason, which has them as `CLASS CODE` and `MESSAGE (CODE, CLASS)`.
+/// Splits a reason into class, code and message of the failure behind it, which it has as `CLASS CODE` and `MESSAGE
+/// (CODE, CLASS)`.
 fn parts(reason: &Reason) -> [&str; 3] {
     let (class, code) = reason.code.split_once(' ').unwrap_or(("", &reason.code));
     let message = reason.text.rsplit_once(" (").map_or(&*reason.text, |(message, _)| message);

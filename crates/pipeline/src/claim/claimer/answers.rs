@@ -136,7 +136,7 @@ impl Claimer {
         }
     }
 
-    /// Redis has run a claim or a takeover.
+    /// Records that Redis has run a claim or a takeover.
     fn answered(&mut self, now_ms: i64, patience: Duration) {
         self.queue.renewed(now_ms);
         let refused_before = self.pace.ran(patience);
@@ -152,7 +152,7 @@ impl Claimer {
         self.lost.push(Lost::reply(name, not_after_ms, claim.sent.after(claim.patience), claim.room, claim.isolation));
     }
 
-    /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
+    /// Handles a refusal by Redis: a key of a wrong type, a missing right. Nothing was changed.
     pub(super) async fn refused(&mut self, problem: &StoreError) {
         self.pulse.rest();
         let queue = self.queue.clone();

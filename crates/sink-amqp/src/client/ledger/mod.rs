@@ -118,7 +118,7 @@ impl<T> ChannelLedger<T> {
         }
     }
 
-    /// Messages that occupy the window of the channel.
+    /// Returns the number of messages that occupy the window of the channel.
     pub(super) fn unanswered(&self) -> usize {
         self.unanswered
     }
