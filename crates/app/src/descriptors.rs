@@ -5,8 +5,8 @@ use delaybridge_ops::descriptors::Descriptors;
 use delaybridge_telemetry::events::Events;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit of open files to the hard one, as every program may; returns it. Most systems start with a soft limit of
-/// 1,024, for programs that use `select`, which this one does not.
+/// Raises the soft limit of open files to the hard one, as every program may; returns it. Most systems start with a
+/// soft limit of 1,024, for programs that use `select`, which this one does not.
 pub(super) fn raise() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -35,7 +35,7 @@ fn room(limit: u64, needed: &Descriptors) -> u64 {
     limit.saturating_sub(needed.without_clients()).max(limit / 2)
 }
 
-/// Returns the part of a listener that wants so many of all.
+/// Returns the share of a listener that wants this many of all.
 fn part(own: u64, all: u64, room: u64) -> usize {
     usize::try_from((own.saturating_mul(room) / all.max(1)).max(1)).unwrap_or(usize::MAX)
 }

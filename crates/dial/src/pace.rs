@@ -33,7 +33,7 @@ impl ReadBudget {
     /// Bytes in a moment for a server that answers and confirms: ten times what the fastest of them was seen to send.
     pub const ANSWERS: u64 = 128 << 10;
 
-    /// Creates a budget of so many bytes in 10 ms.
+    /// Creates a budget of this many bytes in 10 ms.
     pub fn new(most: u64) -> Arc<ReadBudget> {
         Arc::new(ReadBudget(Mutex::new(ReadMoment { most, left: signed(most), tick: Instant::now() })))
     }

@@ -42,7 +42,8 @@ impl AnswerMemory {
         AnswerMemory { all: Arc::new(Semaphore::new(kib)), shares: CallerShares::new(kib / SHARES) }
     }
 
-    /// Takes room for an answer of so many bytes; one that is larger than a share takes all of it. `None`: it needs none.
+    /// Takes room for an answer of this many bytes; one that is larger than a share takes all of it. `None`: it needs
+    /// none.
     ///
     /// # Errors
     /// There is none: answers that their clients do not read take it.

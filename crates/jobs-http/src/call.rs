@@ -93,7 +93,8 @@ impl<C: MaybeNamed> Call<C> {
     /// thread.
     ///
     /// # Errors
-    /// It is larger, too slow, cut off, or in a coding that is not read; there is no room for it now; or those of `parse`.
+    /// It is larger, too slow, cut off, or in a coding that is not read; there is no room for it now; or those of
+    /// `parse`.
     pub async fn read<T: Send + 'static>(
         &mut self,
         parse: impl FnOnce(Bytes) -> Result<T, Problem> + Send + 'static,
@@ -263,7 +264,7 @@ impl Query {
         self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Returns whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }

@@ -48,7 +48,7 @@ pub fn unpack(packed: &[u8], most: usize) -> Result<Option<Bytes>, Problem> {
     Ok(Some(unpacked).filter(|unpacked| unpacked.len() <= most).map(Bytes::from))
 }
 
-/// Returns whether the client takes gzip, and a body of so many bytes is worth it.
+/// Returns whether the client takes gzip, and a body of this many bytes is worth it.
 pub fn is_wanted(asked: &HeaderMap, length: usize) -> bool {
     length >= WORTH_IT && accepts(asked)
 }

@@ -100,7 +100,7 @@ impl BodyMemory {
         })
     }
 
-    /// Takes room for an answer of so many bytes.
+    /// Takes room for an answer of this many bytes.
     ///
     /// # Errors
     /// There is none.
@@ -110,7 +110,8 @@ impl BodyMemory {
 }
 
 impl BodyRoom {
-    /// Takes room for the bytes that are there, of a body that may have `whole` bytes; `whole` counts at the first call.
+    /// Takes room for the bytes that are there, of a body that may have `whole` bytes; `whole` counts at the first
+    /// call.
     ///
     /// # Errors
     /// There is none for a while.
@@ -197,7 +198,8 @@ mod tests {
         assert!(memory.shared.shares.known().0 <= 3, "shares that nobody uses are forgotten");
     }
 
-    /// Sixteen callers whose bodies have come half way when the room is taken: each of them gets on, one after the other.
+    /// Sixteen callers whose bodies have come half way when the room is taken: each of them gets on, one after the
+    /// other.
     #[tokio::test(start_paused = true)]
     async fn bodies_of_many_callers_do_not_wait_for_each_other_half_way() {
         let memory = BodyMemory::new(4 << 20, ROOM);

@@ -61,12 +61,12 @@ pub fn weight(jobs: &[NewJob]) -> Option<usize> {
     (jobs.len() > 1 || weight > LIGHT).then_some(weight)
 }
 
-/// Returns the weight of so many bytes on their way to Redis.
+/// Returns the weight of this many bytes on their way to Redis.
 pub fn weight_of(bytes: usize) -> usize {
     (bytes / BYTES_OF_A_JOB).min(MAX_BATCH)
 }
 
-/// Returns the weight of a call that reads a page of so many jobs: the largest one is read alone.
+/// Returns the weight of a call that reads a page of this many jobs: the largest one is read alone.
 pub fn page(limit: usize) -> usize {
     (limit * (MAX_BATCH / MAX_PAGE)).max(READ)
 }
@@ -88,8 +88,8 @@ impl Turns {
         Turns(Arc::new(shared))
     }
 
-    /// Makes a call of this weight when it is its turn. The turn ends with the call, which goes on if its client is gone: Redis has
-    /// it then. `what` is attempted, as in `add the job`.
+    /// Makes a call of this weight when it is its turn. The turn ends with the call, which goes on if its client is
+    /// gone: Redis has it then. `what` is attempted, as in `add the job`.
     ///
     /// # Errors
     /// The turn does not come for a while; or the call panicked, a defect of this program.

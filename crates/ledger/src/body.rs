@@ -14,7 +14,7 @@ pub enum Body {
     },
     /// There is none.
     Missing,
-    /// The body was not read: it is so many bytes, and the claim had no room for them.
+    /// The body was not read: it is this many bytes, and the claim had no room for them.
     NoRoom(usize),
     /// The key of the body holds a value of another type.
     WrongType,

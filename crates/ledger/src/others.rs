@@ -53,7 +53,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Notes of daemons; `None` if there is none, or in a way that this version cannot read.
+    /// Reads the notes of daemons; `None` if there is none, or in a way that this version cannot read.
     ///
     /// # Errors
     ///

@@ -37,7 +37,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Returns whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }

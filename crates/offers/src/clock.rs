@@ -8,7 +8,7 @@ pub enum Clock {
     /// The producer's own, as Redisson does. A producer whose clock is ahead makes elements late.
     #[default]
     Producer,
-    /// The producer's own, corrected by so many ms: where it is known to be wrong.
+    /// The producer's own, corrected by this many ms: where it is known to be wrong.
     Corrected(i64),
     /// Redis's, asked in the script itself: right whatever the producer's clock says.
     Redis,

@@ -61,7 +61,7 @@ pub struct QueueRegistry {
     horizon_ms: AtomicU64,
 }
 
-/// The part of a queue that is kept while it is at rest.
+/// The part of a queue that is kept while it is idle.
 struct QueueSlot {
     spec: Arc<QueueSpec>,
     /// The owner of its claims.
@@ -75,7 +75,7 @@ struct QueueSlot {
 }
 
 impl QueueSlot {
-    /// Creates a queue at rest that nothing is known of; with its counters, where it had another configuration before.
+    /// Creates an idle queue that nothing is known of; with its counters, where it had another configuration before.
     fn new(spec: Arc<QueueSpec>, owner: [u8; 8], events: Option<QueueEvents>) -> QueueSlot {
         let events = events.map_or_else(OnceLock::new, OnceLock::from);
         QueueSlot { spec, owner, events, nothing_due_ms: i64::MIN.into(), empty: false.into() }
@@ -93,7 +93,7 @@ struct RegistryState {
     closed: BTreeSet<usize>,
     /// The closed places that have no queue.
     free: BTreeSet<usize>,
-    /// The counts of queues that are at rest now.
+    /// The counts of queues that are idle now.
     before: QueueCounts,
 }
 
@@ -189,7 +189,7 @@ impl QueueRegistry {
         self.slots.read().len() - state.free.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -264,7 +264,7 @@ impl QueueRegistry {
         }
     }
 
-    /// Returns the queue at this place, put to work if it is at rest.
+    /// Returns the queue at this place, woken if it is idle.
     fn wake_slot<'a>(&self, state: &'a mut RegistryState, place: usize) -> Option<&'a Arc<ActiveQueue>> {
         let RegistryState { at_work, woken, closed, .. } = state;
         if closed.contains(&place) {
@@ -288,12 +288,12 @@ impl QueueRegistry {
         queue
     }
 
-    /// Returns whether a claim has found nothing due in a queue that is at rest since then.
+    /// Returns whether a claim has found nothing due in an idle queue since then.
     pub fn was_looked_at(&self, place: usize) -> bool {
         self.get(place).is_none() && self.slot(place).nothing_due_ms.load(Ordering::Relaxed) > i64::MIN
     }
 
-    /// Returns whether a queue at rest had nothing in it at the last look at its gauges, and has announced nothing
+    /// Returns whether an idle queue had nothing in it at the last look at its gauges, and has announced nothing
     /// since.
     pub fn was_empty(&self, place: usize) -> bool {
         self.slot(place).empty.load(Ordering::Relaxed)
@@ -370,7 +370,7 @@ impl QueueRegistry {
         slot.events.get_or_init(|| events().unwrap_or_else(|| self.process.events.queue(&slot.spec.id))).clone()
     }
 
-    /// Returns the time that a poll looks ahead at a queue at rest: longer than until its next look at the same queue.
+    /// Returns the time that a poll looks ahead at an idle queue: longer than until its next look at the same queue.
     pub fn horizon(&self) -> Duration {
         Duration::from_millis(self.horizon_ms.load(Ordering::Relaxed))
     }

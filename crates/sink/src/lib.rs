@@ -119,7 +119,7 @@ pub trait Sink: Send + Sync + 'static {
         None
     }
 
-    /// Returns the number of copies of a body of so many bytes that the client library keeps beside it: they count as
+    /// Returns the number of copies of a body of this many bytes that the client library keeps beside it: they count as
     /// in flight too.
     fn copies(&self, _bytes: usize) -> u64 {
         0

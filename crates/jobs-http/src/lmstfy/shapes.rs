@@ -56,7 +56,7 @@ pub fn envelope(body: Bytes, attributes: &JobAttributes) -> (Bytes, &'static str
     (envelope.to_string().into(), ENVELOPE)
 }
 
-/// Returns the opposite: the body in base64, and the attributes or `null`. What claims to be an envelope and is none is
+/// Opens an envelope: the body in base64, and the attributes or `null`. What claims to be an envelope and is none is
 /// a body: any client may say so of any bytes.
 fn opened(body: &Bytes, content_type: &str) -> (String, Value) {
     let envelope = if content_type == ENVELOPE { read_envelope(body) } else { None };

@@ -188,8 +188,8 @@ impl Header {
         out
     }
 
-    /// Reads the header at the beginning of a member, and where the element begins. `None` for anything that this version
-    /// did not write.
+    /// Reads the header at the beginning of a member, and where the element begins. `None` for anything that this
+    /// version did not write.
     pub fn decode(member: &[u8]) -> Option<(Header, usize)> {
         if field(member, 0)? != MAGIC {
             return None;
@@ -362,9 +362,9 @@ impl Element {
     }
 }
 
-/// Returns the room of an element of so many bytes. A large one is read and written by itself, and each time the client
-/// library of Redis has two copies of it more: in its buffer, and as a value or a command. Of small ones it has a
-/// megabyte at a time.
+/// Returns the room of an element of this many bytes. A large one is read and written by itself, and each time the
+/// client library of Redis has two copies of it more: in its buffer, and as a value or a command. Of small ones it has
+/// a megabyte at a time.
 pub fn room_of(bytes: u64) -> u64 {
     if bytes > BATCH_BYTES as u64 { bytes.saturating_mul(3) } else { bytes }
 }

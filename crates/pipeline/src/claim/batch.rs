@@ -32,7 +32,7 @@ pub struct ClaimBatch {
 /// The reason why the rest of a batch is to be begun later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// The next element grows by so many bytes, and there is no room.
+    /// The next element grows by this many bytes, and there is no room.
     Room(u64),
     /// The next element was claimed ahead, and is due at this Redis time in ms.
     Time(i64),
@@ -132,7 +132,8 @@ impl ClaimBatch {
 
     /// Waits until the next element has what it lacks, and may be in flight.
     ///
-    /// Room first, the guard last: an element that must be alone, and has room, waits for the guard. What only waits does no harm,
+    /// Room first, the guard last: an element that must be alone, and has room, waits for the guard. What only waits
+    /// does no harm,
     /// and an element that must be alone would wait for it.
     pub async fn get_ready(&mut self) {
         let queue = self.claim.queue.clone();

@@ -97,7 +97,7 @@ pub async fn run(registry: Arc<QueueRegistry>) {
     }
 }
 
-/// Returns the number of queues that one of so many daemons with the same queues reads at once.
+/// Returns the number of queues that one of this many daemons with the same queues reads at once.
 fn share(queues: usize, daemons: usize) -> usize {
     (GAUGES_BUDGET / daemons).max(queues.div_ceil(TURN)).min(GAUGES_BUDGET).min(queues)
 }

@@ -126,8 +126,8 @@ struct OutstandingClaim {
 }
 
 impl OutstandingClaims {
-    /// Adds a claim behind the others. It is sent by the next poll of [`next`](Self::next), which sends in this order, and
-    /// so one connection answers in this order too.
+    /// Adds a claim behind the others. It is sent by the next poll of [`next`](Self::next), which sends in this order,
+    /// and so one connection answers in this order too.
     pub fn push(&mut self, queue: Arc<Queue>, claim: PendingClaim) {
         let forgotten = claim.request.forget();
         let answered = async move {
@@ -169,7 +169,7 @@ impl OutstandingClaims {
         self.0.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -31,7 +31,7 @@ const NOTES_BUDGET: usize = 1_000;
 /// Queues of which that is noted in one round trip. Not more, because a claim waits behind them.
 const NOTES_AT_ONCE: usize = 16;
 
-/// Polls until the process stops. It finds what was not announced, and wakes queues at rest before something falls due.
+/// Polls until the process stops. It finds what was not announced, and wakes idle queues before something falls due.
 pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     let process = registry.process().clone();
     let chunk = POLL_BUDGET / 10;
@@ -68,8 +68,8 @@ pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     }
 }
 
-/// Finds those of these queues that are overdue, and wakes them, `most` in this time. A read of thousands takes a fraction of the
-/// claims with which all are looked at.
+/// Finds those of these queues that are overdue, and wakes them, `most` in this time. A read of thousands takes a
+/// fraction of the claims with which all are looked at.
 pub(super) async fn find_overdue(registry: Arc<QueueRegistry>, mut places: Vec<usize>, most: usize, pace: Duration) {
     places.retain(|place| registry.spec(*place).mode == Mode::Deliver);
     for some in places.chunks(most) {
@@ -125,8 +125,8 @@ async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) 
     woken
 }
 
-/// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to the
-/// queue's channel.
+/// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to
+/// the queue's channel.
 pub async fn unannounced(registry: Arc<QueueRegistry>) {
     let process = registry.process().clone();
     let mut watched = Vec::new();

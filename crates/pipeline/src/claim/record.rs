@@ -213,7 +213,7 @@ impl Claim {
         self.lock().flushing = false;
     }
 
-    /// Returns the number of this attempt for whoever receives an element of it, with so many attempts that counted
+    /// Returns the number of this attempt for whoever receives an element of it, with this many attempts that counted
     /// before: 1 only if no sink has had it before. So it can be larger than what counts towards `max_attempts`.
     pub fn attempt(&self, attempts: u32, doubt: bool) -> u32 {
         let attempt = attempts.saturating_add(u32::from(self.name.expiries)).saturating_add(1);
@@ -340,8 +340,8 @@ impl Claim {
         (only_confirmed || takes_neighbours_along()) && !state.lost && state.deadline > until
     }
 
-    /// Compares what is under its name with what it is believed to hold, after the server may have forgotten writes. Elements that
-    /// are there under another header than was written last are known by the one that is there.
+    /// Compares what is under its name with what it is believed to hold, after the server may have forgotten writes.
+    /// Elements that are there under another header than was written last are known by the one that is there.
     pub fn differences(&self, contents: Vec<Element>) -> ClaimDifferences {
         let mut state = self.lock();
         // What has gone may come back with the next change.

@@ -69,9 +69,9 @@ enum Goes {
     Away(Verdict),
 }
 
-/// Makes the messages of these elements of so many keys, and hands over those that can go together. `None` if too little of the
-/// lease is left: the elements are dropped. `in_lines`: those of a key have to be on one line of the sink, which keeps their order; else
-/// each has a key of its own.
+/// Makes the messages of these elements of this many keys, and hands over those that can go together. `None` if too
+/// little of the lease is left: the elements are dropped. `in_lines`: those of a key have to be on one line of the
+/// sink, which keeps their order; else each has a key of its own.
 pub(super) fn begin(
     claim: &Arc<Claim>,
     keys: usize,

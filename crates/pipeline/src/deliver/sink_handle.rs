@@ -112,7 +112,7 @@ impl SinkHandle {
         DestinationKey::of(destination, self.sink.part(destination))
     }
 
-    /// Returns the bytes that the sink copies; see [`Sink::copies`].
+    /// Returns the number of copies that the sink keeps of a body; see [`Sink::copies`].
     pub fn copies(&self, bytes: usize) -> u64 {
         self.sink.copies(bytes)
     }
@@ -310,8 +310,8 @@ impl SinkHandle {
         waits
     }
 
-    /// Hands elements to the sink in their order, see [`RunSink`](delaybridge_sink::RunSink), and puts the answer of each into
-    /// `answers`.
+    /// Hands elements to the sink in their order, see [`RunSink`](delaybridge_sink::RunSink), and puts the answer of
+    /// each into `answers`.
     pub(super) fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> impl Future<Output = ()> + 'a {
         let delivered = match self.sink.runs() {
             Some(sink) => sink.deliver_run(run, answers),
@@ -340,7 +340,8 @@ impl SinkHandle {
 
     /// Waits for what the sink answers; `None` if it is hung.
     ///
-    /// The grace begins when the end of the time-out is noticed: in a process that was suspended all timers end at once, and
+    /// The grace begins when the end of the time-out is noticed: in a process that was suspended all timers end at
+    /// once, and
     /// the sink still has to say of each element whether it was sent.
     async fn in_time<T>(&self, delivering: impl Future<Output = T>) -> Option<T> {
         let mut delivering = std::pin::pin!(delivering);
@@ -392,7 +393,7 @@ impl SinkHandle {
         Some(async move { self.in_time(asking).await.unwrap_or_else(|| Err(hung())) })
     }
 
-    /// Takes in what came of a question that was asked after so many answers, and `quiet` after the last of them.
+    /// Takes in what came of a question that was asked after this many answers, and `quiet` after the last of them.
     pub fn probed(&self, answer: &Result<(), Failure>, answers: u64, quiet: Duration) {
         if self.answers() != answers {
             return;

@@ -204,8 +204,8 @@ impl Shadow {
     }
 }
 
-/// Decides what would become of an element: where it would go (`sink: destination`), or what else, and why. The rules are those
-/// of a [delivery](crate::deliver).
+/// Decides what would become of an element: where it would go (`sink: destination`), or what else, and why. The rules
+/// are those of a [delivery](crate::deliver).
 fn fate(
     spec: &QueueSpec,
     id: &Identity,
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// A look ends after so many elements; the next one continues, also within one millisecond.
+    /// A look ends after this many elements; the next one continues, also within one millisecond.
     #[tokio::test(start_paused = true)]
     async fn more_elements_of_one_millisecond_than_a_look_takes_are_all_shown_once() {
         let world = World::new();

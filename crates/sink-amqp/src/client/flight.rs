@@ -33,7 +33,7 @@ const WINDOW_BYTES: usize = 16 << 20;
 enum Event {
     /// Everything that was woken before it has come out.
     Mark,
-    /// The broker's answer to a message of so many bytes, and the return that the library attached to it.
+    /// The broker's answer to a message of this many bytes, and the return that the library attached to it.
     Answer(u64, usize, Result<(BrokerAnswer, Option<ReturnedMessage>), ChannelError>),
 }
 

@@ -31,7 +31,7 @@ pub(super) fn is_accepted(answer: &HttpAnswer) -> bool {
     (200..=299).contains(&answer.status)
 }
 
-/// Reads the answer to a request with so many messages.
+/// Reads the answer to a request with this many messages.
 pub(super) fn sent(service: AwsService, answer: &HttpAnswer, count: usize) -> BatchAnswer {
     match service {
         AwsService::Sqs => sqs::sent(answer, count),

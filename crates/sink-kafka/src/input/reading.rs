@@ -24,7 +24,8 @@ pub(super) enum Reading {
     Nothing(Failure),
 }
 
-/// Asks what can be read; `None` if nobody answers, which other questions tell. `in_doubt`: the rights are asked for as well.
+/// Asks what can be read; `None` if nobody answers, which other questions tell. `in_doubt`: the rights are asked for as
+/// well.
 pub(super) fn look<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     topics: &[&str],
@@ -60,7 +61,7 @@ pub(super) fn look<C: ConsumerContext>(
     Some(summed_up(problems, topics.len(), (without_leader, partitions)))
 }
 
-/// Returns the result for so many topics, with these problems of topics, and so many of the own partitions without a
+/// Returns the result for this many topics, with these problems of topics, and so many of the own partitions without a
 /// leader. Pure.
 fn summed_up(problems: Vec<Failure>, topics: usize, (without_leader, partitions): (usize, usize)) -> Reading {
     let leaders = (without_leader > 0).then(|| {

@@ -266,7 +266,7 @@ impl Dispatcher {
         self.dispatch(topic);
     }
 
-    /// Returns whether a route of so many queues may be kept for this topic. The routes of idle topics make room for
+    /// Returns whether a route of this many queues may be kept for this topic. The routes of idle topics make room for
     /// it, the one that was used least of late first.
     fn has_room(&mut self, topic: &Arc<str>, queues: usize) -> bool {
         if queues > MAX_QUEUES {
