@@ -59,13 +59,13 @@ pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     }
 }
 
-/// Extends every lease of the queue that has less than half of its time left. False if they are to be extended again before
-/// anything else is claimed: there was no answer, it came late, or a slot is on the move.
+/// Extends every lease of the queue that has less than half of its time left. False if they are to be extended again
+/// before anything else is claimed: there was no answer, it came late, or a slot is on the move.
 pub async fn extend(leases: &Leases) -> bool {
     extend_all(leases, leases.queue().spec.lease / 2).await
 }
 
-/// Extends every lease that has less than `left` of its time left, and returns as [`extend_some`] does.
+/// Extends every lease that has less than `left` of its time left. `false`: some are left to the next round.
 pub async fn extend_all(leases: &Leases, left: Duration) -> bool {
     for claims in leases.due(Instant::now(), left).chunks(EXTENDED) {
         if !extend_some(leases, claims).await {
@@ -75,8 +75,8 @@ pub async fn extend_all(leases: &Leases, left: Duration) -> bool {
     true
 }
 
-/// Extends the leases of these claims. After an answer that it came late, the clock of Redis is known: it is sent again
-/// once.
+/// Extends the leases of these claims. `false`: it has to be sent again. After an answer that it came late, the clock
+/// of Redis is known: it is sent again once.
 async fn extend_some(leases: &Leases, claims: &[Arc<Claim>]) -> bool {
     let queue = leases.queue();
     for _ in 0..2 {
