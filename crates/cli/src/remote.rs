@@ -94,7 +94,7 @@ async fn call_for_names<O: Operation>(place: &Place, request: &mut O) -> Result<
         let some = ids_of_stdin(&mut lines)?;
         match all {
             Some(mut all) if some.is_empty() || watch.is_stopped() => {
-                O::end(&mut all, !some.is_empty());
+                O::end(&mut all, watch.is_stopped());
                 return Ok(all);
             }
             _ => {}
