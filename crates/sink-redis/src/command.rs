@@ -3,7 +3,7 @@
 use redis::{Cmd, Value};
 
 use crate::once::once;
-use crate::{NAME, RedisDestination};
+use crate::target::{NAME, RedisDestination};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_link::{KeyPrefix, Side};
 use delaybridge_sink::headers::IdText;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::target::{self, RedisKeys};
-use super::{NAME, RedisSink};
+use super::sink::RedisSink;
+use super::target::{self, NAME, RedisKeys};
 use delaybridge_link::config::{CONNECTION, PLACES};
 use delaybridge_link::{LinkOptions, Redis, RedisTarget, config};
 use delaybridge_settings::keys::{Group, tables};

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::NAME;
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_link::{Side, hashed};
@@ -21,6 +20,9 @@ use delaybridge_sink::kind::RouteSite;
 use delaybridge_sink::{
     Destination, Fixed, HeaderRules, Recognition, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target,
 };
+
+/// The kind in the configuration.
+pub(super) const NAME: &str = "redis";
 
 const LIST: Key = key("list", Kind::Template, "Key of the list that payloads are pushed to.");
 const STREAM: Key = key(

@@ -1,16 +1,23 @@
 //! The sink against a real redis-server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use redis::Value;
 
-use super::*;
+use super::target::NAME;
+use super::{RedisDestination, RedisSink, RedisSpec};
+use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_link::Redis;
 use delaybridge_link::RedisEndpoint;
 use delaybridge_link::Side;
 use delaybridge_link::test_server::{TestServer, eventually, soon};
 use delaybridge_link::{Link, LinkOptions, LinkState};
-use delaybridge_sink::{AttemptId, DeliveryMark, Destination, HeaderRules, Suspicion, header_rules};
+use delaybridge_sink::{
+    Answers, AttemptId, DeliveryMark, Destination, HeaderRules, Outbound, RunSink, Sink, Suspicion, header_rules,
+};
 use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
 use delaybridge_testing::{sink_contract_tests, sink_run_contract_tests};
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::address::shown_server;
 use super::login::{self, RocketMqLogin};
 use super::target::{self, NAME, RocketMqKeys};
 use delaybridge_link::Redis;
@@ -63,11 +64,6 @@ words! {
         /// The message counts as delivered.
         Accept = "accept",
     }
-}
-
-/// Returns the text of an address.
-pub(super) fn shown_server((host, port): &(String, u16)) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Reads the sink.

@@ -2,20 +2,20 @@
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{NAME, StdoutSink};
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
-use delaybridge_link::Redis;
 use delaybridge_settings::keys::tables;
 use delaybridge_settings::reader::Section;
 use delaybridge_sink::header_rules;
 use delaybridge_sink::kind::{self, SinkSettings};
-use delaybridge_sink::{Connector, Destination, Fixed, HeaderRules, Sink, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, HeaderRules, SinkAddress, Target};
+
+/// The kind in the configuration.
+pub(super) const NAME: &str = "stdout";
 
 tables! {
     mod sink_stdout at "sinks.NAME.stdout", "For tests and pipes." {
@@ -56,28 +56,6 @@ pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     SinkSettings::new(section, Some(section.duration(&sink_stdout::TIMEOUT)), StdoutSpec, |at| {
         Some((Arc::new(StdoutSpec), at.sink_spot.clone()))
     })
-}
-
-impl Connector for StdoutSpec {
-    fn kind(&self) -> &'static str {
-        NAME
-    }
-
-    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(StdoutSink::on_stdout(timeout))
-    }
-
-    fn settings(&self) -> Map<String, Value> {
-        Map::new()
-    }
-
-    fn address(&self) -> String {
-        String::new()
-    }
-
-    fn looks_for_destinations(&self) -> bool {
-        false
-    }
 }
 
 impl Target for StdoutSpec {

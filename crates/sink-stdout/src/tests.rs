@@ -1,11 +1,15 @@
 //! The sink against a stream in memory that can break and stall.
 
+use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use base64::Engine;
 
-use super::*;
-use delaybridge_sink::{HeaderRules, header_rules};
+use super::sink::classify;
+use super::{StdoutDestination, StdoutSink};
+use delaybridge_core::message::Class;
+use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
 use delaybridge_testing::sink::{ReceivedMessage, Rig, anywhere, outbound};
 use delaybridge_testing::sink_contract_tests;
 

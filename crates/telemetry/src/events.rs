@@ -28,9 +28,6 @@ use super::tail::Tail;
 use delaybridge_core::clock::is_great_skew;
 use delaybridge_core::message::{Class, Failure};
 
-/// Minimum interval between two lines of one kind about one queue.
-const QUIET: Duration = Duration::from_secs(10);
-
 /// Target of the lines about single elements in shadow mode.
 const SHADOW: &str = "delaybridge::shadow";
 

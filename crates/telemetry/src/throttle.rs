@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use delaybridge_core::clock::Instant;
 
+/// Minimum interval between two lines of one kind about one queue.
+pub(crate) const QUIET: Duration = Duration::from_secs(10);
+
 /// A rate limit for lines of one kind.
 pub(super) struct Throttle {
     interval: Duration,

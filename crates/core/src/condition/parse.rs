@@ -8,14 +8,14 @@
 //!       | "exists" "(" FIELD ")" | "starts_with" "(" FIELD "," TEXT ")"
 //! ```
 
-use super::token::{ConditionError, Lexeme, Lexemes, Mistake};
-use super::{Condition, Literal, Operand, Relation, Test};
+use super::test::{Literal, Operand, Relation, Test};
+use super::token::{ConditionError, DEEPEST, LONGEST, Lexeme, Lexemes, Mistake};
 use crate::template::{Field, TemplateError};
 
 /// Parses a whole condition.
 pub(super) fn parse(text: &str) -> Result<Test, ConditionError> {
     let mut tokens = Lexemes::of(text);
-    if text.len() > Condition::LONGEST {
+    if text.len() > LONGEST {
         return Err(tokens.error(0, Mistake::Long));
     }
     let (at, next) = tokens.next()?;
@@ -60,7 +60,7 @@ impl ConditionParser<'_> {
             return self.test();
         }
         self.depth += 1;
-        if self.depth > Condition::DEEPEST {
+        if self.depth > DEEPEST {
             return Err(self.tokens.error(at, Mistake::Deep));
         }
         let test = if is_not {

@@ -1,5 +1,7 @@
 //! Values, types, precedence and mistakes of conditions.
 
+use std::cmp::Ordering;
+
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::{Codec, Payload, decode};
 

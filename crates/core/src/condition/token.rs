@@ -1,6 +1,11 @@
 //! The words and signs of a condition, each with its column.
 
-use super::{Condition, Relation};
+use super::test::Relation;
+
+/// Maximum length of a condition, in bytes.
+pub(super) const LONGEST: usize = 1_024;
+/// Maximum depth of `not` and parentheses in a condition.
+pub(super) const DEEPEST: usize = 16;
 
 /// The first mistake in a condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,10 +58,10 @@ pub enum Mistake {
     #[error("{0}")]
     Constant(&'static str),
     /// Too many parentheses in each other.
-    #[error("more than {} levels of parentheses and `not`", Condition::DEEPEST)]
+    #[error("more than {} levels of parentheses and `not`", DEEPEST)]
     Deep,
     /// Too long.
-    #[error("the condition is longer than {} bytes", Condition::LONGEST)]
+    #[error("the condition is longer than {} bytes", LONGEST)]
     Long,
 }
 
@@ -92,22 +97,6 @@ impl Lexeme {
             Lexeme::End => return "the end".to_owned(),
         };
         format!("`{sign}`")
-    }
-}
-
-impl Relation {
-    const ALL: [(&str, Relation); 6] = [
-        // The longer ones first.
-        ("==", Relation::Equal),
-        ("!=", Relation::Unequal),
-        ("<=", Relation::AtMost),
-        (">=", Relation::AtLeast),
-        ("<", Relation::Less),
-        (">", Relation::Greater),
-    ];
-
-    fn sign(self) -> &'static str {
-        Relation::ALL.iter().find(|(_, relation)| *relation == self).map_or("", |(sign, _)| sign)
     }
 }
 

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use redisson_codecs::{Payload, View};
 
-use super::ElementInfo;
+use crate::template::ElementInfo;
 
 /// Writes one JSON object on one line.
 pub(super) fn object(element: &ElementInfo<'_>, payload: &Payload) -> Bytes {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use super::answer;
+use super::answer::answer;
 use super::known::TokenUse;
 use super::names::{job, namespace, number, seconds, topics};
 use super::shapes::consumed;
@@ -19,8 +19,6 @@ use crate::reply::Reply;
 use crate::v1::errors::problem;
 use delaybridge_jobs::{JobError, PopRequest};
 
-/// Most queues of one request.
-pub const QUEUES: usize = 16;
 const COUNT: u32 = 100;
 /// Time to run of a request that does not say, in seconds.
 const TTR: u32 = 120;

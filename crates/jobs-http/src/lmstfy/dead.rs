@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::json;
 
-use super::answer;
+use super::answer::answer;
 use super::names::{namespace, seconds, topic};
 use super::publish::TTL;
 use crate::Api;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::json;
 
-use super::answer;
+use super::answer::answer;
 use super::names::{self, namespace, topic};
 use super::shapes::looked_at;
 use crate::Api;

@@ -3,6 +3,7 @@
 //! Queue Q of namespace N is the topic `N.Q`; neither name can have a dot. Status codes and JSON are those of lmstfy.
 //! `docs/lmstfy.md` lists what differs, and why.
 
+mod answer;
 mod consume;
 mod dead;
 pub(super) mod known;
@@ -12,12 +13,10 @@ mod publish;
 mod shapes;
 pub(super) mod tokens;
 
-use hyper::{Method, StatusCode};
-use serde_json::json;
+use hyper::Method;
 
-pub(super) use self::consume::QUEUES;
-use super::problem::{Problem, ProblemKind};
-use super::reply::Reply;
+pub(super) use self::answer::reply;
+pub(super) use self::names::QUEUES;
 use super::route::{ApiDialect, ApiRoute, routes};
 
 /// The endpoints for its clients.
@@ -48,28 +47,3 @@ pub static ADMIN: &[ApiRoute] = routes! { ApiDialect::Lmstfy;
     PUT "/token/{namespace}/{token}/limit" lmstfy_set_limits => tokens::set_limits;
     DELETE "/token/{namespace}/{token}/limit" lmstfy_delete_limits => tokens::delete_limits;
 };
-
-/// Converts a problem to an answer as lmstfy's clients expect it. What they cannot know is an internal error to them.
-pub(super) fn reply(problem: &Problem) -> Reply {
-    let status = problem.kind.status();
-    let (status, error) = match problem.kind {
-        ProblemKind::NoSuchPath | ProblemKind::Method => (StatusCode::NOT_FOUND, "api not found"),
-        ProblemKind::NoSuchJob => (status, "job not found"),
-        ProblemKind::Forbidden => (StatusCode::UNAUTHORIZED, "invalid token"),
-        ProblemKind::TooLarge => (status, "body too large"),
-        _ if status.is_server_error() => (StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
-        _ => (status, problem.detail.as_str()),
-    };
-    // Its clients read why they are throttled from another field.
-    let body = if problem.kind == ProblemKind::TooMany {
-        json!({ "error": error, "msg": error })
-    } else {
-        json!({ "error": error })
-    };
-    problem.waits(answer(status, body))
-}
-
-fn answer(status: StatusCode, value: serde_json::Value) -> Reply {
-    // A value of this type always has JSON.
-    Reply::json(status, &value).unwrap_or_else(|_| Reply::empty(StatusCode::INTERNAL_SERVER_ERROR))
-}

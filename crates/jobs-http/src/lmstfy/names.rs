@@ -7,7 +7,10 @@ use crate::call::Call;
 use crate::problem::Problem;
 use delaybridge_jobs::{JobId, Topic};
 
-/// Reads the topic of the namespace and the queue in the path.
+/// Most queues of one request.
+pub const QUEUES: usize = 16;
+
+/// Returns the topic of the namespace and the queue in the path.
 pub fn topic(call: &Call, right: Right) -> Result<Topic, Problem> {
     let queue = call.part("queue");
     if queue.contains(',') {
@@ -18,10 +21,10 @@ pub fn topic(call: &Call, right: Right) -> Result<Topic, Problem> {
 
 /// Reads the topics of the namespace and the queues in the path, which commas separate.
 pub fn topics(call: &Call, right: Right) -> Result<Vec<Topic>, Problem> {
-    let queues = call.part("queue").split(',').filter(|queue| !queue.is_empty()).take(super::consume::QUEUES + 1);
+    let queues = call.part("queue").split(',').filter(|queue| !queue.is_empty()).take(QUEUES + 1);
     let topics = queues.map(|queue| topic_of(call, queue, right)).collect::<Result<Vec<_>, _>>()?;
     match topics.len() {
-        1..=super::consume::QUEUES => Ok(topics),
+        1..=QUEUES => Ok(topics),
         _ => Err(Problem::bad("invalid queue name(s)")),
     }
 }

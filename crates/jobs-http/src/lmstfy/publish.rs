@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use serde_json::json;
 
-use super::answer;
+use super::answer::answer;
 use super::known::TokenUse;
 use super::names::{job, number, seconds, topic};
 use super::shapes::{JobAttributes, envelope};

@@ -9,7 +9,7 @@ use aws_lc_rs::digest;
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::answer;
+use super::answer::answer;
 use super::known::TokenUse;
 use super::names::namespace;
 use crate::Api;

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Number, Value};
 
-use super::{Item, Part, number, text};
+use super::super::value::Item;
+use super::part::{Part, number, text};
 
 /// Formats an `InetAddress`: `shop.example/127.0.0.1`.
 pub(super) fn address(part: &Part) -> Option<String> {

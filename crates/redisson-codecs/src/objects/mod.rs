@@ -8,34 +8,20 @@
 mod external;
 mod host;
 mod kind;
-
-use std::rc::Rc;
+mod part;
 
 use bytes::Buf;
 use serde_json::{Map, Number, Value};
 
 pub(super) use self::external::{TextLength, is_external};
 use self::kind::{Kind, adds_nothing};
+pub(super) use self::part::{Part, Written};
+use self::part::{number, text};
 use super::error::{ClassName, DecodeProblem, Refusal};
 use super::java_types::CLASS;
 use super::reader::{Read, Reader};
 use super::value::{self, Item};
 use crate::coding::JavaTypes;
-
-/// The part of an object that one of its classes contributes.
-pub(super) struct Part {
-    /// The class. Shared, because nested objects must not copy a long name again.
-    pub(super) class: Rc<str>,
-    pub(super) fields: Vec<(String, Item)>,
-    /// The data that the class wrote beside its fields.
-    pub(super) written: Vec<Written>,
-}
-
-/// A piece of data that a class wrote with its own method.
-pub(super) enum Written {
-    Block(Vec<u8>),
-    Value(Item),
-}
 
 /// Returns whether the field is the lock of a collection, which is mostly the collection itself.
 pub(super) fn is_lock(class: &str, field: &str) -> bool {
@@ -231,13 +217,6 @@ fn field(part: Part, name: &str) -> Option<Item> {
     part.fields.into_iter().find(|(field, _)| field == name).map(|(_, item)| item)
 }
 
-fn number<'a>(part: &'a Part, name: &str) -> Option<&'a Number> {
-    match part.fields.iter().find(|(field, _)| field == name) {
-        Some((_, Item::Json(Value::Number(number)))) => Some(number),
-        _ => None,
-    }
-}
-
 fn block(part: &Part) -> Option<&[u8]> {
     part.written.iter().find_map(|written| match written {
         Written::Block(bytes) => Some(bytes.as_slice()),
@@ -269,14 +248,7 @@ fn map(items: Vec<Value>) -> Option<Item> {
     Some(Item::Entries(entries))
 }
 
-fn text<'a>(part: &'a Part, name: &str) -> Option<&'a str> {
-    match part.fields.iter().find(|(field, _)| field == name) {
-        Some((_, Item::Json(Value::String(text)))) => Some(text),
-        _ => None,
-    }
-}
-
-/// Converts a time to milliseconds since 1970, with a fraction if there is one.
+/// Milliseconds since 1970, with a fraction if there is one.
 fn milliseconds(time: i64, nanos: i64) -> Option<Number> {
     let whole = time.checked_add(nanos / 1_000_000)?;
     match nanos % 1_000_000 {

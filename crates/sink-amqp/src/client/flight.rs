@@ -10,9 +10,9 @@ use lapin::message::BasicReturnMessage;
 use lapin::{Channel, Confirmation};
 use tokio::time::Instant;
 
+use super::context::{Ids, SinkContext};
 use super::ledger::{BrokerAnswer, ChannelLedger, MessageVerdict, ReturnedMessage};
 use super::message::{Publication, attempt};
-use super::{Ids, SinkContext};
 use crate::errors::{self, ChannelError};
 use delaybridge_core::unordered;
 use delaybridge_sink::Destination;

@@ -26,6 +26,7 @@
 mod aside;
 pub(crate) mod channels;
 mod connect;
+mod context;
 mod draining;
 mod flight;
 mod ledger;
@@ -41,7 +42,6 @@ mod worker;
 pub(crate) mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -52,6 +52,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::aside::AsideRoutes;
+use self::context::{Ids, SinkContext};
 pub(crate) use self::session::AmqpSession;
 pub(crate) use self::supervisor::ConnectionState;
 use crate::{AmqpSpec, NAME, errors};
@@ -64,41 +65,6 @@ use delaybridge_sink::{Answers, Destination, Outbound, Sink};
 const QUEUE: usize = 1024;
 /// Time allowed for closing, beyond the time-out of the deliveries that it waits for.
 const CLOSE: Duration = Duration::from_secs(3);
-
-/// State that all tasks of the sink share.
-#[derive(Debug)]
-struct SinkContext {
-    spec: Arc<AmqpSpec>,
-    timeout: Duration,
-    ids: Ids,
-    aside: AsideRoutes,
-}
-
-/// Makes `message_id`s: unique to this sink, and with a growing number.
-#[derive(Debug)]
-struct Ids {
-    prefix: String,
-    last: AtomicU64,
-}
-
-impl Ids {
-    fn new() -> Ids {
-        Ids { prefix: format!("{:016x}-", fastrand::u64(..)), last: AtomicU64::new(0) }
-    }
-
-    /// Returns the next number; the first is 1.
-    fn next(&self) -> u64 {
-        self.last.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    fn text(&self, number: u64) -> String {
-        format!("{}{number}", self.prefix)
-    }
-
-    fn number(&self, text: &str) -> Option<u64> {
-        text.strip_prefix(self.prefix.as_str())?.parse().ok()
-    }
-}
 
 /// Delivers to the exchanges of one broker, or cluster of brokers.
 #[derive(Debug)]

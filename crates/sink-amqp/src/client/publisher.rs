@@ -23,12 +23,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
+use super::context::SinkContext;
 use super::flight::Flight;
 use super::message::{attempt, prepare};
 use super::session::AmqpSession;
 use super::supervisor::{self, ConnectionState};
 use super::suspects::{ChannelEnd, Suspects};
-use super::{SinkContext, channels, draining};
+use super::{channels, draining};
 use crate::errors::{self, ChannelError, Scope};
 use delaybridge_core::message::{About, Failure};
 use delaybridge_sink::Destination;

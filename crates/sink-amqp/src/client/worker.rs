@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::SinkContext;
+use super::context::SinkContext;
 use super::message::attempt;
 use super::publisher::Publisher;
 use super::supervisor::ConnectionState;

@@ -8,8 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Violation;
-use super::frames::{BODY, HEADER, METHOD};
 use super::table::Rest;
+
+/// Types of frames.
+pub(super) const METHOD: u8 = 1;
+pub(super) const HEADER: u8 = 2;
+pub(super) const BODY: u8 = 3;
 
 /// Answers that the broker has asked for and that were not sent yet: RabbitMQ never waits for more than one of a channel.
 const OWED: usize = 1_000;

@@ -9,14 +9,11 @@ use std::collections::BTreeSet;
 use std::str;
 
 use super::arriving::Arriving;
-use super::expected::{Content, Expected, Fate};
+use super::expected::{BODY, Content, Expected, Fate, HEADER, METHOD};
 use super::table::{self, Rest, readable};
 use super::{TOO_LARGE, UNREADABLE, Violation};
 
-/// Types of frames.
-pub(super) const METHOD: u8 = 1;
-pub(super) const HEADER: u8 = 2;
-pub(super) const BODY: u8 = 3;
+/// The type of a frame without a content.
 const HEARTBEAT: u8 = 8;
 /// Type, channel and size in front of a frame.
 pub(super) const HEAD: usize = 7;

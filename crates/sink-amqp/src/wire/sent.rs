@@ -58,8 +58,7 @@ impl SentFrames {
 
 #[cfg(test)]
 mod tests {
-    use super::super::expected::Fate;
-    use super::super::frames::{BODY, HEADER, METHOD};
+    use super::super::expected::{BODY, Fate, HEADER, METHOD};
     use super::*;
 
     fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {

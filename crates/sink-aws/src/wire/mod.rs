@@ -2,21 +2,15 @@
 
 pub(super) mod answer;
 pub(super) mod message;
+mod request;
 mod sns;
 mod sqs;
 
-use bytes::Bytes;
-
+pub(super) use self::request::{WireRequest, is_accepted};
 use super::service::AwsService;
 use answer::{BatchAnswer, PlaceAnswer};
 use delaybridge_http_client::HttpAnswer;
 use message::WireMessage;
-
-/// A request before it is signed: the headers that are not of the connection, in lower case, and the body.
-pub(super) struct WireRequest {
-    pub(super) headers: Vec<(&'static str, &'static str)>,
-    pub(super) body: Bytes,
-}
 
 /// Returns the request that sends these messages to a queue or a topic.
 pub(super) fn send(service: AwsService, place: &str, messages: &[WireMessage<'_>]) -> WireRequest {
@@ -26,12 +20,7 @@ pub(super) fn send(service: AwsService, place: &str, messages: &[WireMessage<'_>
     }
 }
 
-/// Returns whether the service has accepted the request as a whole.
-pub(super) fn is_accepted(answer: &HttpAnswer) -> bool {
-    (200..=299).contains(&answer.status)
-}
-
-/// Reads the answer to a request with this many messages.
+/// Reads the answer to a request with so many messages.
 pub(super) fn sent(service: AwsService, answer: &HttpAnswer, count: usize) -> BatchAnswer {
     match service {
         AwsService::Sqs => sqs::sent(answer, count),

@@ -4,7 +4,7 @@ use form_urlencoded::Serializer;
 
 use super::answer::{BatchAnswer, EntryAnswer, PlaceAnswer, ServiceError, each};
 use super::message::WireMessage;
-use super::{WireRequest, is_accepted};
+use super::request::{WireRequest, is_accepted};
 use delaybridge_aws::XmlElement;
 use delaybridge_http_client::HttpAnswer;
 

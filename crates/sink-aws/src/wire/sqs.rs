@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::answer::{BatchAnswer, EntryAnswer, PlaceAnswer, ServiceError, each};
 use super::message::WireMessage;
-use super::{WireRequest, is_accepted};
+use super::request::{WireRequest, is_accepted};
 use delaybridge_aws::XmlElement;
 use delaybridge_core::json::Json;
 use delaybridge_http_client::HttpAnswer;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::call::{AskEnd, MessageBatch, RemotingCall, SendEnd, Unanswered};
 use super::connect::{RemotingConnection, ServerKind, connect};
 use super::serving;
-use crate::config::shown_server;
+use crate::address::shown_server;
 use crate::wire::frame::RemotingRequest;
 use crate::{RocketMqSpec, errors};
 use delaybridge_core::message::{Class, Failure};

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use delaybridge_core::log::{debug, error, info, warn};
 
-use super::QUIET;
 use crate::metrics::api::ApiMetrics;
 use crate::peer::Peer;
-use crate::throttle::Throttle;
+use crate::throttle::{QUIET, Throttle};
 use delaybridge_core::clock::Instant;
 
 /// The events of one API. Cheap to clone.

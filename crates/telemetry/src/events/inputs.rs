@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 
 use delaybridge_core::log::{info, warn};
 
-use super::{Events, QUIET};
+use super::Events;
 pub use crate::labels::{InputReset, InputResult};
 use crate::metrics::Metrics;
 use crate::status::{InputState, Status};
-use crate::throttle::Throttle;
+use crate::throttle::{QUIET, Throttle};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Failure;
 

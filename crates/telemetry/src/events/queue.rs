@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use delaybridge_core::log::{debug, error, info, warn};
 
-use super::{Paused, QUIET, RESUMED, SHADOW};
+use super::{Paused, RESUMED, SHADOW};
 use crate::labels::{DeadReason, Fate};
 use crate::metrics::QueueMetrics;
 use crate::status::{Reason, Status};
-use crate::throttle::Throttle;
+use crate::throttle::{QUIET, Throttle};
 use delaybridge_core::clock::{Instant, utc};
 use delaybridge_core::message::{Failure, Identity};
 use delaybridge_core::metric::SourceTerms;

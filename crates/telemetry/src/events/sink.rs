@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use delaybridge_core::log::{info, warn};
 
-use super::{QUIET, reason};
+use super::reason;
 use crate::metrics::SinkMetrics;
 use crate::status::{Reason, SinkNews, SinkState, Status};
-use crate::throttle::Throttle;
+use crate::throttle::{QUIET, Throttle};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Failure;
 

@@ -3,8 +3,11 @@
 //! Fields are read by name, never by class or order: the class of a Java object differs from team to team. A value keeps its
 //! bytes; numbers become their decimal text.
 
+mod field;
 mod msgpack;
 mod protobuf;
+
+pub use self::field::Field;
 
 use bytes::Bytes;
 use redisson_codecs::{Codec, Coding, JavaTypes};
@@ -38,36 +41,6 @@ pub enum Record {
     Fields(Vec<(Bytes, Field)>),
     /// A value with fields below it.
     Tree(Value),
-}
-
-/// The value of a field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Field {
-    /// A text or bytes.
-    Bytes(Bytes),
-    /// A number, in decimal digits.
-    Number(String),
-    /// Anything else, as it is written in the record; a JSON value as JSON.
-    Other(Bytes),
-}
-
-impl Field {
-    /// Converts the value to bytes.
-    pub fn into_bytes(self) -> Bytes {
-        match self {
-            Field::Bytes(bytes) | Field::Other(bytes) => bytes,
-            Field::Number(text) => text.into(),
-        }
-    }
-
-    /// Returns the value as a whole number, also one that is written as text.
-    pub fn number(&self) -> Option<i64> {
-        match self {
-            Field::Number(text) => text.parse().ok(),
-            Field::Bytes(bytes) => std::str::from_utf8(bytes).ok()?.parse().ok(),
-            Field::Other(_) => None,
-        }
-    }
 }
 
 impl Record {

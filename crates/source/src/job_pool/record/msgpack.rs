@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Field;
+use super::field::Field;
 use delaybridge_ledger::Junk;
 
 /// Most levels below the map.
