@@ -162,9 +162,9 @@ pub(super) struct QueueKeys {
     /// have no value), or holds the queue. Default: `dead_letter` with `envelope: decoded`, else `forward_raw`.
     #[key(word::<OnOpaque>())]
     pub(super) on_opaque: Option<OnOpaque>,
-    /// An element whose due time is an overflow (`Long.MAX_VALUE` ms from now): more than 2^53 ms before 1970, but not
-    /// `-inf`, which means "at once". `hold`: it waits among the retries for a person. Default: `hold`; with an
-    /// `order`, `dead_letter`. Times that far ahead stay.
+    /// An element whose due time is an overflow (`Long.MAX_VALUE` ms from now: more than 2^53 ms before 1970), or a
+    /// time from 2001 to 2100 in seconds that was read as milliseconds. `-inf` and 0 mean "at once". `hold`: it waits
+    /// among the retries for a person. Default: `hold`; with an `order`, `dead_letter`. Times that far ahead stay.
     #[key(word::<OnAbsurdDue>())]
     pub(super) on_absurd_due: Option<OnAbsurdDue>,
     /// Duration of a claim: a killed daemon's elements come back after it. 80 % of it must exceed every sink's timeout.

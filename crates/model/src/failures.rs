@@ -1,5 +1,6 @@
 //! The rules for elements that cannot be delivered, or not yet.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use delaybridge_settings::Settings;
@@ -69,10 +70,18 @@ words! {
 /// The bound of times in ms that are meant: beyond 2^53 no double has milliseconds.
 const MEANT_MS: i64 = 1 << 53;
 
-/// Returns whether a due time in ms is the result of an overflow, as that of `Long.MAX_VALUE` ms from now: it is long
-/// past and was meant to come. A score of -inf is meant as "at once".
+/// The times from 2001 to 2100 in seconds since 1970. As milliseconds they are five weeks of 1970.
+const SECONDS: Range<i64> = 978_307_200..4_102_444_800;
+
+/// Returns whether a due time in ms is long past and was meant to come: the result of an overflow, as that of
+/// `Long.MAX_VALUE` ms from now, or [seconds](is_in_seconds). Scores of -inf and 0 are meant as "at once".
 pub fn is_absurd(due_ms: i64) -> bool {
-    due_ms < -MEANT_MS && due_ms != i64::MIN
+    (due_ms < -MEANT_MS && due_ms != i64::MIN) || is_in_seconds(due_ms)
+}
+
+/// Returns whether a due time in ms is one in seconds that was taken for milliseconds.
+pub fn is_in_seconds(due_ms: i64) -> bool {
+    SECONDS.contains(&due_ms)
 }
 
 /// The time in ms after which an element comes back that is held for its due time: no clock reaches it.
@@ -139,4 +148,19 @@ pub struct RetryPolicy {
     /// A random wait between 0 and the bound, or the bound itself.
     #[key(words = Jitter, default = "full", name = "jitter")]
     pub full_jitter: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overflow_and_seconds_are_absurd_and_at_once_is_not() {
+        for absurd in [i64::MIN + 1, -MEANT_MS - 1, 978_307_200, 1_795_626_000, 4_102_444_799] {
+            assert!(is_absurd(absurd), "{absurd}");
+        }
+        for meant in [i64::MIN, -MEANT_MS, -1, 0, 1, 978_307_199, 4_102_444_800, 1_795_626_000_000, i64::MAX] {
+            assert!(!is_absurd(meant), "{meant}");
+        }
+    }
 }

@@ -22,7 +22,7 @@ pub use self::audit::{AuditFate, AuditSpec};
 pub use self::daemon::{Config, ProcessLimits, Reload};
 pub use self::failures::{
     HELD_MS, Jitter, OnAbsurdDue, OnDecodeError, OnExpired, OnOpaque, OnSkipped, OnUnroutable, REPEATED, RetryPolicy,
-    Unroutable, is_absurd,
+    Unroutable, is_absurd, is_in_seconds,
 };
 pub use self::grafana::GrafanaLinks;
 pub use self::inputs::{InputRules, InputSpec};

@@ -303,7 +303,7 @@ words! {
         Expired = "expired",
         /// Ten leases in a row expired: the element kills or stalls every daemon that claims it.
         LeaseExpired = "lease_expired",
-        /// The due time is an overflow.
+        /// The due time is an overflow, or in seconds.
         AbsurdDue = "absurd_due",
         /// The codec refused the payload.
         Undecodable = "undecodable",

@@ -40,7 +40,7 @@ async fn arrived(redis: &mut MultiplexedConnection, expected: &[&str]) {
 async fn an_element_whose_due_time_overflowed_is_held_and_hides_nothing() {
     let (server, mut redis, id) = offered("4.7.0").await;
     let mut daemon = Daemon::start(&yaml(&server, "")).await;
-    daemon.expect_log("due time is an overflow");
+    daemon.expect_log("due time is absurd");
     arrived(&mut redis, &["after"]).await;
     let config = config(&server);
     eventually("the element to be shown", PATIENCE, async || {
@@ -63,7 +63,7 @@ async fn an_element_whose_due_time_overflowed_is_held_and_hides_nothing() {
 async fn an_element_whose_due_time_overflowed_is_delivered_or_a_dead_letter_by_rule() {
     let (server, mut redis, _) = offered("3.16.8").await;
     let mut daemon = Daemon::start(&yaml(&server, "on_absurd_due: dead_letter,")).await;
-    daemon.expect_log("due time is an overflow");
+    daemon.expect_log("due time is absurd");
     daemon.expect_log("dead letter stored");
     arrived(&mut redis, &["after"]).await;
     let letters = ask(&config(&server), &["dead", "ls", "q"]);

@@ -93,6 +93,41 @@ async fn every_command_works_or_says_why_not() {
     assert_eq!(kept, score.parse::<f64>().expect("a number"));
 }
 
+/// A set in seconds that is read in milliseconds: everything in it would be due at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn seconds_read_as_milliseconds_are_held_until_the_unit_is_correct() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let yaml = |unit: &str| {
+        format!(
+            "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ stream: out }} }} }}\n\
+             queues: {{ jobs: {{ source: {{ zset: {{ key: due, score: {unit} }} }}, to: [{{ sink: out }}] }} }}\n",
+            server.url()
+        )
+    };
+    let tomorrow = now_ms(&mut redis).await / 1_000 + 86_400;
+    redis.zadd::<_, _, _, ()>("due", "reminder", tomorrow).await.expect("the server takes it");
+    let wrong = ConfigFile::new(&yaml("ms"));
+    let (code, text) = ask(&wrong, "check --live");
+    assert!(code == 1 && text.contains("is `score: ms` the unit"), "{text}");
+    // A score that means "at once" in each unit is delivered, and hides the other one from a look at the first.
+    redis.zadd::<_, _, _, ()>("due", "at once", 0).await.expect("the server takes it");
+
+    let mut daemon = Daemon::start(&yaml("ms")).await;
+    daemon.expect_log("due time is absurd");
+    eventually("one element to be held, and one delivered", PATIENCE, async || {
+        let held: usize = redis.clone().zcard("delaybridge:retry:{due}").await.expect("a count");
+        let delivered: usize = redis.clone().xlen("out").await.expect("a count");
+        if (held, delivered) == (1, 1) { Ok(()) } else { Err(format!("{held} held, {delivered} delivered")) }
+    })
+    .await;
+    daemon.stop().await;
+    assert!(well(&wrong, "restore jobs --apply").contains("1 element of jobs put back"));
+    let back: i64 = redis.zscore("due", "reminder").await.expect("a score");
+    assert_eq!(back, tomorrow);
+    well(&ConfigFile::new(&yaml("s")), "check --live");
+}
+
 /// A producer that sets a time to live with each element: Redis would delete what is not delivered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_to_live_on_a_source_is_reported_and_repaired() {

@@ -50,8 +50,8 @@ const DEAD_REASONS: &[Code] = &[
     ),
     code(
         "absurd_due",
-        "The due time is an overflow (`Long.MAX_VALUE` ms from now), with `on_absurd_due: dead_letter`.",
-        "Correct the delay in the producer. A redrive delivers at once.",
+        "The due time is an overflow (`Long.MAX_VALUE` ms from now) or seconds read as milliseconds, with `on_absurd_due: dead_letter`.",
+        "Correct the delay in the producer, or the unit of the source. A redrive delivers at once.",
     ),
     code(
         "undecodable",

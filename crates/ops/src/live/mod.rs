@@ -19,7 +19,7 @@ use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
 use delaybridge_link::rights::{Dialect, Grant, Missing, Rules};
 use delaybridge_link::{Conn, ConnectError, LinkError, Redis, missing_rights, whoami};
-use delaybridge_model::{Config, Mode, QueueSpec};
+use delaybridge_model::{Config, Mode, QueueSpec, is_in_seconds};
 use delaybridge_source::SourceConfig;
 use delaybridge_source::competitors::{advice, blocked_consumers};
 use delaybridge_source::job_pool::{JobPoolSpec, held, rivals};
@@ -339,9 +339,8 @@ fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> LiveFindin
     }
     let mut state = Health::Well;
     if let Some(set) = source.of_kind::<ZsetSpec>() {
-        detail.push_str("; identical members are one element in Redis, due at the score that was written last");
         if let Some(due_ms) = s.next_due_ms.filter(|due_ms| !is_plausible(*due_ms)) {
-            state = Health::Warning;
+            state = if is_in_seconds(due_ms) { Health::Failed } else { Health::Warning };
             detail.push_str(&format!(
                 "; the first one is due at {due_ms} ms since 1970 by its score: is `score: {}` the unit that producers write?",
                 set.score.as_str()
@@ -434,7 +433,7 @@ mod tests {
         check(Some(1_800_000_000_000), Health::Well);
         // Milliseconds read as seconds, and the other way round.
         check(Some(1_800_000_000_000_000), Health::Warning);
-        check(Some(1_800_000_000), Health::Warning);
+        check(Some(1_800_000_000), Health::Failed);
     }
 
     #[test]

@@ -193,7 +193,7 @@ pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) ->
     if let Some(due_ms) = subject.due_ms.filter(|_| is_new(subject.element.header.as_deref()))
         && let Some(verdict) = understand::absurd(&queue.spec, due_ms)
     {
-        queue.events.absurd_due(subject.id, verdict.as_str());
+        queue.events.absurd_due(subject.id, due_ms, verdict.as_str());
         return Err(verdict);
     }
     let payload = match subject.payload {

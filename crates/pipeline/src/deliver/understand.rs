@@ -12,7 +12,7 @@ use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_model::{
     HELD_MS, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, QueueSpec, REPEATED, RouteSpec, Routed, SKIPPED,
-    is_absurd,
+    is_absurd, is_in_seconds,
 };
 use delaybridge_source::Junk;
 use delaybridge_telemetry::labels::DeadReason;
@@ -131,7 +131,12 @@ pub fn absurd(spec: &QueueSpec, due_ms: i64) -> Option<Verdict> {
     if spec.on_absurd_due == OnAbsurdDue::Deliver || !is_absurd(due_ms) {
         return None;
     }
-    let text = format!("it is due at {due_ms} ms since 1970, which is an overflow: its time was meant to come");
+    let why = if is_in_seconds(due_ms) {
+        "which are seconds read as milliseconds: correct the unit of the source's scores"
+    } else {
+        "which is an overflow: its time was meant to come"
+    };
+    let text = format!("it is due at {due_ms} ms since 1970, {why}");
     let failure = Failure::new(Class::MessagePermanent, ABSURD_DUE, text);
     Some(match spec.on_absurd_due {
         OnAbsurdDue::DeadLetter => dead(DeadReason::AbsurdDue, failure),

@@ -243,7 +243,7 @@ fn fate(
 }
 
 /// Why an element with an absurd due time would not be delivered.
-const ABSURD: &str = "its due time is an overflow (`on_absurd_due`)";
+const ABSURD: &str = "its due time is an overflow, or in seconds (`on_absurd_due`)";
 
 /// Returns a destination for the log: one that the payload chose has words of the payload in it.
 fn describe(to: &RouteSpec, destination: &Destination) -> String {

@@ -370,11 +370,12 @@ impl QueueEvents {
         }
     }
 
-    /// Reports that an element whose due time is an overflow is held, or becomes a dead letter.
-    pub fn absurd_due(&self, id: &Identity, outcome: &str) {
+    /// Reports that an element whose due time is an overflow, or in seconds, is held, or becomes a dead letter.
+    pub fn absurd_due(&self, id: &Identity, due_ms: i64, outcome: &str) {
         if let Some(left_out) = self.0.quiet().absurd.admit(Instant::now(), 1) {
-            let help = "`delaybridge reschedule`, `run-now` or `kill` ends it; `on_absurd_due` decides";
-            warn!(queue = &**self.id(), %id, outcome, left_out, help, "due time is an overflow");
+            let help = "look whether the source's scores are in the configured unit; `restore` returns the element, \
+                        `reschedule`, `run-now` or `kill` ends the wait; `on_absurd_due` decides";
+            warn!(queue = &**self.id(), %id, due_ms, outcome, left_out, help, "due time is absurd");
         }
     }
 
@@ -444,7 +445,7 @@ impl QueueEvents {
             (&quiet.stale_acks, "verdicts refused"),
             (&quiet.stale_drops, "elements dropped here, not sent"),
             (&quiet.leases_lost, "leases lost"),
-            (&quiet.absurd, "due time is an overflow"),
+            (&quiet.absurd, "due time is absurd"),
             (&quiet.panics, "panic while working on an element"),
         ];
         for (throttle, text) in sums {
