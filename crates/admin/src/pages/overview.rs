@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::inputs;
 use super::layout::{View, encoded, page};
 use super::list_place::ListPlace;
-use super::show::{at_least, count, late, number, obstacles, rate, when};
+use super::show::{at_least, count, lasting, late, number, obstacles, rate, when};
 use super::topics;
 use crate::Admin;
 use crate::access::AdminCaller;
@@ -287,7 +287,7 @@ fn one_sink(sink: &SinkRow) -> Markup {
             td data-label="Kind" { (sink.kind) }
             td data-label="State" {
                 span class={ "badge " (class) } { (sink.word()) }
-                " " span.muted { "for " (duration(sink.seconds.saturating_mul(1_000))) }
+                " " span.muted { (lasting(sink.seconds)) }
             }
             (count("Queues", i64::try_from(sink.queues).unwrap_or(i64::MAX), "n"))
             td.why data-label="Last problem" {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use delaybridge_core::clock::utc;
+use delaybridge_core::clock::{calendar_seconds, utc};
 use delaybridge_ops::content::Content;
 use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::plural::duration;
@@ -49,6 +49,13 @@ pub fn when(ms: i64, now_ms: i64) -> Markup {
         std::cmp::Ordering::Equal => "now".to_owned(),
     };
     html! { time datetime=(utc(ms)) { (text) " " span.at { (at(ms, now_ms)) } } }
+}
+
+/// How long a state has lasted, and since when by the clock of this machine.
+pub fn lasting(seconds: u64) -> Markup {
+    let (now_ms, gap_ms) = ((calendar_seconds() * 1_000.0) as i64, seconds.saturating_mul(1_000));
+    let since_ms = now_ms.saturating_sub_unsigned(gap_ms);
+    html! { "for " (duration(gap_ms)) " " time datetime=(utc(since_ms)) { span.at { "since " (at(since_ms, now_ms)) } } }
 }
 
 /// `09:00:32 UTC` today, else `2026-11-21 09:00 UTC`.

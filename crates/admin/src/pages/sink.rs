@@ -10,6 +10,7 @@ use super::list_place::ListPlace;
 use super::past;
 use super::pausing::{FIELDS, pause_form, resumed, wanted};
 use super::queue::settings;
+use super::show::lasting;
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
@@ -23,7 +24,7 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::overview::SinkRow;
 use delaybridge_ops::pause::{SinkPauses, sink_pauses};
-use delaybridge_ops::plural::{count, duration};
+use delaybridge_ops::plural::count;
 
 /// Queues, destinations in trouble, and queues without an answer that are shown.
 const SHOWN: usize = 50;
@@ -82,7 +83,7 @@ fn state(sink: &SinkRow, pauses: Option<&SinkPauses>) -> Markup {
     html! {
         ul.notes {
             li class=(if !sink.has_trouble() { "good" } else if sink.is_in_trouble() { "bad" } else { "warn" }) {
-                strong { (sink.word()) } " for " (duration(sink.seconds.saturating_mul(1_000)))
+                strong { (sink.word()) } " " (lasting(sink.seconds))
             }
             @for trouble in troubles.iter().take(SHOWN) { li.warn { (trouble) } }
             @if let Some(more @ 1..) = troubles.len().checked_sub(SHOWN) {

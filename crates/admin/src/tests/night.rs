@@ -96,6 +96,7 @@ async fn a_sink_has_the_trouble_of_the_queues_that_are_held_for_it() {
     assert_eq!((&sink["state"], &sink["held_queues"]), (&"up".into(), &1.into()), "{sink}");
     for path in ["/", "/sinks/out", "/queues/orders"] {
         let page = world.ask("GET", path, "").await.text();
+        assert!(path.starts_with("/queues") || page.contains("<span class=\"at\">since "), "since when: {page}");
         assert!(page.contains("partly up"), "{path}: {page}");
         assert!(path.starts_with("/queues") || page.contains("no exchange `orders` (holds 1 queue, for "), "{page}");
     }
