@@ -91,7 +91,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let body = html! {
         h1 { "Search in all queues" }
         p role="status" {
-            strong { (count(all, "match")) } " in "
+            strong { (count(all, "hit")) } " in "
             (number(before + found.searched)) " of " (count(of, "queue")) " that you may see; the payloads of "
             (number(found.examined)) " elements were read, at most " (number(OF_A_QUEUE)) " of a queue."
         }

@@ -129,7 +129,7 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                     }
                     @if view.grant.is_some() {
                         form.seek method="get" action={ (up) "search" } role="search" aria-label="All queues" {
-                            input name="q" type="search" value=(view.sought) required maxlength="500" size="18" placeholder="Id or value, in all queues"
+                            input name="q" type="search" value=(view.sought) required maxlength="500" size="18" placeholder="Search all queues"
                                 aria-label="Id, or a part of a value" autocomplete="off" spellcheck="false";
                             button.quiet type="submit" { "Search" }
                         }

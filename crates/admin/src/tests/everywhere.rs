@@ -37,19 +37,19 @@ async fn an_id_or_a_part_of_a_value_is_found_in_every_queue_of_the_person() {
     assert!(orders.contains("in ") && orders.contains("scheduled"), "its state and its time: {orders}");
     assert!(section(&found, "mails").is_some_and(|mails| mails.contains("to Ann Meyer")), "{found}");
     assert!(
-        found.contains("remind Ann Meyer") && found.contains("<strong>4 matches</strong> in 2 of 2 queues"),
+        found.contains("remind Ann Meyer") && found.contains("<strong>4 hits</strong> in 2 of 2 queues"),
         "{found}"
     );
 
     let by_id = page(&world, TOKEN, "/search?q=a7").await;
-    assert!(by_id.contains("<strong>1 match</strong>") && by_id.contains("queues/orders/elements/a7"), "{by_id}");
+    assert!(by_id.contains("<strong>1 hit</strong>") && by_id.contains("queues/orders/elements/a7"), "{by_id}");
     let by_field = page(&world, TOKEN, "/search?q=customer%3DBob").await;
-    assert!(by_field.contains("<strong>1 match</strong>") && by_field.contains("elements/other"), "{by_field}");
+    assert!(by_field.contains("<strong>1 hit</strong>") && by_field.contains("elements/other"), "{by_field}");
 
     // A viewer finds ids, and learns nothing of payloads.
     let by_id = page(&world, VIEWER, "/search?q=a7").await;
-    assert!(by_id.contains("<strong>1 match</strong>") && !by_id.contains("Meyer"), "{by_id}");
-    assert!(page(&world, VIEWER, "/search?q=Meyer").await.contains("<strong>0 matches</strong>"));
+    assert!(by_id.contains("<strong>1 hit</strong>") && !by_id.contains("Meyer"), "{by_id}");
+    assert!(page(&world, VIEWER, "/search?q=Meyer").await.contains("<strong>0 hits</strong>"));
     let of_reader = page(&world, READER, "/search?q=Meyer").await;
     assert!(section(&of_reader, "orders").is_some() && section(&of_reader, "mails").is_none(), "{of_reader}");
     assert!(!of_reader.contains("remind") && of_reader.contains("1 of 1 queue that you may see"), "{of_reader}");
@@ -65,7 +65,7 @@ async fn what_was_not_looked_at_is_said_with_the_way_on() {
     let script = "for i = 1, 1500 do redis.call('ZADD', KEYS[1], 9000000000000 + i, '{\"id\":\"x' .. i .. '\",\"n\":\"v' .. i .. '\"}') end";
     world.redis(&["EVAL", script, "1", "due"]).await;
     let found = page(&world, TOKEN, "/search?q=v1499").await;
-    assert!(found.contains("<strong>0 matches</strong>") && found.contains("These have more elements"), "{found}");
+    assert!(found.contains("<strong>0 hits</strong>") && found.contains("These have more elements"), "{found}");
     let from = found.find("href=\"queues/orders/search?").unwrap_or_else(|| panic!("{found}")) + 6;
     let next = found[from..].split('"').next().unwrap().replace("&amp;", "&");
     let on = page(&world, TOKEN, &format!("/{next}")).await;
