@@ -86,12 +86,15 @@ async fn serve(mut stream: BufReader<TcpStream>, kept: &Mutex<Vec<Delivery>>) ->
     loop {
         let mut length = 0;
         let mut id = None;
+        let mut is_element = false;
         let mut line = String::new();
         while line != "\r\n" {
             line.clear();
             if stream.read_line(&mut line).await? == 0 {
                 return Ok(());
             }
+            // The probe of the daemon's start is a HEAD.
+            is_element |= line.starts_with("POST ");
             if let Some((name, value)) = line.trim_end().split_once(": ") {
                 match name.to_ascii_lowercase().as_str() {
                     "content-length" => length = value.parse().context("read the length")?,
@@ -103,7 +106,9 @@ async fn serve(mut stream: BufReader<TcpStream>, kept: &Mutex<Vec<Delivery>>) ->
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
-        kept.lock().push(Delivery { id, payload: body, ..Delivery::default() });
+        if is_element {
+            kept.lock().push(Delivery { id, payload: body, ..Delivery::default() });
+        }
         stream.get_mut().write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await?;
     }
 }
