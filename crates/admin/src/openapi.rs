@@ -51,45 +51,13 @@ const ABOUT: ApiDescription = ApiDescription {
         parameter("topic", text, "Name of the topic"),
         parameter("id", text, "The element's id, or a dead letter's place in the stream"),
         parameter("after", text, "The `next` of the page before"),
-        parameter("like", text, "Only queues with this in their name"),
-        parameter("sort", text, "The order: trouble, configuration, name, due, overdue, dead or rate"),
-        parameter("show", text, "Only these queues: all, trouble, paused, overdue or dead"),
         parameter("dry_run", || json!({ "type": "boolean" }), "Only report the changes"),
-        parameter("reason", text, "Reasons of dead letters; several with commas between"),
-        parameter("class", text, "Class of the last failure; several with commas between"),
-        parameter("code", text, "Code of the last failure; several with commas between"),
-        parameter("older_than", text, "Dead for longer than this, as 2h"),
-        parameter("newer_than", text, "Dead for less than this, as 2h"),
-        parameter("id_prefix", text, "The beginning of the element's id"),
         parameter("fate", text, "Outcomes: delivered, retry, waits, dead, held, gone; several with commas between"),
-        parameter("field", text, "A field of the decoded payload, as orderId=7"),
-        parameter(
-            "run",
-            number,
-            "A number that no other import has: lines that are sent twice under it are stored once",
-        )
-        .required(),
-        parameter("first", number, "The number of the first line, in the import; 1 if it is left out"),
-        parameter("stops", || json!({ "type": "boolean" }), "Whether a line that is no letter ends the request"),
-        parameter("limit", || json!({ "type": "integer", "minimum": 1, "maximum": 200 }), "Maximum number"),
-        parameter(
-            "state",
-            state,
-            "Of elements: scheduled (if left out), retry, in_flight, ready. Of jobs: ready (if left out), delay, reserved, dead",
-        ),
     ],
 };
 
 fn text() -> Value {
     json!({ "type": "string", "minLength": 1 })
-}
-
-fn number() -> Value {
-    json!({ "type": "integer", "minimum": 0 })
-}
-
-fn state() -> Value {
-    json!({ "type": "string", "enum": ["scheduled", "retry", "in_flight", "ready", "delay", "reserved", "dead"] })
 }
 
 #[cfg(test)]

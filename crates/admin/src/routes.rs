@@ -52,7 +52,7 @@ impl Endpoint for AdminRoute {
 
 impl AdminRoute {
     /// The routes of an operation.
-    fn of<O: ops::Operation>() -> Vec<AdminRoute> {
+    fn of<O: ops::Remote>() -> Vec<AdminRoute> {
         let takes = |operation: Operation| if O::HAS_LINES { operation.takes_lines() } else { operation };
         let of = |route: &ops::Route| AdminRoute {
             method: route.method.clone(),
@@ -109,7 +109,7 @@ const fn about_one(summary: &'static str) -> Operation {
 
 /// The routes of all operations.
 macro_rules! routes_of {
-    ($($group:ident: [$($operation:ident),*])*) => {
+    ($($group:ident: [$($operation:ident),*])* ; $($_local:tt)*) => {
         [$($(AdminRoute::of::<operations::$operation>(),)*)*]
     };
 }

@@ -1,7 +1,7 @@
 //! The options of commands that may ask a running daemon in place of Redis.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -9,14 +9,14 @@ use super::answer::answer_of;
 use super::errors::explain;
 use super::failed::Failed;
 use super::global::Global;
-use super::input::ids_of_stdin;
+use super::input::{ids_of_stdin, input};
 use super::load::load_queues;
 use super::person::{actor, person};
 use super::progress::ProgressLine;
-use delaybridge_ops::NamedDaemon;
-use delaybridge_ops::operation::{Operation, Place, Scene};
+use delaybridge_ops::operation::{Operation, Place, Remote, Scene};
 use delaybridge_ops::progress::{ProgressWatch, Unwatched};
 use delaybridge_ops::remote::Daemon;
+use delaybridge_ops::{Error, ErrorKind, NamedDaemon};
 
 // No doc comment: it would take the place of that of the command.
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub struct OperationArgs<O: Args> {
 
 /// Defines the subcommands of operations.
 macro_rules! subcommands_of {
-    ($commands:ident: $($operation:ident)*) => {
+    ($commands:ident: $($operation:ident)* $(; $($local:ident)*)?) => {
         /// An operation of operators as a command.
         #[derive(Debug, clap::Subcommand)]
         pub enum $commands {
@@ -48,6 +48,10 @@ macro_rules! subcommands_of {
                 #[command(name = $crate::remote::command_name::<delaybridge_ops::operations::$operation>())]
                 $operation($crate::remote::OperationArgs<delaybridge_ops::operations::$operation>),
             )*
+            $($(
+                #[command(name = $crate::remote::command_name::<delaybridge_ops::operations::$local>())]
+                $local(delaybridge_ops::operations::$local),
+            )*)?
         }
 
         impl $commands {
@@ -58,6 +62,7 @@ macro_rules! subcommands_of {
             ) -> Result<u8, $crate::failed::Failed> {
                 match self {
                     $($commands::$operation(asked) => $crate::remote::carry_out(global, asked, out).await,)*
+                    $($($commands::$local(asked) => $crate::remote::carry_out_here(global, &asked, out).await,)*)?
                 }
             }
         }
@@ -71,7 +76,7 @@ pub(super) fn command_name<O: Operation>() -> &'static str {
 }
 
 /// Carries out an operation where the arguments say, and prints its answer.
-pub(super) async fn carry_out<O: Operation>(
+pub(super) async fn carry_out<O: Remote>(
     global: &Global,
     asked: OperationArgs<O>,
     out: &mut dyn Write,
@@ -82,13 +87,13 @@ pub(super) async fn carry_out<O: Operation>(
     let place = daemon.place(global)?;
     if request.names().is_some_and(|names| *names == ["-"]) {
         let found = call_for_names(&place, &mut request).await?;
-        return told(global, &place, &request, &found, out);
+        return told(global, place.without_daemon(), &request, &found, out);
     }
     carry_out_at(global, &place, &request, out).await
 }
 
 /// Carries out an operation for the names on standard input, so many at a time as may be in memory.
-async fn call_for_names<O: Operation>(place: &Place, request: &mut O) -> Result<O::Answer, Failed> {
+async fn call_for_names<O: Remote>(place: &Place, request: &mut O) -> Result<O::Answer, Failed> {
     let (mut watch, mut lines, mut all) = (ProgressLine::start(O::NAME), 0, None);
     loop {
         let some = ids_of_stdin(&mut lines)?;
@@ -114,7 +119,7 @@ async fn call_for_names<O: Operation>(place: &Place, request: &mut O) -> Result<
 }
 
 /// Carries out an operation at a place, and prints its answer.
-pub(super) async fn carry_out_at<O: Operation>(
+pub(super) async fn carry_out_at<O: Remote>(
     global: &Global,
     place: &Place,
     request: &O,
@@ -125,19 +130,34 @@ pub(super) async fn carry_out_at<O: Operation>(
     } else {
         place.call_whole(request, &mut Unwatched).await?
     };
-    told(global, place, request, &found, out)
+    told(global, place.without_daemon(), request, &found, out)
+}
+
+/// Carries out an operation that runs on Redis alone, and prints its answer.
+pub(super) async fn carry_out_here<O: Operation>(
+    global: &Global,
+    request: &O,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
+    request.confirm(std::io::stdin().is_terminal())?;
+    let scene = Scene::of_command(load_queues(global)?, actor(), NamedDaemon::default());
+    let read = |what: &str, file: Option<&Path>| {
+        input(what, file).map_err(|failed| Error { kind: ErrorKind::Invalid, message: failed.message })
+    };
+    let found = scene.with_input(read).carry_out(request).await?;
+    told(global, None, request, &found, out)
 }
 
 /// Prints an answer.
 fn told<O: Operation>(
     global: &Global,
-    place: &Place,
+    without_daemon: Option<String>,
     request: &O,
     found: &O::Answer,
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
-    answer_of(global, out, place.without_daemon(), found, |found| request.text(found, explain))?;
-    O::missed(found).map_or(Ok(0), |problem| Err(Failed::runtime(problem)))
+    answer_of(global, out, without_daemon, found, |found| request.text(found, explain))?;
+    O::missed(found).map_or(Ok(O::exit_code(found)), |problem| Err(Failed::runtime(problem)))
 }
 
 impl DaemonArgs {

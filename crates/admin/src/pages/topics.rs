@@ -20,7 +20,7 @@ use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::jobs::{JobDetail, JobState, TopicState};
-use delaybridge_ops::operation::Operation;
+use delaybridge_ops::operation::Remote;
 use delaybridge_ops::operations::{
     JOBS, ListTopics, PauseTopic, PeekJobs, ResumeTopic, ShowTopic, TopicDetail, TopicPage,
 };
@@ -283,7 +283,7 @@ pub async fn resume(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply,
     set::<ResumeTopic>(&admin, call).await
 }
 
-async fn set<O: Operation>(admin: &Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+async fn set<O: Remote>(admin: &Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     form(&mut call).await?.only(&[])?;
     let request: O = read_query(&call)?;
     admin.operate(request, Asker::of(&call)).await?;

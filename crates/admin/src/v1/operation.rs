@@ -13,10 +13,10 @@ use crate::pages::list_place::LIST;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::operation::{LINES, Operation, RequestFields};
+use delaybridge_ops::operation::{LINES, Remote, RequestFields};
 
 /// Carries out an operation.
-pub async fn operation<O: Operation>(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+pub async fn operation<O: Remote>(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let mut fields = fields(&call, &[]);
     let mut lines = Vec::new();
     // What is searched for does not belong into a URL, and what is only read has no body.
@@ -54,7 +54,7 @@ fn lines_of(body: Bytes) -> Result<Vec<Bytes>, Problem> {
 ///
 /// # Errors
 /// The mistake in a field.
-pub fn read_query<O: Operation>(call: &Call<AdminCaller>) -> Result<O, Problem> {
+pub fn read_query<O: Remote>(call: &Call<AdminCaller>) -> Result<O, Problem> {
     fields(call, &SHOWN_BY).read().map_err(|error| problem(&error))
 }
 

@@ -198,19 +198,15 @@ impl JobDetail {
 }
 
 impl AddedJobs {
-    /// Whether all of them are there now.
-    ///
-    /// # Errors
-    ///
-    /// When ids of some belong to jobs with other bodies.
-    pub fn whole(&self, topic: &Topic) -> Result<(), Error> {
-        match self.jobs.iter().filter(|job| job.conflict).count() {
-            0 => Ok(()),
-            n => Err(Error::conflict(format!(
-                "add to topic {topic}: {n} of the ids belong to jobs with other bodies, and nothing was added for them: use other \
-                 ids, or delete those jobs"
-            ))),
-        }
+    /// The jobs that are not there, because their ids belong to jobs with other bodies.
+    pub fn conflicts(&self) -> Option<String> {
+        let job = self.jobs.iter().find(|job| job.conflict)?;
+        let (topic, _) = job.id.split_once('~').unwrap_or_default();
+        let n = self.jobs.iter().filter(|job| job.conflict).count();
+        Some(format!(
+            "add to topic {topic}: {n} of the ids belong to jobs with other bodies, and nothing was added for them: use other ids, or \
+             delete those jobs"
+        ))
     }
 }
 
@@ -349,16 +345,6 @@ impl Jobs {
         let Due::At(at_ms) = due else { return Ok(()) };
         let said = Due::said(at_ms, self.queue.now_ms());
         said.map(drop).map_err(|problem| failed(what, &JobError::Invalid(format!("the due time {problem}"))))
-    }
-
-    /// Removes the jobs of a topic that wait now. Answers how many.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
-    pub async fn empty(&self, topic: &Topic) -> Result<u64, Error> {
-        let emptied = self.queue.empty(topic, u64::MAX).await;
-        Ok(emptied.map_err(|error| failed(&format!("empty topic {topic}"), &error))?.removed)
     }
 
     /// Whether a topic has come into being.

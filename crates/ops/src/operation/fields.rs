@@ -13,7 +13,7 @@ use serde::de::{
 };
 use serde_json::{Map, Value};
 
-use super::{Operation, Route};
+use super::{Remote, Route};
 use crate::error::Error;
 use delaybridge_core::json::{Json, NoParts};
 use delaybridge_settings::keys::nearest;
@@ -92,7 +92,7 @@ impl RequestFields {
     }
 
     /// Method, path and body of the request to a daemon.
-    pub(crate) fn request<O: Operation>(request: &O) -> Result<(Method, String, Bytes), Error> {
+    pub(crate) fn request<O: Remote>(request: &O) -> Result<(Method, String, Bytes), Error> {
         let failed = |problem: &dyn Display| Error::failed(format!("write the request `{}`: {problem}", O::NAME));
         let value = serde_json::to_value(request).map_err(|error| Error::invalid(error.to_string()))?;
         let Value::Object(mut fields) = value else {

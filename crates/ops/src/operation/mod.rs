@@ -23,7 +23,7 @@ pub use self::fields::RequestFields;
 pub use self::need::Need;
 pub use self::place::{Place, whole};
 pub use self::record::{ChangeSubject, ChangeTarget};
-pub use self::scene::{LiveState, Scene};
+pub use self::scene::{Input, LiveState, Scene};
 use super::error::Error;
 use super::progress::Progress;
 use delaybridge_core::codes::Code;
@@ -85,15 +85,16 @@ pub enum AskDaemon {
 }
 
 /// What an operator asks for: defined once, and run by a daemon and by the command line alike.
-pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
+pub trait Operation: Args + Clone + Debug + Send + Sync + 'static {
     /// The answer.
-    type Answer: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
+    type Answer: Serialize + Send + 'static;
 
     /// The name of the command, and in the audit.
     const NAME: &'static str;
 
-    /// The ways to it in the admin API. A client takes the first whose `{names}` the request has.
-    const ROUTES: &'static [Route];
+    /// The ways to it in the admin API; none where it is a command on Redis alone. A client takes the first whose `{names}` the request
+    /// has.
+    const ROUTES: &'static [Route] = &[];
 
     /// Whether the daemon that the configuration names is asked, because it knows more than Redis.
     const DAEMON: AskDaemon = AskDaemon::Never;
@@ -146,6 +147,11 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
     /// What was asked for and is not done, for which a command ends with 1 behind its answer.
     fn missed(answer: &Self::Answer) -> Option<String> {
         Self::failed(answer)
+    }
+
+    /// The exit code of a command with this answer.
+    fn exit_code(_answer: &Self::Answer) -> u8 {
+        0
     }
 
     /// The change, for the audit; none of what only reads.
@@ -215,4 +221,12 @@ pub trait Operation: Args + Clone + Debug + Serialize + DeserializeOwned + JsonS
 
     /// Names the person where the request names none.
     fn name_person(&mut self, _person: String) {}
+}
+
+/// An operation that a daemon carries out as well: its request and its answer are sent as JSON.
+pub trait Remote: Operation<Answer: DeserializeOwned + JsonSchema> + Serialize + DeserializeOwned + JsonSchema {}
+
+impl<O> Remote for O where
+    O: Operation<Answer: DeserializeOwned + JsonSchema> + Serialize + DeserializeOwned + JsonSchema
+{
 }

@@ -1,7 +1,7 @@
 //! Where an operation runs: here, on Redis, or in a daemon.
 
 use super::fields::RequestFields;
-use super::{AskDaemon, Operation, Scene};
+use super::{AskDaemon, Operation, Remote, Scene};
 use crate::error::{Error, ErrorKind};
 use crate::jobs::topic_named;
 use crate::progress::{Pacer, ProgressWatch};
@@ -23,9 +23,9 @@ impl Place {
     /// # Errors
     ///
     /// Those of the operation; and when the daemon does not answer.
-    pub async fn call<O: Operation>(&self, request: &O) -> Result<O::Answer, Error> {
+    pub async fn call<O: Remote>(&self, request: &O) -> Result<O::Answer, Error> {
         match self {
-            Place::Here(scene) => here(scene, request, request.run(scene)).await,
+            Place::Here(scene) => here(scene, request, beside(scene, request), request.run(scene)).await,
             Place::Daemon(daemon) => ask(daemon, request).await,
         }
     }
@@ -35,15 +35,11 @@ impl Place {
     /// # Errors
     ///
     /// Those of [`call`](Place::call).
-    pub async fn call_whole<O: Operation>(
-        &self,
-        request: &O,
-        watch: &mut dyn ProgressWatch,
-    ) -> Result<O::Answer, Error> {
+    pub async fn call_whole<O: Remote>(&self, request: &O, watch: &mut dyn ProgressWatch) -> Result<O::Answer, Error> {
         match self {
             Place::Here(scene) => {
                 let run = whole(request, watch, |part: O| async move { part.run(scene).await });
-                here(scene, request, run).await
+                here(scene, request, beside(scene, request), run).await
             }
             Place::Daemon(daemon) => match request.nothing() {
                 Some(answer) => Ok(answer),
@@ -122,13 +118,13 @@ pub async fn whole<O: Operation, F: Future<Output = Result<O::Answer, Error>>>(
     Ok(all)
 }
 
-async fn ask<O: Operation>(daemon: &Daemon, request: &O) -> Result<O::Answer, Error> {
+async fn ask<O: Remote>(daemon: &Daemon, request: &O) -> Result<O::Answer, Error> {
     let (method, path, body) = RequestFields::request(request)?;
     if O::HAS_LINES { daemon.ask_again(method, &path, body).await } else { daemon.ask(method, &path, body).await }
 }
 
 /// The answer of the daemon that the configuration names, if it knows more than Redis and serves this very queue.
-async fn beside<O: Operation>(scene: &Scene, request: &O) -> Result<Option<O::Answer>, Error> {
+async fn beside<O: Remote>(scene: &Scene, request: &O) -> Result<Option<O::Answer>, Error> {
     let (Some(named), Some(id)) = (scene.named_daemon(), request.queue()) else { return Ok(None) };
     if O::DAEMON == AskDaemon::Never {
         return Ok(None);
@@ -140,17 +136,29 @@ async fn beside<O: Operation>(scene: &Scene, request: &O) -> Result<Option<O::An
     })
 }
 
-/// Carries out an operation by `run`: checked before, and kept behind it.
+impl Scene {
+    /// Carries out an operation that runs on Redis alone, and keeps what it changed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation.
+    pub async fn carry_out<O: Operation>(&self, request: &O) -> Result<O::Answer, Error> {
+        here(self, request, async { Ok(None) }, request.run(self)).await
+    }
+}
+
+/// Carries out an operation by `run`: checked before, and kept behind it. The answer of a daemon that knows more takes its place.
 async fn here<O: Operation>(
     scene: &Scene,
     request: &O,
+    beside: impl Future<Output = Result<Option<O::Answer>, Error>>,
     run: impl Future<Output = Result<O::Answer, Error>>,
 ) -> Result<O::Answer, Error> {
     if let Err(error) = request.check(scene.config()) {
         let queue = request.queue().filter(|_| request.change().is_none());
         return Err(of_topic(scene.config(), queue, error).await);
     }
-    if let Some(answer) = beside(scene, request).await? {
+    if let Some(answer) = beside.await? {
         return Ok(answer);
     }
     let answer = run.await;

@@ -1,7 +1,9 @@
 //! What an operation works on: a configuration, the connections to its Redis, and the person who asks.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -54,12 +56,21 @@ pub struct Scene {
     views: Views,
     /// The caller: the owner of a token, or the user and the host.
     by: String,
+    /// Reads a file of the person, or standard input.
+    input: Input,
     /// The connections, once they are needed: a mistake in an argument is reported without Redis.
     session: OnceCell<Arc<Session>>,
 }
 
+/// Reads the text with this name from a file of the person, or from standard input where there is none.
+pub type Input = fn(&str, Option<&Path>) -> Result<Bytes, Error>;
+
 /// Whether a queue may be viewed.
 type Views = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
+fn no_input(what: &str, _: Option<&Path>) -> Result<Bytes, Error> {
+    Err(Error::invalid(format!("read the {what}: a daemon reads no files of a person")))
+}
 
 /// The daemon that knows more than Redis.
 enum Beside {
@@ -73,7 +84,21 @@ impl Scene {
     /// The surroundings of a command, for this person, and with the daemon that its configuration names.
     pub fn of_command(config: Config, by: String, daemon: NamedDaemon) -> Scene {
         let (beside, views): (_, Views) = (Beside::Named(daemon), Box::new(|_| true));
-        Scene { config: Arc::new(config), by, beside, views, session: OnceCell::new() }
+        Scene { config: Arc::new(config), by, beside, views, input: no_input, session: OnceCell::new() }
+    }
+
+    /// The same with a reader of the person's files.
+    pub fn with_input(self, input: Input) -> Scene {
+        Scene { input, ..self }
+    }
+
+    /// Reads a file of the person, or standard input; `what` names what is in it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, and in a daemon.
+    pub(crate) fn input(&self, what: &str, file: Option<&Path>) -> Result<Bytes, Error> {
+        (self.input)(what, file)
     }
 
     /// The surroundings of a request to a daemon, with its connections and its configuration, for this caller.
@@ -85,7 +110,7 @@ impl Scene {
         views: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Scene {
         let session = OnceCell::new_with(Some(session));
-        Scene { config, by, beside: Beside::Inside(live), views: Box::new(views), session }
+        Scene { config, by, beside: Beside::Inside(live), views: Box::new(views), input: no_input, session }
     }
 
     /// Whether the caller may view this queue.

@@ -13,11 +13,18 @@ mod elements;
 mod find;
 mod fleet;
 mod forecast;
+mod job_add;
+mod job_args;
+mod job_change;
+mod job_dead;
+mod job_pop;
+mod job_recurring;
 mod pause;
 mod queues;
 mod show;
 #[cfg(test)]
 mod tests;
+mod topic_limits;
 mod topics;
 mod why;
 
@@ -34,16 +41,25 @@ pub use self::elements::ListElements;
 pub use self::find::Find;
 pub use self::fleet::ListFleet;
 pub use self::forecast::{DAY, MakeForecast, late_by};
+pub use self::job_add::AddJobs;
+pub use self::job_args::JobDone;
+pub use self::job_change::{ChangeJob, ChangedJob, DeleteJob, GetJob};
+pub use self::job_dead::{ListDeadJobs, PurgeJobs, RedriveJobs, SweptJobs};
+pub use self::job_pop::{BuryJob, FinishJob, PopJobs, ReleaseJob, TouchJob};
+pub use self::job_recurring::{
+    ChangedRecurring, DeleteRecurring, ListRecurring, PauseRecurring, ResumeRecurring, SetRecurring, ShowRecurring,
+};
 pub use self::pause::{Pause, Resume};
 pub use self::queues::{ListQueues, ListSinks, QueueDetail, ShowQueue};
 pub use self::show::ShowElement;
+pub use self::topic_limits::{DestroyTopic, EmptyTopic, RemovedJobs, SetLimits};
 pub use self::topics::{
     JOBS, ListTopics, PauseTopic, PeekJobs, ResumeTopic, ShowTopic, TopicDetail, TopicPage, TopicPause,
 };
 pub use self::why::Why;
 
-/// Hands all operations to a macro: those that are commands under their names, the commands on dead letters, then those that are parts
-/// of another command.
+/// Hands all operations to a macro: those that are commands under their names, the commands on dead letters and on jobs, those that are
+/// parts of another command; behind `;` commands that run on Redis alone.
 #[macro_export]
 macro_rules! operations {
     ($with:ident) => {
@@ -54,6 +70,13 @@ macro_rules! operations {
             parts: [
                 ShowTopic, ListQueues, ShowQueue, ListSinks, CountAhead, ListElements, ShowElement, MakeForecast, ExportDead, ImportDead
             ]
+            ;
+            jobs: [
+                AddJobs, PopJobs, FinishJob, ReleaseJob, TouchJob, BuryJob, ChangeJob, DeleteJob, GetJob, SetLimits, EmptyTopic,
+                DestroyTopic
+            ]
+            jobs_dead: [ListDeadJobs, RedriveJobs, PurgeJobs]
+            jobs_recurring: [ListRecurring, ShowRecurring, SetRecurring, PauseRecurring, ResumeRecurring, DeleteRecurring]
         }
     };
 }

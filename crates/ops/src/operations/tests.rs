@@ -7,11 +7,11 @@ use percent_encoding::percent_decode_str;
 
 use super::*;
 use crate::dead::Filter;
-use crate::operation::{Operation, RequestFields, Route};
+use crate::operation::{Remote, RequestFields, Route};
 use crate::time::{Length, Moment};
 
 /// Reads the request that a client sends as a daemon does.
-fn received<O: Operation>(sent: &O) -> O {
+fn received<O: Remote>(sent: &O) -> O {
     let (method, target, body) = RequestFields::request(sent).unwrap();
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let mut fields = RequestFields::default();
@@ -35,7 +35,7 @@ fn received<O: Operation>(sent: &O) -> O {
     fields.read().unwrap()
 }
 
-fn check<O: Operation>(sent: O, target: &str, body: &str) {
+fn check<O: Remote>(sent: O, target: &str, body: &str) {
     let (method, path, bytes) = RequestFields::request(&sent).unwrap();
     assert_eq!((format!("{method} {path}"), bytes), (target.to_owned(), Bytes::copy_from_slice(body.as_bytes())));
     let (sent, read) = (serde_json::to_value(&sent).unwrap(), serde_json::to_value(received(&sent)).unwrap());

@@ -1,20 +1,52 @@
-//! `jobs change`.
+//! `jobs get`, `jobs change` and `jobs delete`: one job.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{ArgGroup, Args};
+use serde::Serialize;
 
-use super::args::{delay, time};
-use super::open::open;
-use crate::answer::answer;
-use crate::failed::Failed;
-use crate::global::Global;
-use crate::input::input;
+use super::job_args::{JobDone, delay, on_jobs};
+use crate::error::Error;
+use crate::jobs::{FoundJobs, text};
+use crate::operation::{Explain, Operation, Scene};
 use crate::show;
+use crate::time::point as time;
 use delaybridge_jobs::{Due, JobChange, JobId, MAX_PRIORITY};
+
+/// Show one job.
+#[derive(Debug, Clone, Args)]
+#[command(visible_alias = "show", after_help = GET)]
+pub struct GetJob {
+    /// The job's id: TOPIC~ID
+    #[arg(value_name = "ID")]
+    id: JobId,
+}
+
+const GET: &str = "\
+Example:
+  delaybridge jobs get orders~4711 --output json";
+
+on_jobs!(GetJob: "jobs get" -> FoundJobs, text::one, |own, jobs| jobs.get(&own.id).await);
+
+/// Remove a job for good, whatever its state.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = DELETE)]
+pub struct DeleteJob {
+    /// The job's id: TOPIC~ID
+    #[arg(value_name = "ID")]
+    id: JobId,
+}
+
+const DELETE: &str = "\
+Example:
+  delaybridge jobs delete orders~4711";
+
+on_jobs!(DeleteJob: "jobs delete" -> JobDone, JobDone::line, |own, jobs| {
+    let done = jobs.queue.delete(&own.id).await;
+    Ok(JobDone::of(&own.id, ["delete", "deleted"], done)?.0)
+});
 
 /// Change the due time, the priority or the body of a job that waits.
 ///
@@ -22,11 +54,11 @@ use delaybridge_jobs::{Due, JobChange, JobId, MAX_PRIORITY};
 /// run again: a job that is as wanted stays, only a delay starts again.
 ///
 /// job: delay | ready -> delay | ready
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = CHANGE)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true)
     .args(["delay", "due", "priority", "body", "file", "stdin", "content_type"])))]
-pub struct ChangeArgs {
+pub struct ChangeJob {
     /// The job's id: TOPIC~ID
     #[arg(value_name = "ID")]
     id: JobId,
@@ -65,33 +97,39 @@ Examples:
 Exit codes: 0 the job is as wanted, 1 failed or unknown, or the job does not wait, 2 wrong arguments or a body that is too large";
 
 /// The outcome of a change.
-#[derive(serde::Serialize)]
-struct ChangedJobLine {
+#[derive(Debug, Serialize)]
+pub struct ChangedJob {
     id: String,
     changed: bool,
     due_ms: i64,
     state: &'static str,
 }
 
-/// Changes a job.
-pub(super) async fn run(global: &Global, args: &ChangeArgs, out: &mut dyn Write) -> Result<(), Failed> {
-    let body = match (&args.body, &args.file, &args.stdin) {
-        (Some(body), ..) => Some(Bytes::from(body.clone())),
-        (None, None, None) => None,
-        (None, file, _) => Some(input("body", file.as_deref())?),
-    };
-    let change = JobChange {
-        due: args.delay.map(Due::After).or(args.due.map(Due::At)),
-        priority: args.priority,
-        content_type: args.content_type.clone(),
-        body,
-        if_due_ms: args.if_due,
-    };
-    let changed = open(global).await?.change(&args.id, &change).await?;
-    let (state, due_ms) = (changed.state.as_str(), changed.due_ms);
-    let job = ChangedJobLine { id: args.id.to_string(), changed: changed.changed, due_ms, state };
-    answer(global, out, &job, |job| {
+impl Operation for ChangeJob {
+    type Answer = ChangedJob;
+
+    const NAME: &'static str = "jobs change";
+
+    async fn run(&self, scene: &Scene) -> Result<ChangedJob, Error> {
+        let body = match (&self.body, &self.file, &self.stdin) {
+            (Some(body), ..) => Some(Bytes::from(body.clone())),
+            (None, None, None) => None,
+            (None, file, _) => Some(scene.input("body", file.as_deref())?),
+        };
+        let change = JobChange {
+            due: self.delay.map(Due::After).or(self.due.map(Due::At)),
+            priority: self.priority,
+            content_type: self.content_type.clone(),
+            body,
+            if_due_ms: self.if_due,
+        };
+        let done = scene.jobs().await?.change(&self.id, &change).await?;
+        let (id, state) = (self.id.to_string(), done.state.as_str());
+        Ok(ChangedJob { id, changed: done.changed, due_ms: done.due_ms, state })
+    }
+
+    fn text(&self, job: &ChangedJob, _: Explain) -> String {
         let what = if job.changed { "changed" } else { "was so already" };
         format!("{} {what}, due {}\n", job.id, show::absolute(job.due_ms))
-    })
+    }
 }

@@ -1,70 +1,37 @@
 //! `jobs recurring`: jobs that are added at the times of a cron expression.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
+use serde::Serialize;
 
-use super::args::{OfTopic, delay, ttr};
-use super::open::open;
-use crate::answer::answer;
-use crate::failed::Failed;
-use crate::global::Global;
-use crate::input::input;
+use super::job_args::{OfTopic, delay, on_jobs, ttr};
+use crate::error::Error;
+use crate::jobs::{RecurringDetail, RecurringDetails};
+use crate::operation::{Explain, Operation, Scene};
 use crate::show;
 use crate::table::TextTable;
 use delaybridge_jobs::{CronSchedule, MAX_PRIORITY, MissedFirings, Recurring, RecurringName, Topic};
-use delaybridge_ops::jobs::{RecurringDetail, RecurringDetails};
 
-/// Add a job again and again, at the times of a cron expression.
-///
-/// The daemons add the jobs, each firing once however many daemons run. The id of such a job is the name and the time of the
-/// firing: `nightly:2027-01-31T03:00:00Z`.
-#[derive(Debug, Subcommand)]
-#[command(after_help = AFTER)]
-pub enum RecurringCommand {
-    /// List the recurring jobs of a topic
-    #[command(after_help = LS)]
-    Ls(OfTopic),
-    /// Show one with its body
-    #[command(after_help = SHOW)]
-    Show(NamedRecurring),
-    Set(SetRecurringArgs),
-    /// Let it fire no more until it is resumed
-    #[command(after_help = PAUSE)]
-    Pause(NamedRecurring),
-    /// Let it fire again; firings during the pause are not made up for
-    #[command(after_help = RESUME)]
-    Resume(NamedRecurring),
-    /// Remove it; jobs that it has added stay
-    #[command(after_help = DELETE)]
-    Delete(NamedRecurring),
+/// List the recurring jobs of a topic.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = LS)]
+pub struct ListRecurring {
+    /// The topic.
+    #[command(flatten)]
+    of: OfTopic,
 }
 
-const AFTER: &str = "\
-Examples:
-  delaybridge jobs recurring set reports nightly --cron '0 3 * * *' --zone Europe/Berlin --body '{\"report\":\"sales\"}'
-  delaybridge jobs recurring ls reports";
 const LS: &str = "\
 Example:
   delaybridge jobs recurring ls reports --output json";
-const SHOW: &str = "\
-Example:
-  delaybridge jobs recurring show reports nightly";
-const PAUSE: &str = "\
-Example:
-  delaybridge jobs recurring pause reports nightly";
-const RESUME: &str = "\
-Example:
-  delaybridge jobs recurring resume reports nightly";
-const DELETE: &str = "\
-Example:
-  delaybridge jobs recurring delete reports nightly";
+
+on_jobs!(ListRecurring: "jobs recurring ls" -> RecurringDetails, list, |own, jobs| jobs.all_recurring(&own.of.topic).await);
 
 /// A recurring job.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct NamedRecurring {
     /// The topic
     #[arg(value_name = "TOPIC")]
@@ -74,13 +41,28 @@ pub struct NamedRecurring {
     name: RecurringName,
 }
 
+/// Show one with its body.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = SHOW)]
+pub struct ShowRecurring {
+    /// The recurring job.
+    #[command(flatten)]
+    of: NamedRecurring,
+}
+
+const SHOW: &str = "\
+Example:
+  delaybridge jobs recurring show reports nightly";
+
+on_jobs!(ShowRecurring: "jobs recurring show" -> RecurringDetails, one, |own, jobs| jobs.recurring(&own.of.topic, &own.of.name).await);
+
 /// Add a recurring job, or change the one of this name.
 ///
 /// All of its definition is replaced; a pause stays. The command may be run again.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = SET)]
 #[command(group(ArgGroup::new("what").required(true).args(["body", "file", "stdin"])))]
-pub struct SetRecurringArgs {
+pub struct SetRecurring {
     /// The recurring job.
     #[command(flatten)]
     of: NamedRecurring,
@@ -128,7 +110,7 @@ Exit codes: 0 it is as wanted, 1 failed or unknown, 2 wrong arguments, an expres
 
 /// The rule for missed firings as an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MissedArg {
+pub enum MissedArg {
     /// No job is added.
     Skip,
     /// One job is added for all of them.
@@ -138,8 +120,8 @@ enum MissedArg {
 }
 
 /// The outcome of a change.
-#[derive(serde::Serialize)]
-struct ChangedRecurring {
+#[derive(Debug, Serialize)]
+pub struct ChangedRecurring {
     topic: String,
     name: String,
     done: &'static str,
@@ -152,59 +134,97 @@ impl ChangedRecurring {
     fn new(of: &NamedRecurring, done: &'static str, changed: bool) -> Self {
         ChangedRecurring { topic: of.topic.to_string(), name: of.name.to_string(), done, changed, next_ms: None }
     }
+
+    fn line(&self) -> String {
+        let what = if self.changed { self.done } else { "was so already" };
+        let next = self.next_ms.map(|ms| format!(", fires next {}", show::absolute(ms))).unwrap_or_default();
+        format!("{} of {} {what}{next}\n", self.name, self.topic)
+    }
 }
 
-fn words(done: &ChangedRecurring) -> String {
-    let what = if done.changed { done.done } else { "was so already" };
-    let next = done.next_ms.map(|ms| format!(", fires next {}", show::absolute(ms))).unwrap_or_default();
-    format!("{} of {} {what}{next}\n", done.name, done.topic)
+impl Operation for SetRecurring {
+    type Answer = ChangedRecurring;
+
+    const NAME: &'static str = "jobs recurring set";
+
+    async fn run(&self, scene: &Scene) -> Result<ChangedRecurring, Error> {
+        let NamedRecurring { topic, name } = &self.of;
+        let schedule = CronSchedule::new(&self.cron, &self.zone)
+            .map_err(|rule| Error::invalid(format!("set the recurring job {name} of topic {topic}: {rule}")))?;
+        let body = match &self.body {
+            Some(body) => Bytes::from(body.clone()),
+            None => scene.input("body", self.file.as_deref())?,
+        };
+        let missed = match self.missed {
+            MissedArg::Skip => MissedFirings::Skip,
+            MissedArg::Once => MissedFirings::Once,
+            MissedArg::All => MissedFirings::All,
+        };
+        let SetRecurring { ttr, tries, ttl, priority, ref content_type, .. } = *self;
+        let recurring = Recurring { schedule, missed, ttr, tries, ttl, priority, content_type: content_type.clone() };
+        let set = scene.jobs().await?.set_recurring(topic, name, &recurring, &body).await?;
+        let done = if set.created { "added" } else { "changed" };
+        Ok(ChangedRecurring { next_ms: set.next_ms, ..ChangedRecurring::new(&self.of, done, set.changed) })
+    }
+
+    fn text(&self, done: &ChangedRecurring, _: Explain) -> String {
+        done.line()
+    }
 }
 
-/// Runs a command on recurring jobs.
-pub(super) async fn run(global: &Global, command: &RecurringCommand, out: &mut dyn Write) -> Result<(), Failed> {
-    let done = match command {
-        RecurringCommand::Ls(OfTopic { topic }) => {
-            return answer(global, out, &open(global).await?.all_recurring(topic).await?, list);
-        }
-        RecurringCommand::Show(NamedRecurring { topic, name }) => {
-            return answer(global, out, &open(global).await?.recurring(topic, name).await?, one);
-        }
-        RecurringCommand::Set(args) => set(global, args).await?,
-        RecurringCommand::Pause(of) => {
-            let changed = open(global).await?.switch_recurring(&of.topic, &of.name, true).await?;
-            ChangedRecurring::new(of, "paused", changed)
-        }
-        RecurringCommand::Resume(of) => {
-            let changed = open(global).await?.switch_recurring(&of.topic, &of.name, false).await?;
-            ChangedRecurring::new(of, "resumed", changed)
-        }
-        RecurringCommand::Delete(of) => {
-            open(global).await?.delete_recurring(&of.topic, &of.name).await?;
-            ChangedRecurring::new(of, "deleted", true)
-        }
-    };
-    answer(global, out, &done, words)
+/// Let it fire no more until it is resumed.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = PAUSE)]
+pub struct PauseRecurring {
+    /// The recurring job.
+    #[command(flatten)]
+    of: NamedRecurring,
 }
 
-async fn set(global: &Global, args: &SetRecurringArgs) -> Result<ChangedRecurring, Failed> {
-    let NamedRecurring { topic, name } = &args.of;
-    let schedule = CronSchedule::new(&args.cron, &args.zone)
-        .map_err(|rule| Failed::usage(format!("set the recurring job {name} of topic {topic}: {rule}")))?;
-    let body = match &args.body {
-        Some(body) => Bytes::from(body.clone()),
-        None => input("body", args.file.as_deref())?,
-    };
-    let missed = match args.missed {
-        MissedArg::Skip => MissedFirings::Skip,
-        MissedArg::Once => MissedFirings::Once,
-        MissedArg::All => MissedFirings::All,
-    };
-    let SetRecurringArgs { ttr, tries, ttl, priority, ref content_type, .. } = *args;
-    let recurring = Recurring { schedule, missed, ttr, tries, ttl, priority, content_type: content_type.clone() };
-    let set = open(global).await?.set_recurring(topic, name, &recurring, &body).await?;
-    let done = if set.created { "added" } else { "changed" };
-    Ok(ChangedRecurring { next_ms: set.next_ms, ..ChangedRecurring::new(&args.of, done, set.changed) })
+const PAUSE: &str = "\
+Example:
+  delaybridge jobs recurring pause reports nightly";
+
+on_jobs!(PauseRecurring: "jobs recurring pause" -> ChangedRecurring, ChangedRecurring::line, |own, jobs| {
+    let changed = jobs.switch_recurring(&own.of.topic, &own.of.name, true).await?;
+    Ok(ChangedRecurring::new(&own.of, "paused", changed))
+});
+
+/// Let it fire again; firings during the pause are not made up for.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = RESUME)]
+pub struct ResumeRecurring {
+    /// The recurring job.
+    #[command(flatten)]
+    of: NamedRecurring,
 }
+
+const RESUME: &str = "\
+Example:
+  delaybridge jobs recurring resume reports nightly";
+
+on_jobs!(ResumeRecurring: "jobs recurring resume" -> ChangedRecurring, ChangedRecurring::line, |own, jobs| {
+    let changed = jobs.switch_recurring(&own.of.topic, &own.of.name, false).await?;
+    Ok(ChangedRecurring::new(&own.of, "resumed", changed))
+});
+
+/// Remove it; jobs that it has added stay.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = DELETE)]
+pub struct DeleteRecurring {
+    /// The recurring job.
+    #[command(flatten)]
+    of: NamedRecurring,
+}
+
+const DELETE: &str = "\
+Example:
+  delaybridge jobs recurring delete reports nightly";
+
+on_jobs!(DeleteRecurring: "jobs recurring delete" -> ChangedRecurring, ChangedRecurring::line, |own, jobs| {
+    jobs.delete_recurring(&own.of.topic, &own.of.name).await?;
+    Ok(ChangedRecurring::new(&own.of, "deleted", true))
+});
 
 /// The next firing as a person reads it.
 fn next(recurring: &RecurringDetail) -> String {
