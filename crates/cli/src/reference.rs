@@ -55,7 +55,8 @@ fn of_a_daemon() -> Command {
 }
 
 fn page(command: &Command) -> String {
-    let daemon = of_a_daemon();
+    let mut daemon = of_a_daemon();
+    daemon.build();
     let explained = daemon.get_arguments().map(|arg| (words(arg), "../cli.md#a-daemon-in-place-of-redis".to_owned()));
     let mut page = Page { text: String::new(), explained: explained.collect() };
     let name = command.get_name();
