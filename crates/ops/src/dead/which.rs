@@ -20,12 +20,11 @@ const NAMES: usize = 1_000;
 /// Ids that a log line has; more are counted.
 const NAMED: usize = 10;
 
-// No doc comment: --help takes what a command does from the operation.
+/// The letters of a queue that are meant: by name, by filter, or all.
 #[derive(Debug, Clone, Default, Args, Serialize, Deserialize, JsonSchema)]
 #[group(skip)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "WhichLetters", extend("required" = []))]
-#[expect(missing_docs, reason = "what a command does is said by its operation")]
 pub struct Letters {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]

@@ -19,11 +19,10 @@ const PAGE_BYTES: usize = 4 << 20;
 /// The largest letter that a daemon answers: what is larger is exported over Redis.
 const LARGEST: usize = 40 << 20;
 
-// No doc comment: --help takes what a command does from its arguments.
+/// A page of dead letters with everything that they keep.
 #[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
 #[group(skip)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the command around it says what it does")]
 pub struct ExportDead {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
