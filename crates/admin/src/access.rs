@@ -46,12 +46,12 @@ pub struct AdminCaller {
 }
 
 impl AdminCaller {
-    /// The owner of a token, or a client on this machine.
+    /// Returns the owner of a token, or a client on this machine.
     fn of(grant: Option<Grantee>) -> AdminCaller {
         AdminCaller { grant, by_proxy: false }
     }
 
-    /// Whether the caller may do this with a queue or topic; with `None` what concerns all of them.
+    /// Returns whether the caller may do this with a queue or topic; with `None` what concerns all of them.
     pub fn may(&self, role: AccessRole, of: Option<&str>) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.may(role, of))
     }
@@ -79,7 +79,8 @@ impl AdminAccess {
     /// What is wrong with them.
     pub fn new(spec: &AdminSpec, events: &ApiEvents) -> Result<AdminAccess, String> {
         let open = |path: &PathBuf| {
-            let (path, events) = (path.clone(), events.clone());
+            let path = path.clone();
+            let events = events.clone();
             let tell = move |news: Option<News<'_, NamedTokens>>, age| {
                 match news {
                     None => {}
@@ -96,7 +97,7 @@ impl AdminAccess {
         Ok(AdminAccess { proxy, tokens, max_age, sessions: Sessions::default(), failures: Failures::default() })
     }
 
-    /// The tokens that are valid now; `None` without a file.
+    /// Returns the tokens that are valid now; `None` without a file.
     ///
     /// # Errors
     /// They are too old: the file could not be read for long, and a token that was removed from it must end.
@@ -106,17 +107,17 @@ impl AdminAccess {
         if age > self.max_age { Err(too_old("http.admin.tokens_file", age)) } else { Ok(Some(file.get())) }
     }
 
-    /// The number of tokens, if there is a file of them.
+    /// Returns the number of tokens, if there is a file of them.
     pub fn count(&self) -> Option<usize> {
         self.tokens.as_ref().map(|file| file.get().count())
     }
 
-    /// Whether there is a file of tokens.
+    /// Returns whether there is a file of tokens.
     pub fn has_tokens(&self) -> bool {
         self.tokens.is_some()
     }
 
-    /// Whether the configured proxy has this address.
+    /// Returns whether the configured proxy has this address.
     pub fn is_proxy(&self, ip: IpAddr) -> bool {
         self.proxy.as_ref().is_some_and(|proxy| proxy.trusts(ip))
     }
@@ -150,7 +151,7 @@ impl AdminAccess {
         Ok(AdminCaller::of(cookie(headers).and_then(|id| self.sessions.owner(id, &tokens))))
     }
 
-    /// The owner of the token.
+    /// Returns the owner of the token.
     fn owner(&self, tokens: &NamedTokens, token: &str, peer: Peer, events: &AdminEvents) -> Result<Grantee, Problem> {
         // Whoever has a token is served: others behind the same proxy may guess.
         if let Some(grant) = tokens.owner(&hash(token)) {
@@ -212,7 +213,7 @@ impl AdminAccess {
         }
     }
 
-    /// The refusal of a caller without the right that the endpoint needs.
+    /// Returns the refusal of a caller without the right that the endpoint needs.
     pub fn refusal(&self, need: Need) -> Problem {
         let what = match need {
             Need::ToOperate | Need::ToAdminister => "this changes something",
@@ -239,14 +240,13 @@ impl AdminAccess {
     }
 }
 
-/// The refusal of a known caller whose role or queue patterns do not allow the request.
+/// Returns the refusal of a known caller whose role or queue patterns do not allow the request.
 fn lacks(caller: &AdminCaller, grant: &Grantee, role: AccessRole, of: Option<&str>) -> Problem {
     let subject = of.map_or_else(|| "every queue".to_owned(), |of| format!("`{}`", clip(of)));
-    let (name, roles) = (clip(&grant.name), grant.roles());
-    let (who, cure) = match caller.by_proxy {
-        true => ("user", "; `http.admin.proxy.roles` says who has which"),
-        false => ("token", ""),
-    };
+    let name = clip(&grant.name);
+    let roles = grant.roles();
+    let (who, cure) =
+        if caller.by_proxy { ("user", "; `http.admin.proxy.roles` says who has which") } else { ("token", "") };
     let detail = format!(
         "authorize: this needs the role `{}` for {subject}; the {who} `{name}` has {roles}{cure}",
         role.as_str()

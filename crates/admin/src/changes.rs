@@ -35,7 +35,8 @@ impl Asker {
         Asker { name, caller: call.caller.clone(), peer: call.peer }
     }
 
-    /// The same caller, who names a person: that name and the caller's own stand in the log, the audit and what was changed.
+    /// Returns the same caller, who names a person: that name and the caller's own stand in the log, the audit and what
+    /// was changed.
     pub fn on_behalf_of(self, person: Option<&str>) -> Asker {
         Asker { name: on_behalf_of(&self.name, person).into(), ..self }
     }
@@ -46,9 +47,11 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time to keep a change beside its queue: it is done, and its client waits.
 const KEEP: Duration = Duration::from_secs(1);
 impl Admin {
-    /// The surroundings of an operation of this caller.
+    /// Returns the surroundings of an operation of this caller.
     pub fn scene(self: &Arc<Self>, asker: &Asker) -> Scene {
-        let (live, name, caller) = (self.clone(), asker.name.to_string(), asker.caller.clone());
+        let live = self.clone();
+        let name = asker.name.to_string();
+        let caller = asker.caller.clone();
         let views = move |queue: &str| caller.may(AccessRole::Viewer, Some(queue));
         Scene::in_daemon(self.reload.running(), self.session(), live, name, views)
     }
@@ -107,7 +110,8 @@ impl Admin {
                 peer: asker.peer,
                 result: told.as_deref().map_err(String::as_str),
             });
-            let (session, from) = (admin.session(), asker.peer.to_string());
+            let session = admin.session();
+            let from = asker.peer.to_string();
             let kept = subject.keep(&session, &asker.name, &from, told.as_deref().map_err(String::as_str));
             // What is not kept in time is in the log.
             let _ = timeout(KEEP, kept).await;

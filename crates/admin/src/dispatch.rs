@@ -100,7 +100,7 @@ async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Inc
     response
 }
 
-/// The path behind that of the proxy, if it begins with it. `None` for the path of the proxy alone.
+/// Returns the path behind that of the proxy, if it begins with it. `None` for the path of the proxy alone.
 fn behind<'a>(base: &str, path: &'a str) -> Option<&'a str> {
     match path.strip_prefix(base) {
         Some("") => None,
@@ -109,12 +109,13 @@ fn behind<'a>(base: &str, path: &'a str) -> Option<&'a str> {
     }
 }
 
-/// A problem, as the API or the page shows it.
+/// Returns a problem, as the API or the page shows it.
 fn refuse(mut problem: Problem, path: &str, admin: &Admin, caller: &AdminCaller) -> Reply {
     problem.page = ProblemPage::Admin;
-    let reply = match is_api(path) {
-        true => Reply::from(problem.clone()),
-        false => pages::problem::show(&problem, path, caller, admin.access.has_tokens()),
+    let reply = if is_api(path) {
+        Reply::from(problem.clone())
+    } else {
+        pages::problem::show(&problem, path, caller, admin.access.has_tokens())
     };
     allow(reply, &problem)
 }
@@ -126,9 +127,10 @@ async fn handle(
     caller: &mut AdminCaller,
 ) -> Result<Reply, Problem> {
     let changes = route.method != Method::GET;
-    match changes {
-        true => same_origin(&call.headers, !route.is_api())?,
-        false => may_look(&call.headers)?,
+    if changes {
+        same_origin(&call.headers, !route.is_api())?
+    } else {
+        may_look(&call.headers)?
     }
     call.caller = admin.access.caller(&call.headers, call.peer, &admin.events)?;
     *caller = call.caller.clone();
@@ -145,16 +147,15 @@ async fn handle(
     }
     // A panic in a handler is an answer, and not the end of all requests of the connection.
     let answer = AssertUnwindSafe((route.handler)(admin.clone(), call)).catch_unwind();
-    let answer = match changes {
-        true => answer.await,
-        false => {
-            let _turn = admin.looks.take(&asker, 1, "answer the request").await?;
-            timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
+    let answer = if changes {
+        answer.await
+    } else {
+        let _turn = admin.looks.take(&asker, 1, "answer the request").await?;
+        timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
                 let message = "answer the request: not done within 10 s: Redis is slow, or this searches a very long queue, which \
                                the commands without --daemon do to the end";
                 Problem::new(ProblemKind::Unavailable, message).retry_after(Duration::from_secs(1))
             })?
-        }
     };
     answer.unwrap_or_else(|_| {
         Err(Problem::new(

@@ -26,12 +26,12 @@ struct FailureCount {
 }
 
 impl Failures {
-    /// The time for which no token is accepted from this address any more.
+    /// Returns the time for which no token is accepted from this address any more.
     pub fn locked(&self, from: IpAddr) -> Option<Duration> {
         self.locked_at(from, Instant::now())
     }
 
-    /// One more; how many there were and how long none is accepted, if this one was the last straw.
+    /// Returns one more; how many there were and how long none is accepted, if this one was the last straw.
     pub fn note(&self, from: IpAddr) -> Option<(u32, Duration)> {
         self.note_at(from, Instant::now())
     }
@@ -64,8 +64,10 @@ mod tests {
 
     #[test]
     fn who_guesses_has_to_wait_and_others_need_not() {
-        let (failures, now) = (Failures::default(), Instant::now());
-        let (one, other) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let failures = Failures::default();
+        let now = Instant::now();
+        let one = "10.0.0.1".parse().unwrap();
+        let other = "10.0.0.2".parse().unwrap();
         for _ in 1..ALLOWED {
             assert_eq!(failures.note_at(one, now), None);
         }
@@ -78,7 +80,8 @@ mod tests {
 
     #[test]
     fn the_number_of_addresses_is_bounded() {
-        let (failures, now) = (Failures::default(), Instant::now());
+        let failures = Failures::default();
+        let now = Instant::now();
         for n in 0..5_000_u32 {
             failures.note_at(IpAddr::from(n.to_be_bytes()), now);
         }

@@ -27,9 +27,11 @@ impl Admin {
         }
     }
 
-    /// The state of this daemon.
+    /// Returns the state of this daemon.
     fn member(&self) -> FleetMember {
-        let (look, session, total) = (self.status.look(), self.session(), self.recent.total());
+        let look = self.status.look();
+        let session = self.session();
+        let total = self.recent.total();
         let round = |rate: f64| (rate * 100.0).round() / 100.0;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         FleetMember {

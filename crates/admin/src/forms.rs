@@ -4,7 +4,7 @@ use super::access::AdminCaller;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 
-/// The fields of the form in a request.
+/// Returns the fields of the form in a request.
 ///
 /// # Errors
 /// The body is no form, too large, or does not arrive.

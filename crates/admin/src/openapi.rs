@@ -25,7 +25,7 @@ const ALWAYS: &[ProblemKind] = &[
     ProblemKind::Stopping,
 ];
 
-/// The document.
+/// Returns the document.
 pub(crate) fn document() -> Value {
     let endpoints = ROUTES.iter().filter_map(|route| {
         let open = matches!(route.need, Need::Nothing | Need::ToLook);

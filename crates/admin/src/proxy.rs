@@ -44,12 +44,12 @@ impl ProxyHeaders {
         Ok(ProxyHeaders { user: name(&spec.user_header)?, groups: name(&spec.groups_header)?, spec: spec.clone() })
     }
 
-    /// The header that names the person.
+    /// Returns the header that names the person.
     pub fn user_header(&self) -> &str {
         &self.spec.user_header
     }
 
-    /// Whether it has this address.
+    /// Returns whether it has this address.
     pub fn trusts(&self, ip: IpAddr) -> bool {
         self.spec.trusts(ip)
     }
@@ -92,7 +92,7 @@ impl ProxyHeaders {
     }
 }
 
-/// The only value of a header, trimmed; empty if there is none. The name of one that has several, or no text.
+/// Returns the only value of a header, trimmed; empty if there is none. The name of one that has several, or no text.
 fn only<'a>(headers: &'a HeaderMap, name: &'a HeaderName) -> Result<&'a str, &'a HeaderName> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -142,7 +142,8 @@ mod tests {
             };
             assert!(found.contains(expected), "{peer} {pairs:?}: {found}");
         };
-        let (inside, outside) = ("10.0.0.7:5000", "10.0.1.7:5000");
+        let inside = "10.0.0.7:5000";
+        let outside = "10.0.1.7:5000";
         let ann = ("x-forwarded-user", "ann@example.com");
         check(inside, &[ann], "ann@example.com: no role");
         check(inside, &[ann, ("x-forwarded-groups", "x, shop ,")], "ann@example.com: the role `reader` for `*`");

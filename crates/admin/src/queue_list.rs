@@ -33,7 +33,7 @@ pub fn queue_list(
     (all.into_iter().map(|(spec, _)| spec).collect(), fit)
 }
 
-/// The standing of a queue as this daemon last saw it.
+/// Returns the standing of a queue as this daemon last saw it.
 fn standing(spec: &QueueSpec, sinks: &SinkList, look: &Look, lately: Option<&Lately>) -> Standing {
     let lately = lately.copied().unwrap_or_default();
     let bad = |name: &str| sinks.sinks.iter().any(|sink| *sink.sink == *name && sink.is_in_trouble());

@@ -51,7 +51,7 @@ impl Endpoint for AdminRoute {
 }
 
 impl AdminRoute {
-    /// The routes of an operation.
+    /// Returns the routes of an operation.
     fn of<O: ops::Remote>() -> Vec<AdminRoute> {
         let takes = |operation: Operation| if O::HAS_LINES { operation.takes_lines() } else { operation };
         let of = |route: &ops::Route| AdminRoute {
@@ -75,13 +75,13 @@ impl AdminRoute {
         O::ROUTES.iter().map(of).collect()
     }
 
-    /// Whether it belongs to the API, and not to the page.
+    /// Returns whether it belongs to the API, and not to the page.
     pub fn is_api(&self) -> bool {
         is_api(self.path)
     }
 }
 
-/// Whether a path belongs to the API, and not to the page.
+/// Returns whether a path belongs to the API, and not to the page.
 pub fn is_api(path: &str) -> bool {
     path.starts_with("/v1/")
 }
@@ -102,7 +102,7 @@ macro_rules! routes {
     (@operation) => { None };
 }
 
-/// A question about one thing.
+/// Returns a question about one thing.
 const fn about_one(summary: &'static str) -> Operation {
     Operation::new(summary).problems(&[ProblemKind::NotFound])
 }
@@ -118,7 +118,7 @@ macro_rules! routes_of {
 pub static ROUTES: LazyLock<Vec<AdminRoute>> =
     LazyLock::new(|| rest().chain(operations!(routes_of).into_iter().flatten()).collect());
 
-/// The endpoints that are no operations.
+/// Returns the endpoints that are no operations.
 fn rest() -> impl Iterator<Item = AdminRoute> {
     routes! {
     GET "/v1/openapi.json" openapi Nothing => v1::meta::openapi,

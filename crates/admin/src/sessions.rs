@@ -48,7 +48,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// The owner of the token behind a cookie, if both are still good.
+    /// Returns the owner of the token behind a cookie, if both are still good.
     pub fn owner(&self, id: &str, tokens: &NamedTokens) -> Option<Grantee> {
         let session = self.0.lock().get(&hash(id)).copied()?;
         tokens.owner(&session.token).filter(|_| session.began.elapsed() < LASTS)

@@ -123,7 +123,7 @@ impl Admin {
         })
     }
 
-    /// The same with a count of the elements that the daemon has in flight.
+    /// Returns the same with a count of the elements that the daemon has in flight.
     pub fn counting(self, in_flight: impl Fn() -> u64 + Send + Sync + 'static) -> Admin {
         Admin { in_flight: Box::new(in_flight), ..self }
     }
@@ -133,7 +133,8 @@ impl Admin {
         self.access.count()
     }
 
-    /// The connections, with the configuration that runs now. Another one has the same Redis: that takes a restart.
+    /// Returns the connections, with the configuration that runs now. Another one has the same Redis: that takes a
+    /// restart.
     pub(super) fn session(&self) -> Arc<Session> {
         let running = self.reload.running();
         let mut current = self.session.lock();

@@ -16,11 +16,12 @@ use delaybridge_telemetry::recent::Lately;
 use delaybridge_telemetry::status::{self, InputLook, Look};
 
 impl Admin {
-    /// A page of queues, at most a second old.
+    /// Returns a page of queues, at most a second old.
     pub(super) async fn overview(&self, which: &ListQueues) -> Arc<Overview> {
         let read = async |which: &ListQueues| {
             let session = self.session();
-            let (look, lately) = (self.status.look(), self.recent.lately());
+            let look = self.status.look();
+            let lately = self.recent.lately();
             let (wanted, fit) = queue_list(&session.config, which, &self.sinks(), &look, &lately);
             let mut page = overview_of(&session, wanted, which.after.as_deref(), which.limit).await;
             let clock =
@@ -37,7 +38,7 @@ impl Admin {
         page.unwrap_or_else(|never| match never {})
     }
 
-    /// A page of topics, at most a second old.
+    /// Returns a page of topics, at most a second old.
     ///
     /// # Errors
     /// There is no job queue, or it cannot be read.
@@ -48,7 +49,8 @@ impl Admin {
 
     /// The sinks, as the board has them.
     pub fn sinks(&self) -> SinkList {
-        let (look, session) = (self.status.look(), self.session());
+        let look = self.status.look();
+        let session = self.session();
         let trouble = |found: &status::Trouble| DestinationTrouble {
             destination: found.destination.clone(),
             count: found.count,
@@ -84,7 +86,7 @@ impl Admin {
 }
 
 impl Admin {
-    /// The inputs whose jobs no queue delivers, in the order of the file.
+    /// Returns the inputs whose jobs no queue delivers, in the order of the file.
     pub fn inputs(&self, look: &Look) -> Vec<TopicInput> {
         let session = self.session();
         let has_queue = |name: &str| session.config.queues.iter().any(|queue| *queue.id == *name);
@@ -96,14 +98,14 @@ impl Admin {
         shown.collect()
     }
 
-    /// The state and the recent work of this daemon at a queue.
+    /// Returns the state and the recent work of this daemon at a queue.
     pub(super) fn here_of(&self, queue: &str, look: &Look, lately: Option<Lately>) -> Here {
         let input = look.inputs.get(queue).map(|seen| input(seen, &self.metrics.input(queue)));
         Here { input, ..here(queue, look, lately) }
     }
 }
 
-/// An input, as the board and the counters have it.
+/// Returns an input, as the board and the counters have it.
 fn input(seen: &InputLook, counts: &InputCounts) -> InputRow {
     let InputCounts { scheduled, duplicates, refused, lag, .. } = *counts;
     InputRow {
@@ -118,7 +120,7 @@ fn input(seen: &InputLook, counts: &InputCounts) -> InputRow {
     }
 }
 
-/// The work of this daemon at a queue.
+/// Returns the work of this daemon at a queue.
 fn here(queue: &str, look: &Look, lately: Option<Lately>) -> Here {
     let held = look.held.get(queue).map(|(reason, seconds)| Hold { reason: reason.clone(), seconds: *seconds });
     let lately = lately.unwrap_or_default();

@@ -28,20 +28,17 @@ pub struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// The file with the password, as text.
+    /// Returns the file with the password, as text.
     pub(super) fn password_file(&self) -> Option<String> {
         self.password_file.as_ref().map(|path| path.display().to_string())
     }
 
-    /// The secrets of the configuration that a command with this connection needs.
+    /// Returns the secrets of the configuration that a command with this connection needs.
     fn needs(&self) -> Needs {
-        match self.redis_url.is_some() || self.password_file.is_some() {
-            true => Needs::Nothing,
-            false => Needs::Redis,
-        }
+        if self.redis_url.is_some() || self.password_file.is_some() { Needs::Nothing } else { Needs::Redis }
     }
 
-    /// The configuration with this connection in it.
+    /// Returns the configuration with this connection in it.
     pub(super) fn over(&self, mut config: Config) -> Result<Config, Failed> {
         if self.redis_url.is_none() && self.username.is_none() && self.password_file.is_none() {
             return Ok(config);
@@ -71,7 +68,7 @@ impl AccessArgs {
     }
 }
 
-/// The password in a file that can be read: it is read again at every connect.
+/// Returns the password in a file that can be read: it is read again at every connect.
 fn readable(path: &Path) -> Result<Secret, Failed> {
     secrets::read_file("--password-file", path).map_err(Failed::usage)?;
     Ok(Secret::File(path.to_owned()))

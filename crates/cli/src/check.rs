@@ -41,10 +41,11 @@ Examples:
 Exit codes: 0 it can be run, 1 --live found something that must be fixed, 2 the configuration is wrong";
 
 pub(super) async fn run(global: &Global, args: &CheckArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let mut read = match args.without_secrets {
+    let mut read = if args.without_secrets {
         // The clients of the sinks would look for their files.
-        true => delaybridge_config::load_for(&global.config, &environment, Needs::Nothing),
-        false => delaybridge_config::load_with_clients(&global.config, &environment),
+        delaybridge_config::load_for(&global.config, &environment, Needs::Nothing)
+    } else {
+        delaybridge_config::load_with_clients(&global.config, &environment)
     };
     if let Ok(loaded) = &mut read {
         loaded.config = global.redis.over(loaded.config.clone())?;
@@ -124,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// The exit code, the text, and the JSON.
+    /// Returns the exit code, the text, and the JSON.
     async fn run(yaml: &str) -> (u8, String, Value) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c.yaml");

@@ -5,10 +5,10 @@ use clap::builder::PossibleValue;
 
 /// A type with a fixed number of values, each with a name on the command line.
 pub trait Choices: Clone + 'static {
-    /// The values, in the order of the help.
+    /// Returns the values, in the order of the help.
     fn all() -> &'static [Choice<Self>];
 
-    /// The name of a value and its line in the help.
+    /// Returns the name of a value and its line in the help.
     fn name(&self) -> (&'static str, &'static str);
 }
 

@@ -31,8 +31,8 @@ pub(super) fn run(args: &CompletionsArgs, commands: &Command, out: &mut dyn Writ
     out.write_all(&script)
 }
 
-/// The command line without its hidden commands, which the generators would offer. A command cannot be taken out of a
-/// [`Command`], so this is built again from the visible commands.
+/// Returns the command line without its hidden commands, which the generators would offer. A command cannot be taken
+/// out of a [`Command`], so this is built again from the visible commands.
 fn shown(root: &Command) -> Command {
     let commands: Vec<_> = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
     Global::augment_args(Command::new("delaybridge").version(env!("CARGO_PKG_VERSION"))).subcommands(commands)

@@ -72,7 +72,8 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
     let ConfigCommand::Show(args) = command;
     // Of the file alone: the daemon does not run with the connection that this command was given.
     let config = read(global).map_err(|errors| Failed::usage(errors.to_string()))?.config;
-    let (settings, hash) = (delaybridge_config::describe_json(&config), delaybridge_config::summary(&config));
+    let settings = delaybridge_config::describe_json(&config);
+    let hash = delaybridge_config::summary(&config);
     let running = match config.http_listen {
         Some(listen) => daemon::running_hash(&global.config, listen).await,
         None => None,
@@ -98,7 +99,7 @@ async fn ask(config: &Config, args: &ConfigShowArgs) -> Option<Value> {
     Daemon::at(&url, args.token_file.as_deref()).ok()?.config().await.ok()
 }
 
-/// The comparison of the file with the daemon, in words.
+/// Returns the comparison of the file with the daemon, in words.
 fn state(shown: &ShownSettings) -> String {
     let differences = match (&shown.differences, &shown.running) {
         (Some(differences), _) if differences.is_empty() => {

@@ -4,7 +4,7 @@ use super::failed::Failed;
 use delaybridge_link::RedisTarget;
 use delaybridge_model::Config;
 
-/// The settings behind a URL, read by the rules of the configuration.
+/// Returns the settings behind a URL, read by the rules of the configuration.
 pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> Result<RedisTarget, Failed> {
     let text = |text: &str| serde_json::Value::from(text.replace("${", "$${")).to_string();
     let file = password_file.map(|file| format!(", password_file: {}", text(file))).unwrap_or_default();
@@ -24,7 +24,7 @@ pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> 
     }
 }
 
-/// The Redis of a configuration that names no more than one.
+/// Returns the Redis of a configuration that names no more than one.
 pub(super) fn only(config: Config, option: &str) -> Result<RedisTarget, Failed> {
     let several =
         || Failed::usage(format!("the configuration names several Redis: say with {option} which one is meant"));

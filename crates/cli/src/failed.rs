@@ -34,7 +34,7 @@ impl From<delaybridge_ops::Error> for Failed {
 }
 
 impl From<io::Error> for Failed {
-    /// An error of the output; a pipe that was closed early (`head`) is no failure.
+    /// Returns an error of the output; a pipe that was closed early (`head`) is no failure.
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failed { code: 0, message: String::new() },

@@ -67,7 +67,8 @@ pub(super) async fn run(global: &Global, args: &ForecastArgs, out: &mut dyn Writ
             found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();
         return if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) };
     };
-    let (until, step) = (Length(args.until), Length(args.step));
+    let until = Length(args.until);
+    let step = Length(args.step);
     let request = MakeForecast { queue: queue.clone(), until, step, rate: args.rate };
     carry_out_at(global, &args.daemon.place(global)?, &request, out).await
 }

@@ -27,10 +27,11 @@ const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before
 const COLUMN: usize = 13;
 
 impl Cli {
-    /// The command line, with its commands in groups.
+    /// Returns the command line, with its commands in groups.
     pub fn grouped() -> Command {
         let command = Cli::command();
-        let (names, lines) = (names(), lines(&command));
+        let names = names();
+        let lines = lines(&command);
         let command = command
             .override_usage("delaybridge [OPTIONS] <COMMAND>")
             .help_template(TEMPLATE)
@@ -45,7 +46,7 @@ impl Cli {
     }
 }
 
-/// The names of the commands, a line for each group.
+/// Returns the names of the commands, a line for each group.
 fn names() -> String {
     let mut text = String::new();
     for (group, commands) in GROUPS {
@@ -58,7 +59,7 @@ fn names() -> String {
     text
 }
 
-/// The names in lines that fit a narrow screen.
+/// Returns the names in lines that fit a narrow screen.
 fn wrapped(commands: &[&str]) -> Vec<String> {
     let mut lines = vec![String::new()];
     for name in commands {
@@ -76,7 +77,7 @@ fn wrapped(commands: &[&str]) -> Vec<String> {
     lines
 }
 
-/// The commands with a line each, in their groups.
+/// Returns the commands with a line each, in their groups.
 fn lines(command: &Command) -> String {
     let mut text = String::new();
     for (group, commands) in GROUPS {

@@ -26,9 +26,10 @@ const LONGEST_ID: usize = 1_024;
 /// Ids that are taken from standard input at once: so many are in memory.
 const IDS_AT_ONCE: usize = 1_000;
 
-/// The next ids on standard input, at most 1,000; empty at its end.
+/// Returns the next ids on standard input, at most 1,000; empty at its end.
 pub(crate) fn ids_of_stdin(read: &mut u64) -> Result<Vec<String>, Failed> {
-    let (mut ids, mut input) = (Vec::new(), standard_input("ids")?.lock());
+    let mut ids = Vec::new();
+    let mut input = standard_input("ids")?.lock();
     let mut line = Vec::new();
     while ids.len() < IDS_AT_ONCE {
         line.clear();

@@ -30,7 +30,7 @@ pub enum LayoutArg {
 }
 
 impl LayoutArg {
-    /// The layout that was named.
+    /// Returns the layout that was named.
     pub(super) fn layout(self) -> Option<Layout> {
         match self {
             LayoutArg::Auto => None,

@@ -31,7 +31,8 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     command.get_subcommands().filter(|sub| !sub.is_hide_set()).try_for_each(|sub| write_pages(sub, directory))
 }
 
-/// The sections that clap_mangen would write, but examples keep their lines: it would fill them into one paragraph.
+/// Returns the sections that clap_mangen would write, but examples keep their lines: it would fill them into one
+/// paragraph.
 fn page(command: &Command, man: &Man) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;

@@ -63,22 +63,20 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
         found = queue.tell("migrate", "--apply", applied, words).await?;
     }
     answer(global, out, &found, text)?;
-    match found.kept > 0 && (args.apply || found.junk + found.strays > 0) {
-        true => Err(kept(&found)),
-        false => Ok(0),
-    }
+    if found.kept > 0 && (args.apply || found.junk + found.strays > 0) { Err(kept(&found)) } else { Ok(0) }
 }
 
 fn text(found: &Migration) -> String {
     let new = plural::count(found.new, "element");
     let head = format!("{}: {new} in the new layout, {} in the old one\n", found.queue, found.old);
-    match found.applied {
-        true => format!("{head}{} converted to the {} layout\n", plural::count(found.packed, "element"), found.to),
-        false => format!(
+    if found.applied {
+        format!("{head}{} converted to the {} layout\n", plural::count(found.packed, "element"), found.to)
+    } else {
+        format!(
             "{head}{} would be converted, with their ids\n{}Nothing was changed; --apply does it\n",
             plural::count(found.foreign, "element"),
             transferred(found)
-        ),
+        )
     }
 }
 

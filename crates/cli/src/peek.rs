@@ -26,7 +26,8 @@ pub struct PeekArgs {
 }
 
 pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let (place, elements) = (args.daemon.place(global)?, &args.elements);
+    let place = args.daemon.place(global)?;
+    let elements = &args.elements;
     if let Some(id) = &args.id {
         let request = ShowElement { queue: elements.queue.clone(), id: id.clone() };
         return carry_out_at(global, &place, &request, out).await;

@@ -1,6 +1,6 @@
 //! The name of the person who runs a command.
 
-/// The person who runs the command.
+/// Returns the person who runs the command.
 pub(super) fn person(named: Option<&str>) -> String {
     let user = || {
         ["SUDO_USER", "USER", "LOGNAME"]
@@ -13,7 +13,7 @@ pub(super) fn person(named: Option<&str>) -> String {
     named.map(str::to_owned).or_else(user).unwrap_or_else(number)
 }
 
-/// The person and the host, for the log of a daemon.
+/// Returns the person and the host, for the log of a daemon.
 pub(super) fn actor() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{}@{host}", person(None))

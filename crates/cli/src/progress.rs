@@ -58,10 +58,7 @@ impl ProgressWatch for ProgressLine {
         }
         self.shown = Some(Instant::now());
         let line = line(self.what, step, self.begun.elapsed());
-        let _ = match self.watched {
-            true => write!(stderr(), "\r\x1b[K{line}"),
-            false => writeln!(stderr(), "{line}"),
-        };
+        let _ = if self.watched { write!(stderr(), "\r\x1b[K{line}") } else { writeln!(stderr(), "{line}") };
     }
 
     fn is_stopped(&self) -> bool {

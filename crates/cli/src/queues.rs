@@ -137,14 +137,16 @@ fn obstacles(row: &QueueRow) -> String {
     held.chain(paused).chain(input).collect()
 }
 
-/// A line for each trouble of a sink and of its destinations.
+/// Returns a line for each trouble of a sink and of its destinations.
 fn troubles(sink: &SinkRow) -> String {
-    let (name, word) = (&sink.sink, sink.word());
+    let name = &sink.sink;
+    let word = sink.word();
     let lines: String =
         sink.troubles().iter().map(|trouble| format!("sink {name}: {word}: {}\n", escaped(trouble))).collect();
-    match lines.is_empty() && sink.state != "up" {
-        true => format!("sink {name}: {word} for {}\n", lasted(sink.seconds)),
-        false => lines,
+    if lines.is_empty() && sink.state != "up" {
+        format!("sink {name}: {word} for {}\n", lasted(sink.seconds))
+    } else {
+        lines
     }
 }
 

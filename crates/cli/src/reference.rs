@@ -12,7 +12,7 @@ use super::remote::DaemonArgs;
 
 const NOTE: &str = "<!-- Generated from crates/cli. -->";
 
-/// Every page with its path below `docs`: the index, and one page for each command.
+/// Returns every page with its path below `docs`: the index, and one page for each command.
 fn pages() -> BTreeMap<String, String> {
     // A fixed width, and nothing of the environment in it: the pages are the same on every machine.
     let mut root = Cli::command().term_width(100);
@@ -35,7 +35,8 @@ fn index(root: &Command, commands: &[Command]) -> String {
     for (group, names) in GROUPS {
         let of_group = names.iter().filter_map(|name| commands.iter().find(|command| command.get_name() == *name));
         for (at, command) in of_group.enumerate() {
-            let (name, about) = (command.get_name(), command.get_about().map(ToString::to_string).unwrap_or_default());
+            let name = command.get_name();
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             let group = if at == 0 { group } else { "" };
             // Writing to a String cannot fail.
             let _ = writeln!(index, "| {group} | [`{name}`](cli/{name}.md) | {} |", about.trim_end_matches('.'));
@@ -49,7 +50,7 @@ fn index(root: &Command, commands: &[Command]) -> String {
     index
 }
 
-/// A command with the options of those that may ask a daemon.
+/// Returns a command with the options of those that may ask a daemon.
 fn of_a_daemon() -> Command {
     DaemonArgs::augment_args(Command::new("delaybridge").disable_help_flag(true).term_width(100))
 }
@@ -116,14 +117,14 @@ impl Page {
     }
 }
 
-/// The words that explain an argument.
+/// Returns the words that explain an argument.
 fn words(arg: &Arg) -> String {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let values: Vec<_> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     format!("{arg} {help} {values:?} {:?}", arg.get_default_values())
 }
 
-/// The command without the options that the index lists.
+/// Returns the command without the options that the index lists.
 fn without_common_options(command: &Command) -> Command {
     command.clone().mut_args(|arg| {
         let common = arg.is_global_set() || arg.get_id() == "help";

@@ -70,7 +70,7 @@ macro_rules! subcommands_of {
 }
 pub(super) use subcommands_of;
 
-/// The name of an operation behind that of its group.
+/// Returns the name of an operation behind that of its group.
 pub(super) fn command_name<O: Operation>() -> &'static str {
     O::NAME.rsplit(' ').next().unwrap_or(O::NAME)
 }
@@ -94,7 +94,9 @@ pub(super) async fn carry_out<O: Remote>(
 
 /// Carries out an operation for the names on standard input, so many at a time as may be in memory.
 async fn call_for_names<O: Remote>(place: &Place, request: &mut O) -> Result<O::Answer, Failed> {
-    let (mut watch, mut lines, mut all) = (ProgressLine::start(O::NAME), 0, None);
+    let mut watch = ProgressLine::start(O::NAME);
+    let mut lines = 0;
+    let mut all = None;
     loop {
         let some = ids_of_stdin(&mut lines)?;
         match all {
@@ -161,7 +163,7 @@ fn told<O: Operation>(
 }
 
 impl DaemonArgs {
-    /// The place where operations run: the daemon, if one was named, else here.
+    /// Returns the place where operations run: the daemon, if one was named, else here.
     pub(super) fn place(&self, global: &Global) -> Result<Place, Failed> {
         Ok(match &self.url {
             Some(url) => Place::Daemon(Daemon::at(url, self.token_file.as_deref())?),

@@ -92,7 +92,7 @@ pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write
     }
 }
 
-/// The commands that list what stayed.
+/// Returns the commands that list what stayed.
 fn shown_by(queue: &str, dead: bool) -> String {
     let of_dead = if dead { format!(", dead letters by `delaybridge dead ls {queue}`") } else { String::new() };
     format!("they are listed by `delaybridge peek {queue} --state retry` and `--state in-flight`{of_dead}")
@@ -130,9 +130,10 @@ async fn run_for_sets(
 
 fn back_to_set(back: &BroughtBack) -> String {
     let elements = plural::count(back.scheduled, "element");
-    let mut text = match back.applied {
-        true => format!("{elements} of {} put back into `{}`", back.queue, back.key),
-        false => format!("{elements} would be put back into `{}`", back.key),
+    let mut text = if back.applied {
+        format!("{elements} of {} put back into `{}`", back.queue, back.key)
+    } else {
+        format!("{elements} would be put back into `{}`", back.key)
     };
     if back.dead > 0 {
         text.push_str(&format!(", {} among them", plural::count(back.dead, "dead letter")));

@@ -77,7 +77,7 @@ impl User {
     }
 }
 
-/// Every user that the configuration needs, those of the queues first.
+/// Returns every user that the configuration needs, those of the queues first.
 pub fn users(config: &Config, purpose: AclPurpose) -> Vec<User> {
     let mut users: Vec<_> = config.redis.iter().map(|(name, target)| of_redis(config, name, target, purpose)).collect();
     if purpose == AclPurpose::Run {
@@ -93,7 +93,7 @@ pub fn users(config: &Config, purpose: AclPurpose) -> Vec<User> {
     users
 }
 
-/// The users at the sentinels, where these ask for one. Users are not replicated: each sentinel has its own.
+/// Returns the users at the sentinels, where these ask for one. Users are not replicated: each sentinel has its own.
 fn of_sentinels(target: &RedisTarget) -> Vec<User> {
     let RedisTarget::Sentinel(group) = target else { return Vec::new() };
     let user = |node: &Arc<RedisEndpoint>| User {
@@ -120,7 +120,8 @@ fn of_sinks(config: &Config, users: &mut Vec<User>) {
         let user = match users.iter().position(same) {
             Some(at) => &mut users[at],
             None => {
-                let (target, of_sentinel) = (target.clone(), false);
+                let target = target.clone();
+                let of_sentinel = false;
                 users.push(User { target, uses: Vec::new(), grants: Vec::new(), of_sentinel });
                 users.last_mut().expect("it was just put there")
             }
@@ -132,10 +133,11 @@ fn of_sinks(config: &Config, users: &mut Vec<User>) {
     }
 }
 
-/// The user for the queues and the jobs in one Redis.
+/// Returns the user for the queues and the jobs in one Redis.
 fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpose) -> User {
     let queues = config.queues_on(name);
-    let (uses, grants) = (Vec::new(), to_connect(target));
+    let uses = Vec::new();
+    let grants = to_connect(target);
     let mut user = User { target: target.clone(), uses, grants, of_sentinel: false };
     let prefix = &target.servers().key_prefix;
     if !queues.is_empty() {
@@ -166,18 +168,18 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
     user
 }
 
-/// Whether the records of all daemons are in this Redis: they are in the first.
+/// Returns whether the records of all daemons are in this Redis: they are in the first.
 fn has_fleet(config: &Config, name: &str) -> bool {
     config.redis.iter().next().is_some_and(|(first, _)| &**first == name)
 }
 
-/// The rights of every connection.
+/// Returns the rights of every connection.
 fn to_connect(target: &RedisTarget) -> Vec<Grant> {
     let slots = target.is_cluster().then(rights::to_follow_slots);
     std::iter::once(rights::to_connect(target.servers().database)).chain(slots).collect()
 }
 
-/// The rights that the daemon needs for a queue on the server, or in the cluster, of the queues.
+/// Returns the rights that the daemon needs for a queue on the server, or in the cluster, of the queues.
 pub(super) fn of_queue(spec: &Arc<QueueSpec>, in_cluster: bool) -> Vec<Grant> {
     let ledger = ledger(spec);
     let mut grants = spec.rights(&ledger);
@@ -196,7 +198,7 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>, in_cluster: bool) -> Vec<Grant> {
     grants
 }
 
-/// The rights of deliveries to a Redis sink. Shadows and rescues deliver nothing.
+/// Returns the rights of deliveries to a Redis sink. Shadows and rescues deliver nothing.
 pub(super) fn of_sink(config: &Config, name: &str) -> Vec<Grant> {
     let prefix = &written_to(config, name).servers().key_prefix;
     let delivering = config.queues.iter().filter(|queue| queue.mode == Mode::Deliver);
@@ -209,7 +211,7 @@ pub(super) fn of_sink(config: &Config, name: &str) -> Vec<Grant> {
     routes.filter(|(_, to)| *to.sink == *name).flat_map(grants).collect()
 }
 
-/// The Redis that this sink writes to, if it is one.
+/// Returns the Redis that this sink writes to, if it is one.
 fn written_to<'a>(config: &'a Config, name: &str) -> &'a RedisTarget {
     let sink = config.sinks.iter().find(|sink| *sink.name == *name);
     match sink.and_then(|sink| sink.connector.redis()) {
@@ -242,7 +244,7 @@ pub struct UserRules {
     pub patterns: Vec<String>,
 }
 
-/// The least rights that a configuration needs; `user` replaces the name of the configuration.
+/// Returns the least rights that a configuration needs; `user` replaces the name of the configuration.
 pub fn least(config: &Config, purpose: AclPurpose, server: AclVersion, user: Option<&str>) -> Users {
     let row = |found: &User| {
         let configured = found.target.servers().username.as_deref();

@@ -82,7 +82,7 @@ impl Queue {
         let _ = self.ledger.keep_change(&self.conn, &fields).await;
     }
 
-    /// The latest changes of the queue, the latest first.
+    /// Returns the latest changes of the queue, the latest first.
     pub(super) async fn kept_changes(&self, most: usize) -> Result<Vec<OperatorChange>, Error> {
         let what = format!("read the changes of `{}`", self.id());
         let kept = self.ledger.changes(&self.conn, most).await.attempt(&what)?;

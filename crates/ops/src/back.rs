@@ -34,7 +34,7 @@ pub struct BroughtBack {
     pub at_work: Option<String>,
 }
 
-/// Whether the queue is restored by this: all but Redisson's, which have a list beside the sorted set.
+/// Returns whether the queue is restored by this: all but Redisson's, which have a list beside the sorted set.
 pub fn is_of_sets(queue: &Queue) -> bool {
     queue.spec.source.of_kind::<RedissonSpec>().is_none()
 }

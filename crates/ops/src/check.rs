@@ -28,25 +28,26 @@ pub struct ConfigCheck {
 }
 
 impl ConfigCheck {
-    /// The result for a configuration that is refused.
+    /// Returns the result for a configuration that is refused.
     pub fn refused(errors: &ConfigErrors) -> ConfigCheck {
         let ConfigErrors { problems, warnings, .. } = errors.clone();
         ConfigCheck { ok: false, problems, warnings, notes: Vec::new(), settings: None, live: None }
     }
 
-    /// The result for a configuration that can be run, with its settings in effect; connects to everything that it names
-    /// where `live`.
+    /// Returns the result for a configuration that can be run, with its settings in effect; connects to everything that
+    /// it names where `live`.
     pub async fn of(config: &Config, warnings: &[Problem], settings: Value, live: bool) -> ConfigCheck {
         let live = if live { Some(super::live::look(config).await) } else { None };
         let note = |spec: &Arc<QueueSpec>| Some(format!("queue {}: {}", spec.id, spec.source.note()?));
         let notes = config.queues.iter().filter_map(note).collect();
-        let (warnings, settings) = (warnings.to_vec(), Some(settings));
+        let warnings = warnings.to_vec();
+        let settings = Some(settings);
         let mut check = ConfigCheck { ok: true, problems: Vec::new(), warnings, notes, settings, live };
         check.ok = check.failed() == 0;
         check
     }
 
-    /// The number of things that do not work, as far as was found by connecting.
+    /// Returns the number of things that do not work, as far as was found by connecting.
     pub fn failed(&self) -> usize {
         self.live.iter().flatten().filter(|finding| finding.state == Health::Failed).count()
     }

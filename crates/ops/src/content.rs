@@ -32,12 +32,13 @@ impl Default for Content {
 }
 
 impl Content {
-    /// The payload; `complete` unless it is only the beginning.
+    /// Returns the payload; `complete` unless it is only the beginning.
     pub fn new(coding: impl Into<Coding>, bytes: Bytes, complete: bool) -> Self {
         Content { bytes, complete, coding: coding.into(), classes: Classes::default(), answered: None }
     }
 
-    /// The payload that an answer of a daemon has: its `payload` and so on, as they are serialised; `None` if it has none.
+    /// Returns the payload that an answer of a daemon has: its `payload` and so on, as they are serialised; `None` if
+    /// it has none.
     pub(super) fn answered(answer: &Value) -> Option<Content> {
         let text = |name: &str| answer.get(name).and_then(Value::as_str);
         let bytes = match (text("payload"), text("payload_base64")) {
@@ -49,22 +50,23 @@ impl Content {
         Some(Content { answered: Some(answer.get("value").cloned()), ..Content::new(Codec::Raw, bytes, complete) })
     }
 
-    /// The beginning of the payload, at most so many bytes.
+    /// Returns the beginning of the payload, at most so many bytes.
     pub fn shortened(self, most: usize) -> Self {
-        match self.bytes.len() > most {
-            true => Content { bytes: self.bytes.slice(..most), complete: false, ..self },
-            false => self,
+        if self.bytes.len() > most {
+            Content { bytes: self.bytes.slice(..most), complete: false, ..self }
+        } else {
+            self
         }
     }
 
-    /// The same, read with the application's declared classes.
+    /// Returns the same, read with the application's declared classes.
     pub fn with(self, classes: &Classes) -> Self {
         Content { classes: classes.clone(), ..self }
     }
 
-    /// One line for a person, at most `most` characters: what the codec makes of the payload if it is complete and the
-    /// codec takes it, else text if it is some, else hexadecimal digits. Where the codec is `raw`, what is certainly or
-    /// most likely written by another codec is read with that one.
+    /// Returns one line for a person, at most `most` characters: what the codec makes of the payload if it is complete
+    /// and the codec takes it, else text if it is some, else hexadecimal digits. Where the codec is `raw`, what is
+    /// certainly or most likely written by another codec is read with that one.
     pub fn preview(&self, most: usize) -> String {
         if let Some(Some(value)) = &self.answered {
             let text = value.as_str().map_or_else(|| escaped(&value.to_string()), escaped);
@@ -113,7 +115,7 @@ impl Content {
         PayloadText { text, cut, note }
     }
 
-    /// Whether this text is in the payload: in its bytes, or in a value that the codec finds.
+    /// Returns whether this text is in the payload: in its bytes, or in a value that the codec finds.
     pub fn holds(&self, part: &str) -> bool {
         String::from_utf8_lossy(&self.bytes).contains(part)
             || self
@@ -123,7 +125,7 @@ impl Content {
                 .is_some_and(|value| holds(&value, part))
     }
 
-    /// The payload as a codec reads it; `None` where none is meant, and for a beginning.
+    /// Returns the payload as a codec reads it; `None` where none is meant, and for a beginning.
     fn read(&self) -> Option<Result<Payload, DecodeError>> {
         match self.coding.is_raw() {
             _ if !self.complete || self.answered.is_some() => None,
@@ -148,7 +150,7 @@ pub struct PayloadText {
     pub note: Option<String>,
 }
 
-/// A part of a text that ends with at most one line break or tab.
+/// Returns a part of a text that ends with at most one line break or tab.
 fn kept(part: &str) -> String {
     let body = part.trim_end_matches(['\n', '\t']);
     escaped(body) + &part[body.len()..]
@@ -215,7 +217,7 @@ impl JsonSchema for Content {
     }
 }
 
-/// The decoded value as JSON; bytes that no codec looked into have none.
+/// Returns the decoded value as JSON; bytes that no codec looked into have none.
 pub(super) fn value(payload: &Payload) -> Option<Value> {
     match payload.view() {
         View::Opaque => None,
@@ -224,7 +226,7 @@ pub(super) fn value(payload: &Payload) -> Option<Value> {
     }
 }
 
-/// Whether a text or number in the value has this in it.
+/// Returns whether a text or number in the value has this in it.
 fn holds(value: &Value, part: &str) -> bool {
     match value {
         Value::String(text) => text.contains(part),
@@ -254,7 +256,7 @@ fn plain(payload: &Bytes, complete: bool) -> String {
     }
 }
 
-/// The payload as UTF-8; where it was cut, a character may be cut too.
+/// Returns the payload as UTF-8; where it was cut, a character may be cut too.
 fn text_of(payload: &Bytes, complete: bool) -> Option<&str> {
     match std::str::from_utf8(payload) {
         Ok(text) => Some(text),
@@ -290,7 +292,7 @@ pub fn escaped(text: &str) -> String {
 /// Characters of a text that someone else wrote, such as the reason of a pause.
 const LONGEST: usize = 500;
 
-/// A text that someone else wrote: on one line, without anything that a terminal would obey, and not too long.
+/// Returns a text that someone else wrote: on one line, without anything that a terminal would obey, and not too long.
 pub fn bounded(text: &str) -> String {
     // Each character is one at least, so that no more of them have to be looked at.
     let end = text.char_indices().nth(LONGEST + 1).map_or(text.len(), |(end, _)| end);

@@ -83,8 +83,8 @@ pub async fn reload(
     }
 }
 
-/// A hash of the settings that the daemon of this file runs with, or the one behind this HTTP server; none if there is no
-/// daemon.
+/// Returns a hash of the settings that the daemon of this file runs with, or the one behind this HTTP server; none if
+/// there is no daemon.
 pub async fn running_hash(config: &Path, listen: SocketAddr) -> Option<String> {
     let (_, found) = ask(find(config).ok(), listen).await.ok()?;
     found["hash"].as_str().map(str::to_owned)
@@ -104,7 +104,7 @@ async fn ask(pid: Option<u32>, listen: SocketAddr) -> Result<(SocketAddr, Value)
     Ok((listen, configuration(listen).await?))
 }
 
-/// The addresses at which a process listens; none where this user may not see them.
+/// Returns the addresses at which a process listens; none where this user may not see them.
 fn listening(pid: u32) -> Vec<SocketAddr> {
     let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let inode = |link: PathBuf| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok();
@@ -113,7 +113,7 @@ fn listening(pid: u32) -> Vec<SocketAddr> {
     ["tcp", "tcp6"].into_iter().flat_map(|name| listeners(&table(name), &sockets)).collect()
 }
 
-/// The addresses of these sockets that listen, in a table of the kernel's.
+/// Returns the addresses of these sockets that listen, in a table of the kernel's.
 fn listeners(table: &str, sockets: &HashSet<u64>) -> Vec<SocketAddr> {
     const LISTENS: &str = "0A";
     let line = |line: &str| {
@@ -147,7 +147,7 @@ async fn configuration(listen: SocketAddr) -> Result<Value, Error> {
     }
 }
 
-/// An address that is listened to everywhere is reached here.
+/// Returns an address that is listened to everywhere is reached here.
 pub fn reachable(listen: SocketAddr) -> SocketAddr {
     match listen {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => ([127, 0, 0, 1], v4.port()).into(),
@@ -168,7 +168,7 @@ async fn get(address: SocketAddr) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// The one daemon that runs with this file.
+/// Returns the one daemon that runs with this file.
 fn find(config: &Path) -> Result<u32, Error> {
     let meant = std::fs::canonicalize(config).unwrap_or_else(|_| config.to_owned());
     let entries = std::fs::read_dir("/proc")
@@ -193,7 +193,7 @@ fn find(config: &Path) -> Result<u32, Error> {
     }
 }
 
-/// Whether the process is a daemon with this configuration.
+/// Returns whether the process is a daemon with this configuration.
 fn runs_with(pid: u32, meant: &Path) -> bool {
     let Ok(words) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     let words: Vec<&[u8]> = words.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
@@ -211,7 +211,7 @@ fn runs_with(pid: u32, meant: &Path) -> bool {
     std::fs::canonicalize(&file).unwrap_or(file) == *meant
 }
 
-/// The file after `--config`.
+/// Returns the file after `--config`.
 fn config_of(words: &[&[u8]]) -> Option<PathBuf> {
     let path = |bytes: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
     let after = words.iter().position(|word| *word == b"--config").and_then(|at| words.get(at + 1).copied());

@@ -101,7 +101,7 @@ struct WholePayload {
     payload: Bytes,
 }
 
-/// An entry of ours, an element of a source, or else a payload.
+/// Returns an entry of ours, an element of a source, or else a payload.
 fn take_apart(bytes: Bytes) -> WholePayload {
     let of = |packed: Packed| WholePayload { shape: packed.shape, id: packed.id, payload: packed.payload };
     let Some(entry) = Element::entry(bytes.clone(), 0) else {
@@ -125,9 +125,8 @@ fn take_apart(bytes: Bytes) -> WholePayload {
 impl WholePayload {
     /// `configured` is the queue's codec; where it is `raw`, the codec is guessed all the same.
     fn read(self, options: DecodeOptions, configured: Option<Coding>, classes: &Classes) -> DecodedPayload {
-        let typed = |coding: Coding| match options.strip_types {
-            true => Coding { java_types: JavaTypes::Strip, ..coding },
-            false => coding,
+        let typed = |coding: Coding| {
+            if options.strip_types { Coding { java_types: JavaTypes::Strip, ..coding } } else { coding }
         };
         let configured = configured.filter(|coding| !coding.is_raw());
         let (coding, sure, value) = match (options.codec, configured) {
@@ -143,7 +142,9 @@ impl WholePayload {
             Err(error) => DecodeOutcome::Error(error.to_string()),
         };
         let WholePayload { shape, id, payload } = self;
-        let (layout, size, codec) = (shape.as_str(), payload.len(), coding.as_str().to_owned());
+        let layout = shape.as_str();
+        let size = payload.len();
+        let codec = coding.as_str().to_owned();
         DecodedPayload { elements: [DecodedElement { layout, id, size, codec, sure, outcome }] }
     }
 

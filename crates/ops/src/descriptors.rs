@@ -41,12 +41,12 @@ impl Descriptors {
         }
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub fn sum(&self) -> u64 {
         self.clients.saturating_add(self.without_clients())
     }
 
-    /// All but those for clients of the job queue.
+    /// Returns all but those for clients of the job queue.
     pub fn without_clients(&self) -> u64 {
         self.redis + self.sinks + self.inputs + self.own
     }
@@ -62,7 +62,8 @@ impl fmt::Display for Descriptors {
     }
 }
 
-/// The limit that a daemon started like this process would have: it raises the soft one to the hard one. `None`: there is none.
+/// Returns the limit that a daemon started like this process would have: it raises the soft one to the hard one.
+/// `None`: there is none.
 pub fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }

@@ -19,7 +19,7 @@ pub struct Differing {
     pub file: Option<Value>,
 }
 
-/// The keys that differ, in the order of their names.
+/// Returns the keys that differ, in the order of their names.
 pub fn differences(running: &Value, file: &Value) -> Vec<Differing> {
     let mut all = Vec::new();
     compare(String::new(), Some(running), Some(file), &mut all);

@@ -73,7 +73,7 @@ impl<T, E: Into<StoreError>> Attempted<T> for Result<T, E> {
     }
 }
 
-/// The error in words, and what to do where that is known.
+/// Returns the error in words, and what to do where that is known.
 pub(super) fn explained(error: &StoreError) -> String {
     let help = match error {
         StoreError::Unknown { .. } => "; check the server and try again",
@@ -86,7 +86,7 @@ pub(super) fn explained(error: &StoreError) -> String {
     format!("{error}{help}")
 }
 
-/// Whether the command may have run although there is no answer.
+/// Returns whether the command may have run although there is no answer.
 pub(super) fn may_have_run(error: &StoreError) -> bool {
     matches!(error, StoreError::Unknown { .. })
 }

@@ -29,7 +29,7 @@ pub struct CodecFinding {
     pub detail: String,
 }
 
-/// Whether the elements of a queue have payloads that its codec reads.
+/// Returns whether the elements of a queue have payloads that its codec reads.
 pub fn are_read(spec: &QueueSpec) -> bool {
     let has_payloads = spec.source.of_kind::<RedissonSpec>().is_some() || spec.source.of_kind::<ZsetSpec>().is_some();
     has_payloads && spec.codec.codec != Codec::Raw && !matches!(spec.mode, Mode::Rescue { .. })
@@ -41,7 +41,8 @@ pub async fn look_now(redis: &Redis, spec: &Arc<QueueSpec>) -> Option<Vec<CodecF
     Some(look(&Queue::new(spec.clone(), conn)).await)
 }
 
-/// The findings about the codec and the first scheduled elements. Elements whose payload is elsewhere are not read.
+/// Returns the findings about the codec and the first scheduled elements. Elements whose payload is elsewhere are not
+/// read.
 pub(super) async fn look(queue: &Queue) -> Vec<CodecFinding> {
     let spec = &queue.spec;
     if !are_read(spec) {
@@ -54,7 +55,7 @@ pub(super) async fn look(queue: &Queue) -> Vec<CodecFinding> {
     refused(spec, &samples).into_iter().chain(overlooked(spec, &samples)).collect()
 }
 
-/// A finding if the codec refuses some. Codec `auto` finds one for each, or none.
+/// Returns a finding if the codec refuses some. Codec `auto` finds one for each, or none.
 fn refused(spec: &QueueSpec, samples: &[Seen]) -> Option<CodecFinding> {
     let is_refused = |sample: &Seen| spec.decode(&sample.payload).is_err_and(|error| !error.is_opaque());
     let refused: Vec<Bytes> = samples.iter().filter(|seen| is_refused(seen)).map(|seen| seen.payload.clone()).collect();
@@ -74,7 +75,7 @@ fn refused(spec: &QueueSpec, samples: &[Seen]) -> Option<CodecFinding> {
     Some(CodecFinding { is_failure: spec.on_decode_error != OnDecodeError::ForwardRaw, detail })
 }
 
-/// A finding if templates, conditions or keys ask for fields of texts that are JSON.
+/// Returns a finding if templates, conditions or keys ask for fields of texts that are JSON.
 fn overlooked(spec: &QueueSpec, samples: &[Seen]) -> Option<CodecFinding> {
     let overlooks = |seen: &&Seen| {
         let Some(id) = &seen.id else { return false };

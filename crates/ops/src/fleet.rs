@@ -108,7 +108,7 @@ pub struct FleetSums {
 }
 
 impl Fleet {
-    /// The work of all daemons together, as each last reported it.
+    /// Returns the work of all daemons together, as each last reported it.
     pub fn sums(&self) -> FleetSums {
         self.daemons.iter().filter(|member| !member.gone).fold(FleetSums::default(), |sums, member| FleetSums {
             daemons: sums.daemons + 1,
@@ -121,7 +121,7 @@ impl Fleet {
 }
 
 impl FleetSums {
-    /// The sums in a sentence.
+    /// Returns the sums in a sentence.
     pub fn words(&self) -> String {
         let late =
             self.lateness_p99_ms.map_or_else(String::new, |ms| format!(", the highest p99 {}", duration(ms as u64)));
@@ -188,7 +188,7 @@ pub async fn fleet(session: &Session) -> Result<Fleet, Error> {
     Ok(fleet)
 }
 
-/// The fleet of these records.
+/// Returns the fleet of these records.
 fn gathered(mut daemons: Vec<FleetMember>, now_ms: i64) -> Fleet {
     let mut configurations = BTreeMap::new();
     for member in &mut daemons {
@@ -202,7 +202,7 @@ fn gathered(mut daemons: Vec<FleetMember>, now_ms: i64) -> Fleet {
 }
 
 impl Queue {
-    /// The daemon that delivers the queue in order, if one does.
+    /// Returns the daemon that delivers the queue in order, if one does.
     async fn order_holder(&self) -> Result<Option<OrderHolder>, Error> {
         let what = format!("read who delivers `{}` in order", self.id());
         let holder = self.ledger.order_holder(&self.conn).await.attempt(&what)?;
@@ -210,7 +210,7 @@ impl Queue {
     }
 }
 
-/// The Redis that has the records.
+/// Returns the Redis that has the records.
 fn first(session: &Session) -> &Redis {
     let first = session.config.redis.iter().next().map(|(name, _)| name.clone()).unwrap_or_default();
     session.redis(&first)
@@ -220,12 +220,13 @@ fn prefix(session: &Session) -> &KeyPrefix {
     &first(session).space().prefix
 }
 
-/// The connection to the server that has the records.
+/// Returns the connection to the server that has the records.
 async fn home(session: &Session) -> Result<Conn, Error> {
     at(first(session), FleetRecords::key(prefix(session))).await.map_err(|error| Error::failed(error.to_string()))
 }
 
-/// The records; `None` for what is none. Whoever may write there can write anything, so that both size and number are bounded.
+/// Returns the records; `None` for what is none. Whoever may write there can write anything, so that both size and
+/// number are bounded.
 async fn records(session: &Session, conn: &Conn, what: &str) -> Result<Vec<(Vec<u8>, Option<FleetMember>)>, Error> {
     let all = FleetRecords::over(conn, prefix(session)).all().await.attempt(what)?;
     let read = |text: &[u8]| (text.len() <= LARGEST).then(|| serde_json::from_slice(text).ok()).flatten();

@@ -36,7 +36,7 @@ pub struct ForecastAsk {
 }
 
 impl ForecastAsk {
-    /// A forecast until then, in steps, at this rate of elements per second in place of a measured one.
+    /// Creates a forecast until then, in steps, at this rate of elements per second in place of a measured one.
     ///
     /// # Errors
     ///
@@ -56,14 +56,15 @@ impl ForecastAsk {
         Ok(ForecastAsk { until, step, rate })
     }
 
-    /// The same in one step.
+    /// Returns the same in one step.
     pub fn whole(self) -> ForecastAsk {
         ForecastAsk { step: self.until, ..self }
     }
 
-    /// The request for it.
+    /// Returns the request for it.
     pub(super) fn of(self, queue: &str) -> MakeForecast {
-        let (until, step) = (Length(self.until), Length(self.step));
+        let until = Length(self.until);
+        let step = Length(self.step);
         MakeForecast { queue: queue.to_owned(), until, step, rate: self.rate }
     }
 }
@@ -165,13 +166,13 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The rate where only Redis is asked.
+    /// Returns the rate where only Redis is asked.
     pub fn unknown() -> Rate {
         Rate { per_second: None, from: RateFrom::None, by_daemon: false, in_flight_oldest_ms: 0 }
     }
 
-    /// The rate that a daemon has measured, if it has; `max_rate` of the queue and of its sinks is its bound. With the age of what
-    /// that daemon has in flight, which nobody else knows.
+    /// Returns the rate that a daemon has measured, if it has; `max_rate` of the queue and of its sinks is its bound.
+    /// With the age of what that daemon has in flight, which nobody else knows.
     pub fn measured(config: &Config, spec: &QueueSpec, measured: Option<f64>, in_flight_oldest_ms: u64) -> Rate {
         let of_sink = |to: &delaybridge_model::RouteSpec| {
             config.sinks.iter().find(|sink| sink.name == to.sink).and_then(|sink| sink.max_rate)
@@ -257,7 +258,8 @@ pub(super) async fn counted(
     until: Duration,
     step: Duration,
 ) -> Result<Vec<DueSpan>, StoreError> {
-    let (end, step) = (millis(until), millis(step).max(1));
+    let end = millis(until);
+    let step = millis(step).max(1);
     let times = (0..end).step_by(usize::try_from(step).unwrap_or(usize::MAX));
     let bounds: Vec<_> = times.map(|from| (now_ms + from, now_ms + end.min(from.saturating_add(step)))).collect();
     let counts = queue.ledger.due_between(&queue.conn, &bounds).await?;
@@ -285,7 +287,8 @@ impl Forecast {
     fn learn(&mut self, spans: &[DueSpan], outcome: &Outcome) {
         let mut rest = spans.iter().zip(&outcome.ends).peekable();
         for step in &mut self.steps {
-            let (mut waiting, mut late_ms) = (0, 0);
+            let mut waiting = 0;
+            let mut late_ms = 0;
             while let Some((_, end)) = rest.next_if(|(span, _)| span.until_ms <= step.until_ms) {
                 (waiting, late_ms) = (end.waiting, late_ms.max(end.late_ms));
             }

@@ -67,12 +67,12 @@ pub async fn horizon(queue: &Queue) -> Result<Horizon, Error> {
     Ok(bars(queue.id(), now_ms, &all))
 }
 
-/// The bounds of all bars, in ms from now, in their order.
+/// Returns the bounds of all bars, in ms from now, in their order.
 fn offsets() -> Vec<i64> {
     OVERDUE.iter().map(|ago| -ago).chain(AHEAD).collect()
 }
 
-/// The bars between cumulative counts: one for each bound, and the count of everything.
+/// Returns the bars between cumulative counts: one for each bound, and the count of everything.
 fn bars(queue: &str, now_ms: i64, cumulative: &[u64]) -> Horizon {
     let bounds: Vec<i64> = offsets().into_iter().map(|offset| now_ms.saturating_add(offset)).collect();
     let bar = |at: usize| {
@@ -83,7 +83,8 @@ fn bars(queue: &str, now_ms: i64, cumulative: &[u64]) -> Horizon {
             count: cumulative.get(at).copied().unwrap_or(0).saturating_sub(before),
         }
     };
-    let (overdue, ahead) = (0..OVERDUE.len(), OVERDUE.len()..=bounds.len());
+    let overdue = 0..OVERDUE.len();
+    let ahead = OVERDUE.len()..=bounds.len();
     Horizon { queue: queue.to_owned(), now_ms, overdue: overdue.map(bar).collect(), ahead: ahead.map(bar).collect() }
 }
 

@@ -31,7 +31,8 @@ pub async fn import(
     watch: &mut dyn ProgressWatch,
 ) -> Result<Imported, Error> {
     let mut done = Imported { queue: queue.to_owned(), dry_run: pace.dry_run, ..Imported::default() };
-    let (run, mut rate) = (fastrand::u64(..), Pacer::new(pace.rate));
+    let run = fastrand::u64(..);
+    let mut rate = Pacer::new(pace.rate);
     let most = pace.rate.map_or(LINES, |rate| (rate as usize).clamp(1, LINES));
     let go_on = |lines: u64| format!("; to go on behind what is done, run it again with --skip {lines}");
     let at = |line: u64| format!("import dead letters to `{queue}`, line {line}");
@@ -41,7 +42,8 @@ pub async fn import(
             done.stopped = true;
             break;
         }
-        let (first, stops) = (done.lines + 1, aside.is_none() && !pace.dry_run);
+        let first = done.lines + 1;
+        let stops = aside.is_none() && !pace.dry_run;
         let (read, failure) = some_lines(lines, if first <= skip { 1 } else { most });
         if !read.is_empty() && first <= skip {
             done.lines += 1;
@@ -49,7 +51,8 @@ pub async fn import(
             for _ in read.iter().filter(|_| !pace.dry_run) {
                 rate.turn().await;
             }
-            let (queue, dry_run) = (queue.to_owned(), pace.dry_run);
+            let queue = queue.to_owned();
+            let dry_run = pace.dry_run;
             let mut rest = Some(ImportDead { queue, run, first, dry_run, stops, lines: read });
             while let Some(request) = rest {
                 let part = request.portion();
@@ -105,7 +108,8 @@ enum EndOfLines {
 
 /// Reads at most so many lines.
 fn some_lines(lines: &mut (dyn BufRead + Send), most: usize) -> (Vec<Bytes>, Option<EndOfLines>) {
-    let (mut read, mut bytes) = (Vec::new(), 0);
+    let mut read = Vec::new();
+    let mut bytes = 0;
     while read.len() < most && bytes < BATCH_BYTES {
         let mut line = Vec::new();
         match (&mut *lines).take(LONGEST).read_until(b'\n', &mut line) {

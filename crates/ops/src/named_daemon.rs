@@ -32,7 +32,7 @@ pub struct NamedDaemon {
 type NotAsked = String;
 
 impl NamedDaemon {
-    /// The daemon of this configuration, with the token of a file.
+    /// Returns the daemon of this configuration, with the token of a file.
     ///
     /// # Errors
     ///
@@ -132,7 +132,9 @@ fn add_rows(daemon: &Daemon, found: &mut Overview, theirs: Overview) -> Result<(
                 same += 1;
             }
             (Ok(()), None) => {}
-            (Err(problem), _) => drop(other.get_or_insert(problem)),
+            (Err(problem), _) => {
+                let _ = other.get_or_insert(problem);
+            }
         }
     }
     match other {
@@ -144,7 +146,7 @@ fn add_rows(daemon: &Daemon, found: &mut Overview, theirs: Overview) -> Result<(
     }
 }
 
-/// Whether both places are of the same queue.
+/// Returns whether both places are of the same queue.
 fn is_same(daemon: &Daemon, queue: &str, [own, theirs]: [&str; 2]) -> Result<(), NotAsked> {
     let address = daemon.address();
     match (own.is_empty() || theirs.is_empty(), own == theirs) {

@@ -28,7 +28,7 @@ pub struct OperatorNote {
 }
 
 impl OperatorNote {
-    /// A note of a change, with each text bounded and on one line.
+    /// Creates a note of a change, with each text bounded and on one line.
     pub fn of(what: &str, which: &str, by: &str, outcome: Result<&str, &str>) -> OperatorNote {
         OperatorNote {
             what: line(what),
@@ -52,8 +52,8 @@ impl OperatorNote {
     }
 }
 
-/// The name that everybody sees where a caller names a person: `ann (uid 0@vm)`. The name is a claim, and the other one is known: a
-/// caller may not act under another's name. A blank name stays as it is, and is refused.
+/// Returns the name that everybody sees where a caller names a person: `ann (uid 0@vm)`. The name is a claim, and the
+/// other one is known: a caller may not act under another's name. A blank name stays as it is, and is refused.
 pub fn on_behalf_of(known: &str, person: Option<&str>) -> String {
     // A caller of the command line has the host behind the name.
     let is_known =
@@ -65,7 +65,7 @@ pub fn on_behalf_of(known: &str, person: Option<&str>) -> String {
     }
 }
 
-/// The text on one line, and not too long.
+/// Returns the text on one line, and not too long.
 fn line(text: &str) -> String {
     text.chars().take(LONGEST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }

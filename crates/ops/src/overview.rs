@@ -161,7 +161,7 @@ pub struct TopicInput {
 }
 
 impl TopicInput {
-    /// The state and the numbers, in one line.
+    /// Returns the state and the numbers, in one line.
     pub fn line(&self) -> String {
         let TopicInput { name, topic, input } = self;
         format!("{name}, to topic {topic}: {}; {}", input.words(), input.numbers())
@@ -169,12 +169,12 @@ impl TopicInput {
 }
 
 impl InputRow {
-    /// Whether a person has to look: it takes no messages, or holds some.
+    /// Returns whether a person has to look: it takes no messages, or holds some.
     pub fn is_in_trouble(&self) -> bool {
         matches!(self.state.as_str(), "waiting" | "holding" | "down")
     }
 
-    /// The numbers in words.
+    /// Returns the numbers in words.
     pub fn numbers(&self) -> String {
         let InputRow { received, scheduled, duplicates, refused, lag, .. } = self;
         format!(
@@ -182,7 +182,7 @@ impl InputRow {
         )
     }
 
-    /// The state, with its reason and its age.
+    /// Returns the state, with its reason and its age.
     pub fn words(&self) -> String {
         let reason = self.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         format!("input {} for {}{reason}", self.state, super::plural::duration(self.seconds.saturating_mul(1_000)))
@@ -318,7 +318,7 @@ pub async fn row_of(queue: &Queue) -> Result<QueueRow, Error> {
 }
 
 impl Overview {
-    /// The sums of the queues that could be read; `None` where none could: then they are unknown, and not 0.
+    /// Returns the sums of the queues that could be read; `None` where none could: then they are unknown, and not 0.
     pub fn sums(&self) -> Option<Sums> {
         if self.queues.is_empty() && !self.errors.is_empty() {
             return None;

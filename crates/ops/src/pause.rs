@@ -48,8 +48,9 @@ pub struct PauseChange {
 }
 
 impl PauseChanges {
-    /// The changes in words, for the audit, which names the person: the reason and the end of a pause, or what was ended. The words
-    /// are kept beside each of the queues, so that they tell of a former pause only if it was that of all.
+    /// Returns the changes in words, for the audit, which names the person: the reason and the end of a pause, or what
+    /// was ended. The words are kept beside each of the queues, so that they tell of a former pause only if it was that
+    /// of all.
     pub fn words(&self) -> String {
         let Some(change) = self.queues.first() else { return "no queue was changed".to_owned() };
         let former = |change: &PauseChange| change.before.as_ref().map(|pause| (pause.by.clone(), pause.why.clone()));
@@ -134,14 +135,15 @@ pub(super) async fn change(
 }
 
 fn failed(error: &StoreError, verb: &str) -> String {
-    let more = match may_have_run(error) {
-        true => format!("; {verb} may have run: run the command again, which does no harm"),
-        false => String::new(),
+    let more = if may_have_run(error) {
+        format!("; {verb} may have run: run the command again, which does no harm")
+    } else {
+        String::new()
     };
     format!("{}{more}", explained(error))
 }
 
-/// The queues that a target is about.
+/// Returns the queues that a target is about.
 ///
 /// # Errors
 ///
@@ -163,7 +165,7 @@ pub(super) fn queues_of(config: &Config, target: &ChangeTarget) -> Result<Vec<Ar
     }))
 }
 
-/// The sinks that elements and dead letters of a queue go to.
+/// Returns the sinks that elements and dead letters of a queue go to.
 fn sinks_of(spec: &QueueSpec) -> Vec<Arc<str>> {
     spec.routes().map(|route| route.sink.clone()).collect()
 }
@@ -220,7 +222,7 @@ pub(super) async fn paused(queue: &Queue) -> Result<Vec<PauseState>, StoreError>
     Ok(own.map(|pause| PauseState::of(None, pause)).into_iter().chain(of_sinks).collect())
 }
 
-/// The same for a command that a person runs.
+/// Returns the same for a command that a person runs.
 pub(super) async fn paused_of(queue: &Queue, what: &str) -> Result<Vec<PauseState>, Error> {
     paused(queue).await.attempt(what)
 }
@@ -238,7 +240,8 @@ impl PauseState {
         format!("{of_sink}paused {}", self.since(now_ms))
     }
 
-    /// The same behind a word for it: `5m ago by ann: a deployment; until 2026-11-23T10:00:00Z`, of a sink behind its name.
+    /// Returns the same behind a word for it: `5m ago by ann: a deployment; until 2026-11-23T10:00:00Z`, of a sink
+    /// behind its name.
     pub fn words(&self, now_ms: i64) -> String {
         let of_sink = self.sink.as_ref().map(|sink| format!("{sink}, ")).unwrap_or_default();
         of_sink + &self.since(now_ms)

@@ -50,7 +50,7 @@ pub enum PeekState {
 }
 
 impl PeekState {
-    /// The name in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             PeekState::Scheduled => "scheduled",
@@ -147,7 +147,8 @@ pub async fn peek(queue: &Queue, ask: &Peek) -> Result<Elements, Error> {
     };
     answer.paused = paused_of(queue, &what).await?;
     while answer.elements.len() < ask.limit {
-        let (read, rest) = (answer.elements.len(), ask.limit - answer.elements.len());
+        let read = answer.elements.len();
+        let rest = ask.limit - answer.elements.len();
         let page =
             queue.ledger.peek(&queue.conn, place, ask.first.saturating_add(read), rest, show).await.attempt(&what)?;
         (answer.now_ms, answer.total) = (page.now_ms, page.total);
@@ -190,7 +191,7 @@ impl PeekedElement {
         PeekedElement { size, content, ..PeekedElement::of(spec, &ask, seen) }
     }
 
-    /// A dead letter.
+    /// Returns a dead letter.
     pub(super) fn of_letter(queue: &Queue, letter: &DeadLetter) -> Self {
         let payload = queue.ledger.dead_payload(letter).unwrap_or_default();
         PeekedElement {
@@ -208,7 +209,7 @@ impl PeekedElement {
     }
 }
 
-/// The destinations of an element, by sink, or its other end.
+/// Returns the destinations of an element, by sink, or its other end.
 fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
     match element.shape {
         Shape::Junk => return vec!["dead letter: of no layout".to_owned()],

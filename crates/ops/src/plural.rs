@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use delaybridge_core::clock::utc;
 
-/// A length of time, its two largest units; below a second in milliseconds.
+/// Returns a length of time, its two largest units; below a second in milliseconds.
 pub fn duration(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
     let Some(first) = UNITS.iter().position(|(unit, _)| ms >= *unit) else { return format!("{ms}ms") };
@@ -16,9 +16,10 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// A time of day, `19:51:39 UTC`, with the date where that is not today's.
+/// Returns a time of day, `19:51:39 UTC`, with the date where that is not today's.
 pub fn clock(ms: i64, now_ms: i64) -> String {
-    let (text, today) = (utc(ms), utc(now_ms));
+    let text = utc(ms);
+    let today = utc(now_ms);
     match text.trim_end_matches('Z').split_once('T') {
         Some((date, time)) if today.starts_with(date) => format!("{time} UTC"),
         Some((date, time)) => format!("{date} {time} UTC"),
@@ -49,7 +50,7 @@ pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String
     format!("{number} {noun}{plural}")
 }
 
-/// The names most similar to the given one, best first, at most three.
+/// Returns the names most similar to the given one, best first, at most three.
 pub fn similar<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = given.to_lowercase();
     let mut near: Vec<(usize, &str)> = names

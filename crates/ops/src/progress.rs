@@ -20,7 +20,7 @@ pub trait ProgressWatch: Send {
     /// Hears how far it is, often.
     fn at(&mut self, step: Progress);
 
-    /// Whether it should end as soon as it can be continued later.
+    /// Returns whether it should end as soon as it can be continued later.
     fn is_stopped(&self) -> bool;
 }
 
@@ -35,7 +35,7 @@ impl ProgressWatch for Unwatched {
     }
 }
 
-/// The answer of an operation that was ended, where the same call goes on with the rest.
+/// Returns the answer of an operation that was ended, where the same call goes on with the rest.
 pub(super) fn ended(what: &str, done: u64) -> Error {
     Error::conflict(format!(
         "{what}: ended after {done}; run the same command again to go on with the rest, nothing is done twice"
@@ -67,7 +67,7 @@ impl Pacer {
         }
     }
 
-    /// Whether there is a bound.
+    /// Returns whether there is a bound.
     pub fn is_bounded(&self) -> bool {
         self.interval.is_some()
     }

@@ -36,7 +36,7 @@ impl QueueOrder {
         QueueOrder::Rate,
     ];
 
-    /// The word in the API.
+    /// Returns the word in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             QueueOrder::File => "configuration",
@@ -72,7 +72,7 @@ impl QueueFilter {
     pub const ALL: [QueueFilter; 5] =
         [QueueFilter::All, QueueFilter::Trouble, QueueFilter::Paused, QueueFilter::Overdue, QueueFilter::Dead];
 
-    /// The word in the API.
+    /// Returns the word in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             QueueFilter::All => "all",

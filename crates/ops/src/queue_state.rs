@@ -88,7 +88,7 @@ pub(super) async fn state(queue: &Queue) -> Result<QueueState, StoreError> {
     })
 }
 
-/// The place of a queue, as far as its connection knows.
+/// Returns the place of a queue, as far as its connection knows.
 pub(super) fn place(queue: &Queue) -> String {
     let Some(history) = queue.conn.info().history else { return String::new() };
     let database = queue.conn.address().rsplit_once('/').map_or("0", |(_, database)| database);
@@ -103,7 +103,7 @@ pub(super) fn backlog(spec: &QueueSpec, stats: &Stats) -> u64 {
     all.into_iter().map(|n| u64::try_from(n).unwrap_or(0)).sum()
 }
 
-/// The sinks of the destinations, each once.
+/// Returns the sinks of the destinations, each once.
 fn sinks(spec: &QueueSpec) -> Vec<String> {
     let mut sinks: Vec<String> = Vec::with_capacity(spec.to.len());
     for to in spec.to.iter() {
@@ -114,7 +114,7 @@ fn sinks(spec: &QueueSpec) -> Vec<String> {
     sinks
 }
 
-/// The conditions of the destinations, by sink; those of one sink in the order in which they are tried.
+/// Returns the conditions of the destinations, by sink; those of one sink in the order in which they are tried.
 fn conditions(spec: &QueueSpec) -> BTreeMap<String, String> {
     let mut conditions: BTreeMap<String, String> = BTreeMap::new();
     for (sink, when) in spec.to.iter().filter_map(|to| Some((&to.sink, to.when()?.source()))) {

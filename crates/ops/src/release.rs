@@ -13,8 +13,8 @@ const PAGE: usize = 1_000;
 /// Later than any lease ends.
 const FOR_EVER_MS: i64 = i64::MAX >> 12;
 
-/// The claims that hold something, those with the earliest end of a lease first, and those without a lease behind them.
-/// Reads only.
+/// Returns the claims that hold something, those with the earliest end of a lease first, and those without a lease
+/// behind them. Reads only.
 pub(super) async fn claims(queue: &Queue, what: &str) -> Result<Vec<ClaimName>, Error> {
     let mut names = leased(queue, what).await?;
     names.extend(queue.ledger.unleased(&queue.conn).await.attempt(what)?);
@@ -28,7 +28,8 @@ async fn leased(queue: &Queue, what: &str) -> Result<Vec<ClaimName>, Error> {
     Ok(names)
 }
 
-/// Whether one of them has a lease that is not over. A lease without elements is what a daemon leaves that has stopped.
+/// Returns whether one of them has a lease that is not over. A lease without elements is what a daemon leaves that has
+/// stopped.
 pub(super) async fn is_held(queue: &Queue, what: &str) -> Result<bool, Error> {
     let now_ms = redis_now_ms(&queue.conn).await.attempt(what)?;
     let keys = queue.ledger.claim_keys(&queue.conn).await.attempt(what)?;

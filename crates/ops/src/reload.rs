@@ -46,7 +46,7 @@ pub struct ReloadReport {
 }
 
 impl ReloadReport {
-    /// Whether the file equals the running configuration.
+    /// Returns whether the file equals the running configuration.
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.sinks.is_empty()
     }
@@ -113,12 +113,12 @@ impl ReloadHandle {
         (ReloadHandle { requests, running: Arc::new(Mutex::new(running)) }, requested)
     }
 
-    /// The running configuration.
+    /// Returns the running configuration.
     pub fn running(&self) -> Arc<Config> {
         self.running.lock().config.clone()
     }
 
-    /// The hashes of its parts.
+    /// Returns the hashes of its parts.
     pub fn parts(&self) -> Arc<Parts> {
         self.running.lock().parts.clone()
     }
@@ -154,13 +154,13 @@ impl ReloadHandle {
     /// Requests a reload without waiting for it. Its outcome is logged and counted.
     pub fn knock(&self) {
         // Ignore the error: if the queue is full, a pending request is served later than this one.
-        drop(self.requests.try_send(ReloadRequest { dry_run: false, answer: None }));
+        let _ = self.requests.try_send(ReloadRequest { dry_run: false, answer: None });
     }
 }
 
 const STOPPING: &str = "reload: the daemon is stopping";
 
-/// A refusal that is not about a position in the file.
+/// Returns a refusal that is not about a position in the file.
 fn refusal(message: &str) -> Problem {
     Problem { file: String::new(), position: None, path: String::new(), message: message.to_owned(), help: None }
 }

@@ -31,7 +31,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search for what a person wrote: `orderId=7` is a field, anything else a part of the payload.
+    /// Creates a search for what a person wrote: `orderId=7` is a field, anything else a part of the payload.
     pub fn of(text: &str, limit: u64, matches: usize, after: Option<Cursor>) -> Search {
         let field = text.parse::<FieldIs>().ok();
         let part = field.is_none().then(|| text.to_owned());
@@ -164,7 +164,7 @@ pub async fn search(queue: &Queue, ask: &Search, watch: &mut dyn ProgressWatch) 
     Ok(hits)
 }
 
-/// Whether there is anything left to look at that was asked for.
+/// Returns whether there is anything left to look at that was asked for.
 fn goes_on(hits: &mut Hits, ask: &Search, watch: &mut dyn ProgressWatch) -> bool {
     let of = Some(hits.total.min(ask.limit));
     watch.at(Progress { done: hits.examined, of, acted: hits.elements.len() as u64 });
@@ -214,13 +214,14 @@ pub(super) async fn payloads(
     state: PeekState,
     what: &str,
 ) -> Result<Vec<Option<Bytes>>, Error> {
-    match queue.ledger.source().bodies().is_some() && state != PeekState::Ready {
-        true => bodies(queue, page, what).await,
-        false => Ok(page.seen.iter().map(|seen| Some(seen.payload.clone())).collect()),
+    if queue.ledger.source().bodies().is_some() && state != PeekState::Ready {
+        bodies(queue, page, what).await
+    } else {
+        Ok(page.seen.iter().map(|seen| Some(seen.payload.clone())).collect())
     }
 }
 
-/// The payloads of elements that have them elsewhere, as they will be at their time.
+/// Returns the payloads of elements that have them elsewhere, as they will be at their time.
 async fn bodies(queue: &Queue, page: &Page, what: &str) -> Result<Vec<Option<Bytes>>, Error> {
     let mut elements: Vec<claims::Element> = page
         .seen

@@ -60,12 +60,12 @@ impl Session {
         Session { servers: config.redis.iter().map(of).collect(), config, by: None }
     }
 
-    /// The same connections for another configuration of the same Redis.
+    /// Returns the same connections for another configuration of the same Redis.
     pub fn with(&self, config: Config) -> Session {
         Session { config, servers: self.servers.clone(), by: self.by.clone() }
     }
 
-    /// The connections to the Redis of this name.
+    /// Returns the connections to the Redis of this name.
     pub(super) fn redis(&self, name: &str) -> &Redis {
         let found = self.servers.iter().find(|(known, _)| &**known == name);
         &found.unwrap_or(&self.servers[0]).1
@@ -83,7 +83,7 @@ impl Session {
         Ok((session, queue))
     }
 
-    /// A queue, over the connection to the server that has it.
+    /// Returns a queue, over the connection to the server that has it.
     ///
     /// # Errors
     ///
@@ -97,12 +97,12 @@ impl Session {
 }
 
 impl Queue {
-    /// The queue with these settings, over this connection.
+    /// Returns the queue with these settings, over this connection.
     pub fn new(spec: Arc<QueueSpec>, conn: Conn) -> Queue {
         Queue { ledger: ledger(&spec), spec, conn, by: None }
     }
 
-    /// The queue's id in the configuration.
+    /// Returns the queue's id in the configuration.
     pub fn id(&self) -> &str {
         &self.spec.id
     }
@@ -112,7 +112,7 @@ impl Queue {
         self.ledger.daemons(&self.conn).await.ok()
     }
 
-    /// The identity of the element that a person means.
+    /// Returns the identity of the element that a person means.
     ///
     /// # Errors
     ///
@@ -170,19 +170,19 @@ fn identity(spec: &QueueSpec, text: &str) -> Result<Identity, Error> {
     })
 }
 
-/// The queue in Redis. An operator claims nothing, so it owns nothing: zeros.
+/// Returns the queue in Redis. An operator claims nothing, so it owns nothing: zeros.
 pub(super) fn ledger(spec: &QueueSpec) -> Ledger {
     Ledger::new(spec.source.build(), [0; 8])
 }
 
-/// A queue, over the connection to the server that has it.
+/// Returns a queue, over the connection to the server that has it.
 pub(super) async fn queue(redis: &Redis, spec: Arc<QueueSpec>) -> Result<Queue, Arc<ConnectError>> {
     let ledger = ledger(&spec);
     let conn = at(redis, &ledger.keys.leases).await?;
     Ok(Queue { spec, ledger, conn, by: None })
 }
 
-/// The queue with this id.
+/// Returns the queue with this id.
 ///
 /// # Errors
 ///
@@ -203,12 +203,12 @@ pub fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
     }))
 }
 
-/// A Redis under the command line's name.
+/// Returns a Redis under the command line's name.
 pub(super) fn redis(target: &RedisTarget) -> Redis {
     redis_as(CLIENT, target)
 }
 
-/// A Redis under this name of a client.
+/// Returns a Redis under this name of a client.
 fn redis_as(client: &str, target: &RedisTarget) -> Redis {
     let options = LinkOptions { client_name: client.to_owned(), ..LinkOptions::default() };
     Redis::start(target, options)
@@ -219,17 +219,18 @@ pub(super) async fn connected(redis: &Redis) -> Result<Conn, Error> {
     first(redis).await.map_err(|error| Error::failed(error.to_string()))
 }
 
-/// The first connection to it; a failure is reported, not waited for. An attempt ends by itself after `connect_timeout`.
+/// Returns the first connection to it; a failure is reported, not waited for. An attempt ends by itself after
+/// `connect_timeout`.
 pub(super) async fn first(redis: &Redis) -> Result<Conn, Arc<ConnectError>> {
     or_wait(redis.first().await).await
 }
 
-/// The connection to the server that has this key.
+/// Returns the connection to the server that has this key.
 pub(super) async fn at(redis: &Redis, key: impl AsRef<[u8]>) -> Result<Conn, Arc<ConnectError>> {
     or_wait(redis.at(key).first().await).await
 }
 
-/// The connections to every server that has keys.
+/// Returns the connections to every server that has keys.
 pub(super) async fn everywhere(redis: &Redis) -> Result<Vec<Conn>, Arc<ConnectError>> {
     or_wait(redis.first_to_all().await).await
 }

@@ -7,7 +7,7 @@ use crate::plural::duration;
 /// The last millisecond of the year 9999, where calendars end.
 const LAST: i64 = 253_402_300_799_999;
 
-/// A point in time as UTC; outside of the calendar the bare number.
+/// Returns a point in time as UTC; outside of the calendar the bare number.
 pub fn absolute(ms: i64) -> String {
     match u64::try_from(ms).ok().filter(|_| ms <= LAST) {
         Some(since) => humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(since)).to_string(),
@@ -15,7 +15,7 @@ pub fn absolute(ms: i64) -> String {
     }
 }
 
-/// A point in time seen from `now_ms`: `in 2m 5s`, `3h ago`, `now`.
+/// Returns a point in time seen from `now_ms`: `in 2m 5s`, `3h ago`, `now`.
 pub fn relative(ms: i64, now_ms: i64) -> String {
     let gap = duration(ms.abs_diff(now_ms));
     match ms.cmp(&now_ms) {
@@ -25,7 +25,7 @@ pub fn relative(ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// A number of bytes.
+/// Returns a number of bytes.
 pub fn size(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),

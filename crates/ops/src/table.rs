@@ -8,7 +8,7 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    /// An empty table. `|` separates the names of the columns; the name of a column of numbers begins with `>`.
+    /// Creates an empty table. `|` separates the names of the columns; the name of a column of numbers begins with `>`.
     pub fn new(columns: &str) -> Self {
         let column = |name: &str| match name.strip_prefix('>') {
             Some(name) => (name.to_owned(), true),

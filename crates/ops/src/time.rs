@@ -84,7 +84,7 @@ pub fn length(text: &str) -> Result<Duration, String> {
     if time.is_zero() || time > LONGEST { Err("more than 0s, and at most 100 years".to_owned()) } else { Ok(time) }
 }
 
-/// A point in time: milliseconds since 1970, or as RFC 3339 writes it. Without an offset it is UTC.
+/// Returns a point in time: milliseconds since 1970, or as RFC 3339 writes it. Without an offset it is UTC.
 ///
 /// # Errors
 ///

@@ -58,9 +58,10 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// The standing of a queue that was read.
+    /// Returns the standing of a queue that was read.
     pub fn of(row: &QueueRow, sinks: Option<&SinkList>) -> Standing {
-        let (state, here) = (&row.state, row.here.as_ref());
+        let state = &row.state;
+        let here = row.here.as_ref();
         let count = |n: i64| u64::try_from(n).unwrap_or(0);
         Standing {
             held: here.is_some_and(|here| here.held.is_some()),
@@ -94,7 +95,7 @@ impl Standing {
 }
 
 impl QueueRow {
-    /// The words for a queue whose elements are overdue; none if they are not, and where a pause explains it.
+    /// Returns the words for a queue whose elements are overdue; none if they are not, and where a pause explains it.
     pub fn behind(&self) -> Option<String> {
         let overdue_ms = self.state.oldest_overdue_ms.filter(|ms| *ms >= LATE_MS)?;
         if !self.state.paused.is_empty() {
@@ -109,7 +110,7 @@ impl QueueRow {
         ))
     }
 
-    /// The words for elements with due times that are hardly meant; none if there are none.
+    /// Returns the words for elements with due times that are hardly meant; none if there are none.
     pub fn absurd(&self) -> Option<String> {
         let n = i64::try_from(self.state.absurd_due).unwrap_or(i64::MAX);
         (n > 0).then(|| format!("{} due before 2001, or more than a year ahead, which is hardly meant", number(n)))
@@ -117,29 +118,29 @@ impl QueueRow {
 }
 
 impl SinkList {
-    /// Whether one of these sinks is down or blocked.
+    /// Returns whether one of these sinks is down or blocked.
     pub fn trouble(&self, names: &[String]) -> bool {
         self.sinks.iter().any(|sink| sink.is_in_trouble() && names.contains(&sink.sink))
     }
 }
 
 impl SinkRow {
-    /// Whether it is down or blocked.
+    /// Returns whether it is down or blocked.
     pub fn is_in_trouble(&self) -> bool {
         matches!(self.state.as_str(), "down" | "blocked")
     }
 
-    /// Whether it, or a destination of it, needs a person: the trouble of its destinations is its trouble.
+    /// Returns whether it, or a destination of it, needs a person: the trouble of its destinations is its trouble.
     pub fn has_trouble(&self) -> bool {
         self.is_in_trouble() || self.hold.is_some() || !self.destinations.is_empty()
     }
 
-    /// The state in a word: `partly up` where it answers, and something of it does not.
+    /// Returns the state in a word: `partly up` where it answers, and something of it does not.
     pub fn word(&self) -> &str {
         if self.state == "up" && self.has_trouble() { "partly up" } else { &self.state }
     }
 
-    /// The present troubles in words, each with its age, the worst first.
+    /// Returns the present troubles in words, each with its age, the worst first.
     pub fn troubles(&self) -> Vec<String> {
         let lasts = |seconds: u64| duration(seconds.saturating_mul(1_000));
         let own = self.reason.iter().map(|reason| format!("{reason} (for {})", lasts(self.seconds)));
@@ -157,7 +158,7 @@ impl SinkRow {
 }
 
 impl QueueFilter {
-    /// Whether a queue belongs to the list.
+    /// Returns whether a queue belongs to the list.
     pub fn takes(self, standing: &Standing) -> bool {
         match self {
             QueueFilter::All => true,

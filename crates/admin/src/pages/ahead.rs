@@ -12,7 +12,7 @@ const HEIGHT: u64 = 100;
 /// The names of the charts, and of their steps, in the order of `charts`.
 const CHARTS: [(&str, &str); 3] = [("hour", "minute"), ("day", "half hour"), ("week", "six hours")];
 
-/// The forecast in words, and a chart for each length of time.
+/// Returns the forecast in words, and a chart for each length of time.
 pub fn ahead(forecast: &Forecast, charts: &[Vec<ForecastStep>; 3]) -> Markup {
     html! {
         p.forecast { (forecast.summary) }

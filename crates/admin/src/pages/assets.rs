@@ -20,7 +20,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 
-/// One of the files.
+/// Returns one of the files.
 pub async fn serve(_: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let wanted = call.part("file");
     let Some((_, media_type, text)) = FILES.iter().find(|(name, ..)| *name == wanted) else {
@@ -28,9 +28,10 @@ pub async fn serve(_: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Prob
     };
     let tag = format!("\"{:016x}\"", xxh3_64(text.as_bytes()));
     let known = call.headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let reply = match known {
-        true => Reply::empty(StatusCode::NOT_MODIFIED),
-        false => Reply::bytes(StatusCode::OK, HeaderValue::from_static(media_type), text.as_bytes()),
+    let reply = if known {
+        Reply::empty(StatusCode::NOT_MODIFIED)
+    } else {
+        Reply::bytes(StatusCode::OK, HeaderValue::from_static(media_type), text.as_bytes())
     };
     Ok(reply.header(ETAG, tag))
 }

@@ -17,7 +17,7 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::audit::OperatorChange;
 use delaybridge_ops::operations::Audit;
 
-/// The page.
+/// Returns the page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["queue", "limit"])?;
     let request: Audit = read_query(&call)?;

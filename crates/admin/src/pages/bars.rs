@@ -9,7 +9,7 @@ use delaybridge_ops::plural::duration;
 /// Width of the longest bar in the units of its drawing.
 const WIDTH: u64 = 300;
 
-/// The bars of a schedule: overdue elements, and those that fall due next.
+/// Returns the bars of a schedule: overdue elements, and those that fall due next.
 pub fn schedule(found: &Horizon) -> Markup {
     let all = found.overdue.iter().chain(&found.ahead);
     let most = all.clone().map(|bar| bar.count).max().unwrap_or(0).max(1);

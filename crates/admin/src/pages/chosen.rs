@@ -24,7 +24,7 @@ pub const ID: &str = "id";
 /// The parameters of a question about chosen elements.
 const FIELDS: [&str; 4] = [ID, "state", "sure", LIST];
 
-/// The chosen ids; at least one.
+/// Returns the chosen ids; at least one.
 ///
 /// # Errors
 /// There is none: nothing was ticked, which must not mean everything.
@@ -37,18 +37,18 @@ pub fn ids(query: &Query) -> Result<Vec<String>, Problem> {
     }
 }
 
-/// The ids as hidden fields.
+/// Returns the ids as hidden fields.
 pub fn hidden(ids: &[String]) -> Markup {
     html! { @for id in ids { input type="hidden" name=(ID) value=(id); } }
 }
 
-/// The box in front of a row.
+/// Returns the box in front of a row.
 pub fn tick(id: &str) -> Markup {
     html! { input type="checkbox" name=(ID) value=(id) aria-label={ "Choose " (id) }; " " }
 }
 
-/// The buttons above a list of elements that may be run now or cancelled; nothing for who may do neither. `base` leads to
-/// the page of the queue.
+/// Returns the buttons above a list of elements that may be run now or cancelled; nothing for who may do neither.
+/// `base` leads to the page of the queue.
 pub fn buttons(view: &View, queue: &str, base: &str) -> Markup {
     html! {
         @if view.may(AccessRole::Operator, queue) {
@@ -72,7 +72,9 @@ pub async fn ask_cancel(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Re
 
 fn ask(admin: &Admin, call: &Call<AdminCaller>, cancels: bool) -> Result<Reply, Problem> {
     call.query.only(&FIELDS)?;
-    let (queue, ids, place) = (call.part("queue"), ids(&call.query)?, ListPlace::carried(&call.query));
+    let queue = call.part("queue");
+    let ids = ids(&call.query)?;
+    let place = ListPlace::carried(&call.query);
     let word = if cancels { "cancel" } else { "run-now" };
     let view = View::of(&format!("/queues/{}/{word}", encoded(queue)), &call.caller, admin.access.has_tokens());
     let count = plural::count(ids.len(), "element");
@@ -102,7 +104,7 @@ fn ask(admin: &Admin, call: &Call<AdminCaller>, cancels: bool) -> Result<Reply, 
     Ok(page(StatusCode::OK, &view, word, &body))
 }
 
-/// The way back to the list.
+/// Returns the way back to the list.
 fn back(query: &Query, place: &ListPlace) -> String {
     format!("elements?state={}{}", encoded(query.text("state").unwrap_or("scheduled")), place.behind('&'))
 }

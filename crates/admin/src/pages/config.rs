@@ -22,7 +22,7 @@ use delaybridge_model::role::AccessRole;
 /// Queues that are shown with all of their settings; each has a page of its own.
 const QUEUES: usize = 50;
 
-/// The page.
+/// Returns the page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["done"])?;
     let view = View::of("/config", &call.caller, admin.access.has_tokens());

@@ -37,7 +37,7 @@ const TIME: Duration = Duration::from_millis(500);
 /// Causes that are shown.
 const CAUSES: usize = 20;
 
-/// The list.
+/// Returns the list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&[&FILTER_NAMES[..], &["after", "done"]].concat())?;
     let filter = asked(&admin, &call)?;
@@ -45,7 +45,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let may_count = call.caller.may(AccessRole::Viewer, Some(queue.id()));
     let causes = if may_count { Some(causes(&admin, &Asker::of(&call), queue.id()).await?) } else { None };
     let causes = causes.as_deref().filter(|counted| counted.matched > 0);
-    let (id, after) = (queue.id(), call.query.text("after").filter(|after| !after.is_empty()).map(str::to_owned));
+    let id = queue.id();
+    let after = call.query.text("after").filter(|after| !after.is_empty()).map(str::to_owned);
     let wanted = ListDead { queue: id.to_owned(), limit: PAGE, after, filter };
     let found = admin.operate(wanted, Asker::of(&call)).await?;
     let view = View::of(&format!("/queues/{}/dead", encoded(id)), &call.caller, admin.access.has_tokens());
@@ -105,7 +106,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     Ok(page(StatusCode::OK, &view, &format!("{id}: dead letters"), &body))
 }
 
-/// The filter of a query, if the caller has the right that it needs.
+/// Returns the filter of a query, if the caller has the right that it needs.
 ///
 /// # Errors
 /// What cannot be read, and the right that is missing.
@@ -117,7 +118,7 @@ pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem>
     Ok(filter)
 }
 
-/// The filter of a query or a form. Several values of one part are separated by commas.
+/// Returns the filter of a query or a form. Several values of one part are separated by commas.
 ///
 /// # Errors
 /// What cannot be read.
@@ -129,14 +130,14 @@ pub fn filter_of(query: &Query) -> Result<Filter, Problem> {
     fields.read().map_err(|error| problem(&error))
 }
 
-/// The filter of a query, to be put behind another path.
+/// Returns the filter of a query, to be put behind another path.
 pub fn query_of(query: &Query) -> String {
     let pairs =
         FILTER_NAMES.iter().filter_map(|name| Some((name, query.text(name).filter(|text| !text.trim().is_empty())?)));
     pairs.map(|(name, text)| format!("{name}={}", encoded(text))).collect::<Vec<_>>().join("&")
 }
 
-/// The filter of a query, as hidden fields of a form.
+/// Returns the filter of a query, as hidden fields of a form.
 pub fn filter_fields(query: &Query) -> Markup {
     html! {
         @for name in FILTER_NAMES {
@@ -157,7 +158,7 @@ async fn causes(admin: &Arc<Admin>, asker: &Asker, queue: &str) -> Result<Arc<Co
     admin.cache.page(|cache| &cache.causes, queue.to_owned(), read).await
 }
 
-/// The causes, each with the way to its letters.
+/// Returns the causes, each with the way to its letters.
 fn by_cause(causes: &Counted, query: &Query) -> Markup {
     let chosen = |total: &Total| {
         [("reason", &total.reason), ("code", &total.code), ("sink", &total.sink)]
@@ -181,8 +182,8 @@ fn by_cause(causes: &Counted, query: &Query) -> Markup {
     }
 }
 
-/// Whether the way to the letters of a cause leads to no others: an empty value of a filter means any. What is redriven there is then
-/// what was counted here.
+/// Returns whether the way to the letters of a cause leads to no others: an empty value of a filter means any. What is
+/// redriven there is then what was counted here.
 fn leads_to_itself(causes: &Counted, total: &Total) -> bool {
     let fits = |wanted: &str, is: &str| wanted.is_empty() || wanted == is;
     let found = |other: &&Total| {
@@ -195,7 +196,7 @@ fn count(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The filters: a choice where the values are known.
+/// Returns the filters: a choice where the values are known.
 fn filters(query: &Query, queue: &Queue, causes: Option<&Counted>) -> Markup {
     let hints = ["", "", "timeout", "", "2h", "1d", "", "orderId=7"];
     html! {
@@ -221,7 +222,7 @@ fn filters(query: &Query, queue: &Queue, causes: Option<&Counted>) -> Markup {
     }
 }
 
-/// The values that a filter can have, where they are known.
+/// Returns the values that a filter can have, where they are known.
 fn known(name: &str, queue: &Queue, causes: Option<&Counted>) -> Vec<String> {
     match name {
         "code" => {
@@ -255,7 +256,7 @@ fn line(letter: &Summary, now_ms: i64, reads: bool, operates: bool) -> Markup {
     }
 }
 
-/// One letter with everything that it keeps.
+/// Returns one letter with everything that it keeps.
 pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["whole"])?;
     let id = call.part("queue");
@@ -283,7 +284,7 @@ pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     Ok(page(StatusCode::OK, &view, &letter.stream_id, &body))
 }
 
-/// The fields of a letter, the attempts as a list of their own.
+/// Returns the fields of a letter, the attempts as a list of their own.
 fn fields(letter: &Letter) -> Markup {
     let attempts = letter.fields.get("attempts_seen").and_then(Value::as_array);
     let shown =
@@ -314,7 +315,7 @@ fn fields(letter: &Letter) -> Markup {
 mod tests {
     use super::*;
 
-    /// The causes of these reasons, codes and sinks; which of them have links.
+    /// Returns the causes of these reasons, codes and sinks; which of them have links.
     fn linked(causes: &[[&str; 3]]) -> Vec<bool> {
         let total = |[reason, code, sink]: &[&str; 3]| Total {
             reason: (*reason).to_owned(),
@@ -329,7 +330,9 @@ mod tests {
 
     #[test]
     fn only_a_cause_whose_link_finds_no_other_letters_has_one() {
-        let (bare, timeout, full) = (["killed", "", ""], ["killed", "timeout", "out"], ["failed", "OOM", "out"]);
+        let bare = ["killed", "", ""];
+        let timeout = ["killed", "timeout", "out"];
+        let full = ["failed", "OOM", "out"];
         assert_eq!(linked(&[bare, full]), [true, true]);
         assert_eq!(linked(&[bare, timeout, full]), [false, true, true], "an empty code means any");
         assert_eq!(linked(&[["others", "", ""], full]), [false, true], "no letter has this reason");

@@ -36,7 +36,8 @@ pub async fn find(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 /// One element, or why there is none.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["whole", LIST])?;
-    let (asked, place) = (call.part("id"), ListPlace::carried(&call.query));
+    let asked = call.part("id");
+    let place = ListPlace::carried(&call.query);
     let name = call.part("queue");
     let queue = admin.queue(&call).await?;
     admin.known_id(&queue, asked)?;
@@ -68,13 +69,15 @@ pub async fn act(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply
     let fields = form(&mut call).await?;
     fields.only(&["deed", "in", "at", "why"])?;
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
-    let (queue, id) = (call.part("queue").to_owned(), call.part("id").to_owned());
+    let queue = call.part("queue").to_owned();
+    let id = call.part("id").to_owned();
     let asker = Asker::of(&call);
     let acted = match text("deed") {
         Some("run-now") => admin.operate(RunNow { queue, id: id.clone() }, asker).await,
         Some("reschedule") => {
             let after = text("in").map(|text| text.parse().map_err(|why| Problem::bad(format!("read `in`: {why}"))));
-            let (after, at) = (after.transpose()?, text("at").map(|at| field_time("at", at)).transpose()?);
+            let after = after.transpose()?;
+            let at = text("at").map(|at| field_time("at", at)).transpose()?;
             admin.operate(Reschedule { queue, id: id.clone(), after, at }, asker).await
         }
         Some("kill") => {
@@ -131,7 +134,8 @@ fn facts(element: &Detail, why: &ElementWhy) -> Markup {
 /// What may be done with it; `has_run_now`: above there is a button for that.
 fn deeds(element: &Detail, id: &str, view: &View, queue: &str, has_run_now: bool) -> Markup {
     let action = format!("{}/act", encoded(id));
-    let (operates, removes) = (view.may(AccessRole::Operator, queue), view.may(AccessRole::Admin, queue));
+    let operates = view.may(AccessRole::Operator, queue);
+    let removes = view.may(AccessRole::Admin, queue);
     html! {
         @if element.state == PeekState::InFlight { p.muted { "It is in flight: it may be delivered right now, and is left to its daemon." } }
         @else if operates {
@@ -159,7 +163,7 @@ fn deeds(element: &Detail, id: &str, view: &View, queue: &str, has_run_now: bool
     }
 }
 
-/// One attempt, field by field.
+/// Returns one attempt, field by field.
 pub fn line(attempt: &Value) -> Markup {
     let plain = |value: &Value| match value {
         Value::String(text) => text.clone(),

@@ -25,11 +25,12 @@ use delaybridge_ops::peek::{PeekState, PeekedElement};
 /// Letters of a payload in its line.
 const PREVIEW: usize = 300;
 
-/// The list.
+/// Returns the list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let request: ListElements = read_query(&call)?;
     let found = admin.operate(request.clone(), Asker::of(&call)).await?;
-    let (id, place) = (&found.queue, ListPlace::carried(&call.query));
+    let id = &found.queue;
+    let place = ListPlace::carried(&call.query);
     let mut view = View::of(&format!("/queues/{}/elements", encoded(id)), &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
     let word = word(request.state);
@@ -47,7 +48,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     Ok(page(StatusCode::OK, &view, &format!("{id}: {word}"), &body))
 }
 
-/// The range of elements on a page.
+/// Returns the range of elements on a page.
 fn range(first: usize, count: usize) -> String {
     match first {
         0 => format!("The first {count}"),
@@ -55,7 +56,7 @@ fn range(first: usize, count: usize) -> String {
     }
 }
 
-/// The states of the elements of a list, in words.
+/// Returns the states of the elements of a list, in words.
 pub fn word(state: PeekState) -> &'static str {
     match state {
         // Both are in one sorted set.
@@ -133,13 +134,13 @@ pub fn table(
     }
 }
 
-/// The id of an element that may be ticked: it is not in flight.
+/// Returns the id of an element that may be ticked: it is not in flight.
 fn chosen_by(element: &PeekedElement, operates: bool) -> Option<&Identity> {
     let moves = matches!(element.state, PeekState::Scheduled | PeekState::Retry | PeekState::Dead);
     element.id.as_ref().filter(|_| moves && operates)
 }
 
-/// The next attempt, or the end of the lease.
+/// Returns the next attempt, or the end of the lease.
 fn next_of(element: &PeekedElement, now_ms: i64) -> Markup {
     html! {
         @match element.next_attempt_ms {

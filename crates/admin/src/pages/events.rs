@@ -21,7 +21,7 @@ const PREVIEW: usize = 200;
 /// Outcomes on the page of a queue.
 const LATEST: usize = 10;
 
-/// The page.
+/// Returns the page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["queue", "fate", "still"])?;
     let wanted = EventFilter::of(&admin, &call)?;
@@ -30,7 +30,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let mut view = View::of("/events", &call.caller, admin.access.has_tokens());
     view.follows = call.query.text("still").is_none();
     view.keep(&call.query);
-    let (queue, fate) = (call.query.text("queue").unwrap_or_default(), call.query.text("fate").unwrap_or_default());
+    let queue = call.query.text("queue").unwrap_or_default();
+    let fate = call.query.text("fate").unwrap_or_default();
     let feed = format!("v1/events?after={after}&queue={}&fate={}", encoded(queue), encoded(fate));
     let payloads = call.caller.grant.is_some();
     let shown: Vec<_> = last
@@ -63,7 +64,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     Ok(page(StatusCode::OK, &view, "Events", &body))
 }
 
-/// The latest outcomes of a queue, for its page; this keeps the recording on for a minute.
+/// Returns the latest outcomes of a queue, for its page; this keeps the recording on for a minute.
 pub fn of_queue(admin: &Admin, caller: &AdminCaller, queue: &str) -> Markup {
     let reads = caller.may(AccessRole::Reader, Some(queue));
     let last = admin.tail.look();
@@ -78,7 +79,7 @@ pub fn of_queue(admin: &Admin, caller: &AdminCaller, queue: &str) -> Markup {
     }
 }
 
-/// The rows; `up` leads to the first page.
+/// Returns the rows; `up` leads to the first page.
 fn table(shown: &[EventShape], feed: Option<&str>, up: &str) -> Markup {
     html! {
         div.scroll {
@@ -95,7 +96,7 @@ fn table(shown: &[EventShape], feed: Option<&str>, up: &str) -> Markup {
     }
 }
 
-/// One row. The script makes the same of an event that it gets.
+/// Returns one row. The script makes the same of an event that it gets.
 fn line(event: &EventShape, up: &str) -> Markup {
     let time = delaybridge_core::clock::utc(event.at_ms);
     let class = match event.fate {

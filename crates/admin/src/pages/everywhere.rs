@@ -66,7 +66,7 @@ struct Everywhere {
     errors: Vec<(String, String)>,
 }
 
-/// The page.
+/// Returns the page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["q", "after"])?;
     let text = call.query.text("q").unwrap_or_default().trim();
@@ -119,7 +119,7 @@ fn of_queue(hits: &QueueHits, view: &View, text: &str) -> Markup {
     }
 }
 
-/// The way to what was not looked at.
+/// Returns the way to what was not looked at.
 fn rest(found: &Everywhere, text: &str) -> Markup {
     let cut: Vec<_> = found
         .queues
@@ -146,7 +146,8 @@ fn search_on(queue: &str, text: &str, (next, seen): &(String, u64)) -> Markup {
 
 /// Searches the queues, one after the other.
 async fn queues(admin: &Admin, caller: &AdminCaller, text: &str, names: &[Arc<str>], end: Instant) -> Everywhere {
-    let (mut found, session) = (Everywhere::default(), admin.session());
+    let mut found = Everywhere::default();
+    let session = admin.session();
     for (at, name) in names.iter().enumerate() {
         if Instant::now() >= end || found.shown >= MATCHES || found.examined >= LOOKED_AT {
             found.next = at.checked_sub(1).and_then(|before| names.get(before)).map(|name| name.to_string());
@@ -216,7 +217,7 @@ async fn of_one(
     Ok(hits)
 }
 
-/// An element that was found by its id, as a line of a list.
+/// Returns an element that was found by its id, as a line of a list.
 fn line(element: Detail, reads: bool) -> PeekedElement {
     PeekedElement {
         id: element.id,
@@ -234,7 +235,7 @@ fn line(element: Detail, reads: bool) -> PeekedElement {
     }
 }
 
-/// The first jobs of the topics that the person may read: by id, or by a part of their body.
+/// Returns the first jobs of the topics that the person may read: by id, or by a part of their body.
 async fn jobs(admin: &Admin, caller: &AdminCaller, text: &str, end: Instant) -> Vec<(JobDetail, i64)> {
     let mut all = Vec::new();
     let Some(jobs) = admin.session().jobs() else { return all };

@@ -27,11 +27,12 @@ use delaybridge_telemetry::peer::Peer;
 
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
-/// The file.
+/// Returns the file.
 pub async fn download(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&FILTER_NAMES)?;
     let filter = asked(&admin, &call)?;
-    let (queue, scene) = (call.part("queue").to_owned(), admin.scene(&Asker::of(&call)));
+    let queue = call.part("queue").to_owned();
+    let scene = admin.scene(&Asker::of(&call));
     let turn = admin.exports.take(&who(call.peer, &call.caller), 1, "export dead letters").await?;
     let request = ExportDead { queue, after: None, filter };
     // What cannot be read from the start is a page that says so, and no file.
@@ -67,7 +68,7 @@ struct Export {
 }
 
 impl Export {
-    /// The next lines; `None` at the end.
+    /// Returns the next lines; `None` at the end.
     async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
         loop {
             let page = match self.first.take() {
@@ -91,7 +92,7 @@ impl Export {
         }
     }
 
-    /// The next page; `None` if it cannot be read, or the daemon ends.
+    /// Returns the next page; `None` if it cannot be read, or the daemon ends.
     async fn read(&self) -> Option<ExportPage> {
         let asker = who(self.peer, &self.caller);
         let _turn = self.admin.looks.take(&asker, 1, "export dead letters").await.ok()?;

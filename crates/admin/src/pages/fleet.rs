@@ -17,10 +17,11 @@ use delaybridge_ops::fleet::{Fleet, FleetMember};
 use delaybridge_ops::operations::ListFleet;
 use delaybridge_ops::plural::{count, duration};
 
-/// The page.
+/// Returns the page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["still", "reload"])?;
-    let (found, own) = (admin.operate(ListFleet {}, Asker::of(&call)).await?, admin.status.look().owner);
+    let found = admin.operate(ListFleet {}, Asker::of(&call)).await?;
+    let own = admin.status.look().owner;
     let mut view = View::of("/fleet", &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
     let body = html! {

@@ -6,7 +6,7 @@ use super::layout::encoded;
 use delaybridge_ops::overview::TopicInput;
 use delaybridge_ops::plural::duration;
 
-/// The inputs, for the overview; nothing without any.
+/// Returns the inputs, for the overview; nothing without any.
 pub fn section(inputs: &[TopicInput]) -> Markup {
     html! {
         @if !inputs.is_empty() {
@@ -47,7 +47,7 @@ fn row(input: &TopicInput) -> Markup {
     }
 }
 
-/// The inputs of one topic, for its page.
+/// Returns the inputs of one topic, for its page.
 pub fn of_topic(inputs: &[TopicInput], topic: &str) -> Markup {
     html! {
         @for TopicInput { name, input, .. } in inputs.iter().filter(|input| input.topic == topic) {

@@ -55,7 +55,8 @@ impl View {
         let up = if depth == 0 { "./".to_owned() } else { "../".repeat(depth) };
         let here = path.trim_start_matches('/').to_owned();
         let name = caller.name().map(|name| (**name).to_owned());
-        let (grant, by_proxy) = (caller.grant.clone(), caller.by_proxy);
+        let grant = caller.grant.clone();
+        let by_proxy = caller.by_proxy;
         View { up, name, grant, by_proxy, tokens, here, ..View::default() }
     }
 
@@ -73,25 +74,25 @@ impl View {
         self.pairs = query.pairs().filter(|(name, _)| other(name)).map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
     }
 
-    /// The address of this page with one parameter more, or as it looks by itself.
+    /// Returns the address of this page with one parameter more, or as it looks by itself.
     fn same(&self, more: Option<&str>) -> String {
         let pairs = self.pairs.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
         let all: Vec<_> = pairs.chain(more.map(|name| format!("{name}=1"))).collect();
         format!("?{}", all.join("&"))
     }
 
-    /// Whether the person may do this with what concerns every queue.
+    /// Returns whether the person may do this with what concerns every queue.
     pub fn may_all(&self, role: AccessRole) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.may(role, None))
     }
 
-    /// Whether the person may do this with a queue or topic.
+    /// Returns whether the person may do this with a queue or topic.
     pub fn may(&self, role: AccessRole, of: &str) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.may(role, Some(of)))
     }
 }
 
-/// A whole page.
+/// Returns a whole page.
 pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Reply {
     let up = view.up.as_str();
     let html = html! {
@@ -172,7 +173,7 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
     Reply::bytes(status, HTML, html.into_string())
 }
 
-/// A text as part of a URL.
+/// Returns a text as part of a URL.
 pub fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

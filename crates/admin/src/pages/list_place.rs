@@ -19,7 +19,7 @@ const PARAMETERS: [&str; 5] = ["like", "sort", "show", "after", "limit"];
 pub struct ListPlace(String);
 
 impl ListPlace {
-    /// The place of a page of the list; empty for the one that everybody sees first.
+    /// Returns the place of a page of the list; empty for the one that everybody sees first.
     pub fn of(which: &ListQueues, limit: Option<&str>) -> ListPlace {
         let known = [
             ("like", Some(which.like.as_str()).filter(|like| !like.is_empty())),
@@ -31,7 +31,7 @@ impl ListPlace {
         ListPlace::joined(known.into_iter())
     }
 
-    /// The place that a query or a form carries. Only what a list has is taken from it.
+    /// Returns the place that a query or a form carries. Only what a list has is taken from it.
     pub fn carried(query: &Query) -> ListPlace {
         let Some(Ok(list)) = query.text(LIST).map(Query::parse) else { return ListPlace::default() };
         ListPlace::joined(PARAMETERS.into_iter().map(|name| (name, list.text(name))))
@@ -42,17 +42,17 @@ impl ListPlace {
         ListPlace(pairs.collect::<Vec<_>>().join("&"))
     }
 
-    /// The address of the list. `up` leads to the first page.
+    /// Returns the address of the list. `up` leads to the first page.
     pub fn address(&self, up: &str) -> String {
         if self.0.is_empty() { up.to_owned() } else { format!("{up}?{}", self.0) }
     }
 
-    /// The part that the address of a page below gets, behind `?` or `&`; empty without a place.
+    /// Returns the part that the address of a page below gets, behind `?` or `&`; empty without a place.
     pub fn behind(&self, mark: char) -> String {
         if self.0.is_empty() { String::new() } else { format!("{mark}{LIST}={}", encoded(&self.0)) }
     }
 
-    /// The hidden field of a form; nothing without a place.
+    /// Returns the hidden field of a form; nothing without a place.
     pub fn field(&self) -> Markup {
         html! { @if !self.0.is_empty() { input type="hidden" name=(LIST) value=(self.0); } }
     }

@@ -17,7 +17,7 @@ use delaybridge_jobs_http::reply::Reply;
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The form.
+/// Returns the form.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["to"])?;
     let mut view = View::of("/login", &call.caller, admin.access.has_tokens());
@@ -30,7 +30,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     Ok(page(StatusCode::OK, &view, "Log in", &body))
 }
 
-/// The form; afterwards the browser goes on to this path.
+/// Returns the form; afterwards the browser goes on to this path.
 pub fn form_for(to: &str) -> Markup {
     html! {
         form.login method="post" action="login" {
@@ -63,8 +63,9 @@ pub async fn log_out(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<R
     Ok(see_other("./").header(SET_COOKIE, format!("{COOKIE_NAME}=; HttpOnly; SameSite=Strict; Max-Age=0")))
 }
 
-/// Whether the browser reaches the page over https: it says where its form is from, and a proxy may say so too. The listener itself has
-/// no TLS. A cookie for https alone is never sent without it, and would be lost if the page were at http.
+/// Returns whether the browser reaches the page over https: it says where its form is from, and a proxy may say so too.
+/// The listener itself has no TLS. A cookie for https alone is never sent without it, and would be lost if the page
+/// were at http.
 fn is_behind_https(headers: &HeaderMap) -> bool {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     match text(&ORIGIN).and_then(|origin| origin.split_once("://")) {
@@ -75,7 +76,7 @@ fn is_behind_https(headers: &HeaderMap) -> bool {
     }
 }
 
-/// A path of this page, and none of another one.
+/// Returns a path of this page, and none of another one.
 fn back(to: &str) -> &str {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.~%/".contains(letter);
     let safe =

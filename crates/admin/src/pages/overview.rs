@@ -26,14 +26,15 @@ use delaybridge_telemetry::status::Look;
 /// Troubles of a sink that are named on the first page.
 const TROUBLES: usize = 3;
 
-/// The first page.
+/// Returns the first page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let mut which: ListQueues = read_query(&call)?;
     if call.query.text("sort").is_none_or(str::is_empty) {
         which.sort = QueueOrder::Trouble;
     }
     let found = admin.operate(which.clone(), Asker::of(&call)).await?;
-    let (mut sinks, look) = (admin.sinks(), admin.status.look());
+    let mut sinks = admin.sinks();
+    let look = admin.status.look();
     let mut view = View::of("/", &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
     view.lists = true;
@@ -67,18 +68,18 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     Ok(page(StatusCode::OK, &view, "Queues", &body))
 }
 
-/// The number of queues that a filter takes.
+/// Returns the number of queues that a filter takes.
 fn listed(found: &Overview, only: QueueFilter) -> String {
     let at = QueueFilter::ALL.iter().position(|filter| *filter == only).unwrap_or(0);
     number(found.fit[at] as u64)
 }
 
-/// The address of the first page of a list.
+/// Returns the address of the first page of a list.
 fn address(which: &ListQueues) -> String {
     format!("?like={}&sort={}&show={}", encoded(&which.like), which.sort.as_str(), which.show.as_str())
 }
 
-/// The filters, each with the number of its queues.
+/// Returns the filters, each with the number of its queues.
 fn filters(found: &Overview, which: &ListQueues) -> Markup {
     html! {
         ul.links aria-label="Filters" {
@@ -92,7 +93,7 @@ fn filters(found: &Overview, which: &ListQueues) -> Markup {
     }
 }
 
-/// The head of a column by which the list can be sorted.
+/// Returns the head of a column by which the list can be sorted.
 fn head(label: &str, order: QueueOrder, class: &str, which: &ListQueues) -> Markup {
     let sorted = (order == which.sort).then_some(if order == QueueOrder::Name { "ascending" } else { "descending" });
     html! {
@@ -102,7 +103,7 @@ fn head(label: &str, order: QueueOrder, class: &str, which: &ListQueues) -> Mark
     }
 }
 
-/// The daemon in one line; what is in the way comes first.
+/// Returns the daemon in one line; what is in the way comes first.
 fn state(look: &Look, found: &Overview) -> Markup {
     let down = look.sinks.values().filter(|sink| matches!(sink.state, "down" | "unknown")).count();
     let some = |count: usize, noun, state: &str| (count > 0).then(|| format!("{} {state}", count_of(count, noun)));
@@ -132,7 +133,7 @@ fn state(look: &Look, found: &Overview) -> Markup {
     }
 }
 
-/// The sums of the queues that are shown: to add up ten thousand would read all of them.
+/// Returns the sums of the queues that are shown: to add up ten thousand would read all of them.
 fn sums(found: &Overview, which: &ListQueues) -> Markup {
     let sums = found.sums();
     let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (if value == "0" { "nothing" } else { class }) } { dt { (label) } dd { (value) } } };
@@ -246,7 +247,7 @@ fn queue(row: &QueueRow, sinks: &SinkList, place: &ListPlace) -> Markup {
     }
 }
 
-/// The class of a cell with a number; nothing is quiet.
+/// Returns the class of a cell with a number; nothing is quiet.
 fn quiet(is_nothing: bool) -> &'static str {
     if is_nothing { "n zero" } else { "n" }
 }

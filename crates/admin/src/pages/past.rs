@@ -42,19 +42,19 @@ fn in_ms(value: f64) -> String {
     if value == 0.0 { "nothing".to_owned() } else { late(Some(value)) }
 }
 
-/// The history of a queue.
+/// Returns the history of a queue.
 pub fn of_queue(admin: &Admin, queue: &str) -> Markup {
     let link = link(admin.grafana.queue.as_deref(), "{queue}", queue);
     section(admin.history.queue(queue).as_ref(), link.as_deref(), admin.began.elapsed().as_secs())
 }
 
-/// The history of a sink, over all of its queues.
+/// Returns the history of a sink, over all of its queues.
 pub fn of_sink(admin: &Admin, sink: &str) -> Markup {
     let link = link(admin.grafana.sink.as_deref(), "{sink}", sink);
     section(admin.history.sink(sink).as_ref(), link.as_deref(), admin.began.elapsed().as_secs())
 }
 
-/// The link to Grafana for a name, if there is one.
+/// Returns the link to Grafana for a name, if there is one.
 fn link(template: Option<&str>, hole: &str, name: &str) -> Option<String> {
     template.map(|template| template.replace(hole, &encoded(name)))
 }

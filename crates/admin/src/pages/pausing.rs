@@ -12,7 +12,7 @@ use delaybridge_ops::time::Moment;
 /// The names of the fields.
 pub const FIELDS: [&str; 3] = ["why", "for", "until"];
 
-/// The form to pause, or to resume what is paused; `subject` is `queue` or `sink`, `path` the way to its page.
+/// Returns the form to pause, or to resume what is paused; `subject` is `queue` or `sink`, `path` the way to its page.
 pub fn pause_form(path: &str, subject: &str, effect: &str, is_paused: bool, place: &ListPlace) -> Markup {
     html! {
         @if is_paused {
@@ -34,7 +34,7 @@ pub fn pause_form(path: &str, subject: &str, effect: &str, is_paused: bool, plac
     }
 }
 
-/// The pause that a form asks for, of the queue or sink in the path.
+/// Returns the pause that a form asks for, of the queue or sink in the path.
 ///
 /// # Errors
 /// There is no reason, or no time that can be read.
@@ -54,13 +54,13 @@ pub fn resumed(call: &Call<AdminCaller>) -> Resume {
     Resume { queue, sink }
 }
 
-/// The queue and the sink in the path: one of them.
+/// Returns the queue and the sink in the path: one of them.
 fn paused_target(call: &Call<AdminCaller>) -> [Option<String>; 2] {
     ["queue", "sink"].map(|name| Some(call.part(name).to_owned()).filter(|name| !name.is_empty()))
 }
 
-/// The time in a field for date and time, in milliseconds since 1970: browsers write `2026-11-27T06:00`, and the page says that it
-/// is UTC.
+/// Returns the time in a field for date and time, in milliseconds since 1970: browsers write `2026-11-27T06:00`, and
+/// the page says that it is UTC.
 ///
 /// # Errors
 /// What cannot be read.

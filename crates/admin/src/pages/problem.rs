@@ -9,7 +9,7 @@ use crate::access::AdminCaller;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 
-/// The page of a problem; where a token is missing, the form that asks for one.
+/// Returns the page of a problem; where a token is missing, the form that asks for one.
 pub fn show(problem: &Problem, path: &str, caller: &AdminCaller, tokens: bool) -> Reply {
     let view = View::of(path, caller, tokens);
     let body = html! {
@@ -34,10 +34,12 @@ pub fn show(problem: &Problem, path: &str, caller: &AdminCaller, tokens: bool) -
     }
 }
 
-/// The page of the queue, sink or topic that a path below it is about.
+/// Returns the page of the queue, sink or topic that a path below it is about.
 fn above(path: &str) -> Option<String> {
     let mut parts = path.trim_start_matches('/').split('/');
-    let (kind, name, below) = (parts.next()?, parts.next()?, parts.next()?);
+    let kind = parts.next()?;
+    let name = parts.next()?;
+    let below = parts.next()?;
     let known = ["queues", "sinks", "topics"].contains(&kind) && !name.is_empty() && !below.is_empty();
     known.then(|| format!("{kind}/{name}"))
 }

@@ -31,7 +31,7 @@ use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::peek::PeekState;
 use delaybridge_ops::plural::{self, duration};
 
-/// One queue.
+/// Returns one queue.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["still", "reload", LIST])?;
     let place = ListPlace::carried(&call.query);
@@ -40,7 +40,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let day = MakeForecast { queue: queue.id().to_owned(), until: DAY, step: DAY, rate: None };
     let (found, forecast) =
         tokio::join!(admin.operate(request, Asker::of(&call)), admin.operate(day, Asker::of(&call)));
-    let (found, forecast) = (found?, forecast?);
+    let found = found?;
+    let forecast = forecast?;
     let charts = charts(&queue, forecast.now_ms).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let mut view = View::of(&format!("/queues/{}", encoded(id)), &call.caller, admin.access.has_tokens());
@@ -98,7 +99,8 @@ fn in_the_way(row: &QueueRow, sinks: &SinkList) -> Markup {
 }
 
 fn numbers(row: &QueueRow) -> Markup {
-    let (s, here) = (&row.state, row.here.clone().unwrap_or_default());
+    let s = &row.state;
+    let here = row.here.clone().unwrap_or_default();
     let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (if value == "0" { "nothing" } else { class }) } { dt { (label) } dd { (value) } } };
     html! {
         dl.tiles {
@@ -177,7 +179,7 @@ fn elements(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
     }
 }
 
-/// The daemons and the sinks.
+/// Returns the daemons and the sinks.
 fn served(found: &QueueDetail, sinks: &SinkList) -> Markup {
     html! {
         section aria-labelledby="served" {

@@ -52,7 +52,7 @@ impl ProgressWatch for Until {
     }
 }
 
-/// The form; `action` is the way to this page.
+/// Returns the form; `action` is the way to this page.
 pub fn search_form(action: &str, field: &str, place: &ListPlace) -> Markup {
     html! {
         form.find method="get" action=(action) role="search" {
@@ -64,7 +64,7 @@ pub fn search_form(action: &str, field: &str, place: &ListPlace) -> Markup {
     }
 }
 
-/// The elements that fit, of the next some thousand.
+/// Returns the elements that fit, of the next some thousand.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["field", "after", "seen", LIST])?;
     let field = call.query.text("field").unwrap_or_default().trim();
@@ -81,7 +81,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     for element in &mut hits.elements {
         element.content = std::mem::take(&mut element.content).shortened(SHOWN);
     }
-    let (id, place) = (queue.id(), ListPlace::carried(&call.query));
+    let id = queue.id();
+    let place = ListPlace::carried(&call.query);
     let view = View::of(&format!("/queues/{}/search", encoded(id)), &call.caller, admin.access.has_tokens());
     let seen = before.saturating_add(hits.examined);
     let body = html! {

@@ -8,12 +8,12 @@ use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::plural::duration;
 pub use delaybridge_ops::plural::number;
 
-/// A count, or what it is at least.
+/// Returns a count, or what it is at least.
 pub fn at_least(more: bool, n: i64) -> String {
     format!("{}{}", if more { "≥ " } else { "" }, number(n))
 }
 
-/// A cell with a count: nothing is quiet.
+/// Returns a cell with a count: nothing is quiet.
 pub fn count(label: &str, n: i64, class: &str) -> Markup {
     let class = if n == 0 { "n zero" } else { class };
     html! { td class=(class) data-label=(label) { (number(n)) } }
@@ -40,7 +40,7 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// A point in time with its distance from now. A script adds the time of the reader's zone.
+/// Returns a point in time with its distance from now. A script adds the time of the reader's zone.
 pub fn when(ms: i64, now_ms: i64) -> Markup {
     let gap = duration(ms.abs_diff(now_ms));
     let text = match ms.cmp(&now_ms) {
@@ -53,14 +53,16 @@ pub fn when(ms: i64, now_ms: i64) -> Markup {
 
 /// How long a state has lasted, and since when by the clock of this machine.
 pub fn lasting(seconds: u64) -> Markup {
-    let (now_ms, gap_ms) = ((calendar_seconds() * 1_000.0) as i64, seconds.saturating_mul(1_000));
+    let now_ms = (calendar_seconds() * 1_000.0) as i64;
+    let gap_ms = seconds.saturating_mul(1_000);
     let since_ms = now_ms.saturating_sub_unsigned(gap_ms);
     html! { "for " (duration(gap_ms)) " " time datetime=(utc(since_ms)) { span.at { "since " (at(since_ms, now_ms)) } } }
 }
 
 /// `09:00:32 UTC` today, else `2026-11-21 09:00 UTC`.
 fn at(ms: i64, now_ms: i64) -> String {
-    let (text, now) = (utc(ms), utc(now_ms));
+    let text = utc(ms);
+    let now = utc(now_ms);
     match (text.split_once('T'), now.split_once('T')) {
         (Some((day, time)), Some((today, _))) if day == today => format!("{} UTC", time.trim_end_matches('Z')),
         (Some((day, time)), _) => format!("{day} {} UTC", time.get(..5).unwrap_or(time)),
@@ -73,7 +75,7 @@ pub fn said(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(300).collect()
 }
 
-/// A payload, decoded where a codec could; at most so many bytes, with a way to all of them.
+/// Returns a payload, decoded where a codec could; at most so many bytes, with a way to all of them.
 pub fn payload(content: &Content, most: usize, whole: Option<&str>) -> Markup {
     let shown = content.shown(most);
     html! {
@@ -101,8 +103,8 @@ pub fn obstacles(row: &QueueRow, sinks: &SinkList) -> Vec<(&'static str, &'stati
             "unknown" => ("info", "sink unknown"),
             _ => continue,
         };
-        let (reason, time) =
-            (sink.reason.as_deref().unwrap_or("no answer yet"), duration(sink.seconds.saturating_mul(1_000)));
+        let reason = sink.reason.as_deref().unwrap_or("no answer yet");
+        let time = duration(sink.seconds.saturating_mul(1_000));
         all.push((class, word, format!("{}: {reason} (for {time})", sink.sink)));
     }
     if let Some(input) = row.here.as_ref().and_then(|here| here.input.as_ref()) {

@@ -29,20 +29,21 @@ use delaybridge_ops::plural::count;
 /// Queues, destinations in trouble, and queues without an answer that are shown.
 const SHOWN: usize = 50;
 
-/// The effect of a pause.
+/// Returns the effect of a pause.
 fn effect(queues: usize) -> String {
     let of = count(queues, "queue");
     format!("Nothing is claimed that goes to it, of {of}, by any daemon of this configuration.")
 }
 
-/// The page of a sink.
+/// Returns the page of a sink.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["still", "reload"])?;
     let name = call.part("sink");
     known_sink(&admin, name)?;
     let mut view = View::of(&format!("/sinks/{}", encoded(name)), &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
-    let (sinks, session) = (admin.sinks(), admin.session());
+    let sinks = admin.sinks();
+    let session = admin.session();
     let sink = sinks.sinks.iter().find(|sink| sink.sink == name);
     let delivers = |queue: &&Arc<delaybridge_model::QueueSpec>| queue.to.iter().any(|to| *to.sink == *name);
     let queues: Vec<_> = session.config.queues.iter().filter(delivers).collect();

@@ -47,12 +47,13 @@ impl SweepKind {
 /// The parameter that says that only ticked rows are meant, and the filter is only kept for the way back.
 const CHOSEN: &str = "chosen";
 
-/// The letters that a query or a form means.
+/// Returns the letters that a query or a form means.
 ///
 /// # Errors
 /// What cannot be read; or rows are meant, and none is ticked.
 fn which_of(queue: &str, query: &Query) -> Result<Letters, Problem> {
-    let (queue, filter) = (queue.to_owned(), filter_of(query)?);
+    let queue = queue.to_owned();
+    let filter = filter_of(query)?;
     match query.text(CHOSEN) {
         Some(_) => Ok(Letters { queue, ids: Some(ids(query)?), ..Letters::default() }),
         None => Ok(Letters { queue, all: filter.is_empty(), filter, ..Letters::default() }),

@@ -20,10 +20,11 @@ use delaybridge_ops::plural::count;
 /// Width of the longest bar in the units of its drawing.
 const WIDTH: u64 = 300;
 
-/// The page.
+/// Returns the page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let request: CountAhead = read_query(&call)?;
-    let (hours, like) = (request.hours, request.like.clone().unwrap_or_default());
+    let hours = request.hours;
+    let like = request.like.clone().unwrap_or_default();
     let found = admin.operate(request, Asker::of(&call)).await?;
     let view = View::of("/ahead", &call.caller, admin.access.has_tokens());
     let total: u64 = found.steps.iter().map(|step| step.due).sum();

@@ -29,7 +29,7 @@ use delaybridge_ops::plural::duration;
 /// Topics on the overview.
 const SOME: usize = 10;
 
-/// Every topic.
+/// Returns every topic.
 pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let request: ListTopics = read_query(&call)?;
     let mut view = View::of("/topics", &call.caller, admin.access.has_tokens());
@@ -55,7 +55,7 @@ pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     Ok(page(StatusCode::OK, &view, "Topics", &body))
 }
 
-/// The first topics, for the overview; nothing without a job queue.
+/// Returns the first topics, for the overview; nothing without a job queue.
 pub async fn section(admin: &Arc<Admin>, asker: Asker) -> Markup {
     if admin.session().config.jobs.is_none() {
         return html! {};
@@ -129,7 +129,7 @@ fn first(topic: &TopicState, now_ms: i64) -> Markup {
     }
 }
 
-/// One topic.
+/// Returns one topic.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let request: ShowTopic = read_query(&call)?;
     let found = admin.operate(request, Asker::of(&call)).await?;
@@ -164,7 +164,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     Ok(page(StatusCode::OK, &view, name, &body))
 }
 
-/// The number of jobs in a state; none where they are not counted.
+/// Returns the number of jobs in a state; none where they are not counted.
 fn sized(found: &TopicDetail, state: &str) -> Option<u64> {
     let sizes = &found.state.sizes;
     match state {
@@ -191,7 +191,7 @@ fn numbers(found: &TopicDetail) -> Markup {
     }
 }
 
-/// The recurring jobs.
+/// Returns the recurring jobs.
 fn recurring(found: &TopicDetail) -> Markup {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "of another version".to_owned());
     html! {
@@ -224,7 +224,8 @@ fn recurring(found: &TopicDetail) -> Markup {
 
 /// Pause or resume.
 fn pauses(view: &View, found: &TopicDetail) -> Markup {
-    let (topic, paused) = (encoded(&found.state.topic), found.state.sizes.paused);
+    let topic = encoded(&found.state.topic);
+    let paused = found.state.sizes.paused;
     html! {
         @if paused { ul.notes { li.warn { strong { "Paused" } " Nothing is handed out, by any daemon. Jobs may be added." } } }
         @if view.may(AccessRole::Operator, &found.state.topic) {
@@ -235,7 +236,7 @@ fn pauses(view: &View, found: &TopicDetail) -> Markup {
     }
 }
 
-/// The first jobs of a topic in a state.
+/// Returns the first jobs of a topic in a state.
 pub async fn jobs(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let request: PeekJobs = read_query(&call)?;
     let found = admin.operate(request.clone(), Asker::of(&call)).await?;

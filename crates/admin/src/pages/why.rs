@@ -8,7 +8,7 @@ use delaybridge_core::clock::utc;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::element::{Cure, ElementWhy, ObstacleKind, Whereabouts};
 
-/// The explanation, before all facts.
+/// Returns the explanation, before all facts.
 pub fn explanation(found: &ElementWhy, view: &View) -> Markup {
     html! {
         p.forecast { (found.summary) }
@@ -34,11 +34,12 @@ pub fn explanation(found: &ElementWhy, view: &View) -> Markup {
     }
 }
 
-/// The remedy as a button, for who may.
+/// Returns the remedy as a button, for who may.
 fn button(cure: &Cure, found: &ElementWhy, view: &View) -> Markup {
     let form =
         |path: String, word: &str| html! { form method="post" action=(path) { button type="submit" { (word) } } };
-    let (queue, operates) = (encoded(&found.queue), view.may(AccessRole::Operator, &found.queue));
+    let queue = encoded(&found.queue);
+    let operates = view.may(AccessRole::Operator, &found.queue);
     match cure {
         Cure::RunNow if operates => html! {
             form method="post" action={ (encoded(&found.id)) "/act" } {
@@ -54,7 +55,7 @@ fn button(cure: &Cure, found: &ElementWhy, view: &View) -> Markup {
     }
 }
 
-/// The failed attempts that are known.
+/// Returns the failed attempts that are known.
 pub fn attempts(found: &ElementWhy) -> Markup {
     html! {
         @if !found.attempts_seen.is_empty() {
@@ -79,7 +80,7 @@ pub fn attempts(found: &ElementWhy) -> Markup {
     }
 }
 
-/// The class of a note: what is in the way, and what only has its time.
+/// Returns the class of a note: what is in the way, and what only has its time.
 fn class(kind: ObstacleKind) -> &'static str {
     match kind {
         ObstacleKind::Redrive | ObstacleKind::NoDaemon | ObstacleKind::Hold | ObstacleKind::Sink => "bad",

@@ -77,7 +77,8 @@ async fn elements_are_listed_page_by_page() {
     for n in 0..5 {
         world.redis(&["ZADD", "due", &format!("{}", 1_000 + n), &format!(r#"{{"id":"{n}"}}"#)]).await;
     }
-    let (mut seen, mut after) = (Vec::new(), String::new());
+    let mut seen = Vec::new();
+    let mut after = String::new();
     loop {
         let page = world.get(&format!("/v1/queues/orders/elements?limit=2&after={after}")).await;
         assert_eq!(page["total"], 5);
@@ -209,7 +210,10 @@ async fn a_search_goes_on_where_it_ended() {
         assert_eq!(world.ask("POST", &path, r#"{"why":"x"}"#).await.status, 200);
     }
     let all = async |limit: u64, matches: u64| {
-        let (mut seen, mut examined, mut after, mut rounds) = (Vec::new(), 0, String::new(), 0);
+        let mut seen = Vec::new();
+        let mut examined = 0;
+        let mut after = String::new();
+        let mut rounds = 0;
         loop {
             let body = json!({ "fields": ["kind=k0"], "limit": limit, "matches": matches, "after": after });
             let hits = world.ask("POST", "/v1/queues/orders/search", &body.to_string()).await.json();
@@ -248,7 +252,9 @@ async fn an_export_has_pages_and_an_import_says_what_became_of_each_line() {
         let path = format!("/v1/queues/orders/elements/{n}/kill");
         assert_eq!(world.ask("POST", &path, r#"{"why":"x"}"#).await.status, 200);
     }
-    let (mut letters, mut after, mut pages) = (Vec::new(), String::new(), 0);
+    let mut letters = Vec::new();
+    let mut after = String::new();
+    let mut pages = 0;
     loop {
         let page = world.get(&format!("/v1/queues/orders/dead/export?after={after}")).await;
         letters.extend(page["dead_letters"].as_array().unwrap().iter().map(|letter| letter["id"].clone()));
@@ -368,7 +374,7 @@ async fn a_reload_answers_with_what_changed_or_with_what_is_wrong() {
     let daemon = async {
         let wish = wishes.recv().await.unwrap();
         assert!(wish.dry_run);
-        drop(wish.answer.unwrap().send(Ok(ReloadReport { dry_run: true, ..ReloadReport::default() })));
+        let _ = wish.answer.unwrap().send(Ok(ReloadReport { dry_run: true, ..ReloadReport::default() }));
         let refusal = Problem {
             file: "c.yaml".to_owned(),
             position: None,
@@ -376,8 +382,8 @@ async fn a_reload_answers_with_what_changed_or_with_what_is_wrong() {
             message: "there is none".to_owned(),
             help: None,
         };
-        drop(wishes.recv().await.unwrap().answer.unwrap().send(Err(vec![refusal])));
-        drop(wishes.recv().await.unwrap().answer.unwrap().send(Ok(ReloadReport::default())));
+        let _ = wishes.recv().await.unwrap().answer.unwrap().send(Err(vec![refusal]));
+        let _ = wishes.recv().await.unwrap().answer.unwrap().send(Ok(ReloadReport::default()));
     };
     let client = async {
         let report = world.ask("POST", "/v1/reload?dry_run", "").await;

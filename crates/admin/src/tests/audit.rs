@@ -14,7 +14,8 @@ fn here(world: &World) -> Place {
 }
 
 fn pause(why: &str, by: Option<&str>) -> Pause {
-    let (queue, by) = (Some("orders".to_owned()), by.map(str::to_owned));
+    let queue = Some("orders".to_owned());
+    let by = by.map(str::to_owned);
     Pause { queue, why: why.to_owned(), by, ..Pause::default() }
 }
 

@@ -75,7 +75,8 @@ async fn events_are_followed_and_payloads_need_a_token() {
     let tail = world.events.tail().clone();
     tail.note(Fate::Delivered, || panic!("there is no watcher"));
     let token = format!("authorization: Bearer {TOKEN}\r\n");
-    let (mut with, mut without) = (Follower::new(&world, "", &token).await, Follower::new(&world, "", "").await);
+    let mut with = Follower::new(&world, "", &token).await;
+    let mut without = Follower::new(&world, "", "").await;
     for follower in [&mut with, &mut without] {
         let head = follower.until("retry: 3000").await;
         assert!(head.contains("content-type: text/event-stream") && head.contains("cache-control: no-store"), "{head}");
@@ -83,7 +84,8 @@ async fn events_are_followed_and_payloads_need_a_token() {
     tail.note(Fate::Dead, || event("a", Fate::Dead, r#"{"name":"ann"}"#));
     with.until("too_large").await;
     without.until("too_large").await;
-    let (with, without) = (with.events().remove(0), without.events().remove(0));
+    let with = with.events().remove(0);
+    let without = without.events().remove(0);
     assert_eq!(
         (&with["number"], &with["fate"], &with["late_ms"], &with["payload"], &with["message"]),
         (&json!(1), &json!("dead"), &json!(1_000), &json!(r#"{"name":"ann"}"#), &json!("ann is too large"))
@@ -98,7 +100,7 @@ async fn events_are_followed_and_payloads_need_a_token() {
 #[tokio::test]
 async fn a_client_that_comes_again_gets_what_it_missed() {
     let world = World::start(true).await;
-    drop(world.events.tail().look());
+    let _ = world.events.tail().look();
     for id in ["a", "b", "c"] {
         world.events.tail().note(Fate::Delivered, || event(id, Fate::Delivered, "x"));
     }
@@ -135,7 +137,7 @@ async fn there_are_only_so_many_and_the_end_of_the_daemon_ends_them() {
     let refused = world.send("GET", "/v1/events", &[("authorization", &bearer)], "").await;
     assert_eq!((refused.problem().1.as_str(), refused.headers.contains_key("retry-after")), ("too-many", true));
     // One that goes makes room as soon as that is noticed.
-    drop(all.pop());
+    all.pop();
     let again = async {
         loop {
             let mut client = Client::connect(world.address).await;

@@ -70,10 +70,7 @@ impl World {
         let redis = TestServer::start();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("ann {TOKEN} admin\n{ROLES}")).unwrap();
-        let tokens = match tokens {
-            true => format!(", tokens_file: {}", file.path().display()),
-            false => String::new(),
-        };
+        let tokens = if tokens { format!(", tokens_file: {}", file.path().display()) } else { String::new() };
         let yaml = format!(
             "http: {{ admin: {{ listen: '127.0.0.1:0'{tokens}{more} }} }}\nredis: {{ url: '{}' }}\njobs: {{ topics: {{ audit: {{ ttr: 5s }} }} }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\n\
              queues:\n  orders: {{ source: {{ zset: {{ key: due, score: ms, id: '${{payload.id}}' }} }}, codec: json, to: [{{ sink: out }}] }}\n  \
@@ -82,14 +79,15 @@ impl World {
         );
         let loaded = load_str(&yaml, "c.yaml", &|_| None).unwrap();
         let config = loaded.config.clone();
-        let (events, stop) = (Events::default(), CancellationToken::new());
+        let events = Events::default();
+        let stop = CancellationToken::new();
         let spec = loaded.config.admin.clone().unwrap();
         let (reload, wishes) = ReloadHandle::new(Arc::new(loaded.config), loaded.parts);
         let admin = Arc::new(Admin::new(&spec, reload, &events, stop.clone()).unwrap());
         let listener = ApiListener::bind(&spec.listen).unwrap();
         let address = listener.address.tcp().unwrap();
-        drop(tokio::spawn(admin.clone().keep()));
-        drop(tokio::spawn(serve(listener, admin, None)));
+        let _ = tokio::spawn(admin.clone().keep());
+        let _ = tokio::spawn(serve(listener, admin, None));
         World { redis, events, address, stop, wishes, config, _tokens: file }
     }
 

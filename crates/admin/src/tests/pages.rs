@@ -153,7 +153,8 @@ fn contrast(a: &str, b: &str) -> f64 {
         };
         0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
     };
-    let (a, b) = (luminance(a), luminance(b));
+    let a = luminance(a);
+    let b = luminance(b);
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 

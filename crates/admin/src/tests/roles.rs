@@ -11,7 +11,8 @@ const ADMIN: &str = "admin0123456789ab";
 async fn each_role_has_its_rights_for_its_queues_and_no_more() {
     let world = World::start(true).await;
     let all = [VIEWER, READER, OPERATOR, ADMIN];
-    let (run_now, purge) = ("/v1/queues/orders/elements/x/run-now", "/v1/queues/orders/dead/purge");
+    let run_now = "/v1/queues/orders/elements/x/run-now";
+    let purge = "/v1/queues/orders/dead/purge";
     for (method, path, body, allowed) in [
         ("GET", "/v1/queues", "", &all[..]),
         ("GET", "/v1/queues/mails", "", &all),

@@ -6,12 +6,13 @@ use std::time::Duration;
 /// Before another attempt in an outage.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The problem of a look: it may be repeated at any time.
+/// Returns the problem of a look: it may be repeated at any time.
 pub fn problem(error: &delaybridge_ops::Error) -> Problem {
     of(error, ProblemKind::Unavailable)
 }
 
-/// The problem of a change. Where it failed while it ran, something may have been done; the message says what is known.
+/// Returns the problem of a change. Where it failed while it ran, something may have been done; the message says what
+/// is known.
 pub fn problem_of_change(error: &delaybridge_ops::Error) -> Problem {
     of(error, ProblemKind::OutcomeUnknown)
 }

@@ -74,7 +74,7 @@ pub struct EventShape {
 }
 
 impl Admin {
-    /// An event for a caller; `payloads`: the caller may see them.
+    /// Returns an event for a caller; `payloads`: the caller may see them.
     pub fn shape(&self, event: &ElementEvent, payloads: bool) -> EventShape {
         let content = event.payload.clone().filter(|_| payloads).and_then(|bytes| {
             let spec = find(&self.session().config, &event.queue).ok()?;
@@ -130,14 +130,14 @@ impl EventFilter {
         Ok(EventFilter { queue, fates })
     }
 
-    /// Whether this is one of them.
+    /// Returns whether this is one of them.
     pub fn takes(&self, event: &ElementEvent) -> bool {
         self.queue.as_ref().is_none_or(|queue| **queue == *event.queue)
             && (self.fates.is_empty() || self.fates.contains(&event.fate))
     }
 }
 
-/// The stream.
+/// Returns the stream.
 pub async fn stream(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let wanted = EventFilter::of(&admin, &call)?;
     // A client that connects again says in a header what it had last.
@@ -145,9 +145,10 @@ pub async fn stream(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply,
     let after = last.or(call.query.number("after")?).unwrap_or(0);
     let named = call.caller.grant.is_some();
     let listener = admin.tail.listen(after, named).ok_or_else(|| {
-        let detail = match named {
-            true => format!("follow the events: {LISTENERS} clients do that already; close one of them"),
-            false => format!("follow the events: {ANONYMOUS} clients without a token do that already; send a token"),
+        let detail = if named {
+            format!("follow the events: {LISTENERS} clients do that already; close one of them")
+        } else {
+            format!("follow the events: {ANONYMOUS} clients without a token do that already; send a token")
         };
         Problem::new(ProblemKind::TooMany, detail).retry_after(Duration::from_secs(60))
     })?;
@@ -171,7 +172,7 @@ struct Following {
 }
 
 impl Following {
-    /// The next part; `None` where the stream ends.
+    /// Returns the next part; `None` where the stream ends.
     async fn next(&mut self) -> Option<Bytes> {
         let now = Instant::now();
         if now >= self.ends {

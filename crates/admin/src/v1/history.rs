@@ -65,14 +65,14 @@ impl SpanShape {
     }
 }
 
-/// The history of a queue.
+/// Returns the history of a queue.
 pub async fn queue(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let name = call.part("queue");
     find(&admin.session().config, name).map_err(|error| Problem::new(ProblemKind::NotFound, error.message))?;
     Reply::json(StatusCode::OK, &HistoryShape::of(admin.history.queue(name)))
 }
 
-/// The history of a sink.
+/// Returns the history of a sink.
 pub async fn sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let name = call.part("sink");
     known_sink(&admin, name)?;
@@ -84,8 +84,9 @@ pub async fn sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 /// # Errors
 /// There is none of this name.
 pub fn known_sink(admin: &Admin, name: &str) -> Result<(), Problem> {
-    match admin.session().config.sinks.iter().any(|sink| *sink.name == *name) {
-        true => Ok(()),
-        false => Err(Problem::new(ProblemKind::NotFound, "find the sink: the configuration has none of this name")),
+    if admin.session().config.sinks.iter().any(|sink| *sink.name == *name) {
+        Ok(())
+    } else {
+        Err(Problem::new(ProblemKind::NotFound, "find the sink: the configuration has none of this name"))
     }
 }

@@ -18,12 +18,12 @@ use delaybridge_ops::reload::ReloadReport;
 /// The OpenAPI document, which a test writes from the table of routes.
 const DOCUMENT: &str = include_str!("../../openapi.json");
 
-/// The OpenAPI document. Everybody may read it.
+/// Returns the OpenAPI document. Everybody may read it.
 pub async fn openapi(_admin: Arc<Admin>, _call: Call<AdminCaller>) -> Result<Reply, Problem> {
     Ok(Reply::bytes(StatusCode::OK, JSON, DOCUMENT))
 }
 
-/// The configuration that runs, defaults filled in, without secrets.
+/// Returns the configuration that runs, defaults filled in, without secrets.
 pub async fn config(admin: Arc<Admin>, _call: Call<AdminCaller>) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &describe_json(&admin.reload.running()))
 }

@@ -16,7 +16,7 @@ use delaybridge_jobs_http::problem::Problem;
 use delaybridge_ops::{Queue, find};
 
 impl Admin {
-    /// The queue that the path names, with a connection to its server.
+    /// Returns the queue that the path names, with a connection to its server.
     ///
     /// # Errors
     /// The configuration has none of this name, or its Redis cannot be reached.

@@ -39,7 +39,7 @@ pub async fn operation<O: Remote>(admin: Arc<Admin>, mut call: Call<AdminCaller>
 
 /// The parameters of a page that say how it is shown, or what was done before.
 const SHOWN_BY: [&str; 4] = ["still", "reload", "done", LIST];
-/// The lines of a body.
+/// Returns the lines of a body.
 fn lines_of(body: Bytes) -> Result<Vec<Bytes>, Problem> {
     let lines: Vec<_> = body.split(|byte| *byte == b'\n').take(LINES + 2).map(|line| body.slice_ref(line)).collect();
     // A line break at the end begins no further line.
@@ -58,7 +58,7 @@ pub fn read_query<O: Remote>(call: &Call<AdminCaller>) -> Result<O, Problem> {
     fields(call, &SHOWN_BY).read().map_err(|error| problem(&error))
 }
 
-/// The texts of the path and of the query, without these parameters.
+/// Returns the texts of the path and of the query, without these parameters.
 fn fields(call: &Call<AdminCaller>, without: &[&str]) -> RequestFields {
     let mut fields = RequestFields::default();
     call.path.iter().for_each(|(name, text)| fields.add_text(name, text));

@@ -69,9 +69,10 @@ const INTERRUPTED: i32 = 130;
 /// A queue of an application may be empty now and not when its keys are removed: what is offered meanwhile would be lost.
 /// So its name is never taken.
 fn own_name(text: &str) -> Result<String, String> {
-    match text.contains(OWN) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("the name of a temporary queue must contain `{OWN}`")),
+    if text.contains(OWN) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("the name of a temporary queue must contain `{OWN}`"))
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// A line that has not been written yet.
+    /// Creates a line that has not been written yet.
     pub(super) fn start() -> Self {
         Progress { watched: stderr().is_terminal() }
     }

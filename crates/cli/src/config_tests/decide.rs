@@ -152,13 +152,14 @@ fn round<'a>(spec: &QueueSpec, answers: &'a [SinkAnswer], passed_over: &'a [usiz
 /// The code of a failure that a case describes.
 const STATED: &str = "as_stated";
 
-/// The answer of the sink at this place: a confirmation, unless the case says that it fails.
+/// Returns the answer of the sink at this place: a confirmation, unless the case says that it fails.
 fn answer(spec: &QueueSpec, place: usize, fails: &[Failing]) -> SinkAnswer {
     let confirmed = SinkAnswer { sink: place, outcome: Ok(()), moved: false, stop: Stop::Queue };
     let Some(failing) = fails.iter().find(|failing| failing.place == place) else { return confirmed };
     let code: FailureCode = if failing.sent { STATED.into() } else { Failure::NOT_SENT };
     let failure = Failure::new(failing.class, code, "the failure that the case describes").about(failing.about);
-    let (lasted, worked) = (failing.lasted, failing.worked);
+    let lasted = failing.lasted;
+    let worked = failing.worked;
     let stop = match failing.class {
         Class::TargetPermanent | Class::Backpressure => {
             let refusing = || Refusing { lasted, worked, wait: Duration::ZERO };

@@ -69,7 +69,7 @@ impl Given {
     }
 }
 
-/// An element as Redisson writes it; of the ready list where there is no layout.
+/// Returns an element as Redisson writes it; of the ready list where there is no layout.
 pub fn redisson(layout: Option<Layout>, id: MessageId, payload: &[u8]) -> Bytes {
     match layout {
         Some(layout) => pack(layout, id, payload).into(),
@@ -77,7 +77,7 @@ pub fn redisson(layout: Option<Layout>, id: MessageId, payload: &[u8]) -> Bytes 
     }
 }
 
-/// The bytes that a codec writes for a text. Other values are given as hexadecimal digits.
+/// Returns the bytes that a codec writes for a text. Other values are given as hexadecimal digits.
 ///
 /// # Errors
 /// The name of a codec that writes no text.
@@ -94,8 +94,8 @@ pub fn written(coding: Coding, text: &str) -> Result<Bytes, &'static str> {
     }
 }
 
-/// The number of the class `String`, then the text: ASCII ends with the highest bit of its last letter set; other texts
-/// have a length in characters.
+/// Returns the number of the class `String`, then the text: ASCII ends with the highest bit of its last letter set;
+/// other texts have a length in characters.
 fn kryo5(text: &str) -> Bytes {
     let mut bytes = vec![3];
     if (2..=32).contains(&text.len()) && text.is_ascii() {
@@ -112,7 +112,8 @@ fn kryo5(text: &str) -> Bytes {
     bytes.push(0x80 | more | (length & 0x3f) as u8);
     length >>= 6;
     while length > 0 {
-        let (low, rest) = ((length & 0x7f) as u8, length >> 7);
+        let low = (length & 0x7f) as u8;
+        let rest = length >> 7;
         bytes.push(low | if rest > 0 { 0x80 } else { 0 });
         length = rest;
     }
@@ -128,7 +129,8 @@ fn kryo5(text: &str) -> Bytes {
     bytes.into()
 }
 
-/// A string as a Java object stream; `None` for a text that is too long, or that Java writes in another way than UTF-8.
+/// Returns a string as a Java object stream; `None` for a text that is too long, or that Java writes in another way
+/// than UTF-8.
 fn java(text: &[u8]) -> Option<Bytes> {
     let plain = text.iter().all(|byte| (1..0xf0).contains(byte));
     let length = u16::try_from(text.len()).ok().filter(|_| plain)?;

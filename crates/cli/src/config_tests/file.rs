@@ -98,7 +98,7 @@ fn of_file(file: &str, message: String) -> ConfigErrors {
     }
 }
 
-/// One case; `None` after a problem. Without a configuration only what needs none is looked at.
+/// Returns one case; `None` after a problem. Without a configuration only what needs none is looked at.
 fn one(section: &Section<'_>, config: Option<&Config>) -> Option<Case> {
     let name = section.text(&case::NAME).map(|name| name.value).unwrap_or_default();
     let queue = section.text(&case::QUEUE).and_then(|queue| find_queue(section, config?, &queue));
@@ -138,7 +138,7 @@ fn unknown(section: &Section<'_>, name: &Scalar, what: &str, known: &[&str]) {
     section.cx.report.problem(&name.spot, format!("there is no {what} `{}`", name.written), help);
 }
 
-/// The place of a sink among the queue's destinations.
+/// Returns the place of a sink among the queue's destinations.
 fn place_of(section: &Section<'_>, key: &Key, queue: Option<&QueueSpec>) -> Option<(String, usize)> {
     let name = section.text(key)?;
     let queue = queue?;
@@ -163,8 +163,10 @@ fn of_element(section: &Section<'_>, queue: Option<&QueueSpec>, due_ms: i64, now
             return None;
         }
     }
-    let (queue, default) = (queue?, MessageId(DEFAULT_ID));
-    let (given, due_ms) = ((Origin::Delayed, default), Some(due_ms));
+    let queue = queue?;
+    let default = MessageId(DEFAULT_ID);
+    let given = (Origin::Delayed, default);
+    let due_ms = Some(due_ms);
     let of = |(origin, id), element, record| {
         let due_ms = due_ms.filter(|_| origin == Origin::Delayed);
         Some(Given { element, record, origin, id, due_ms, now_ms })
@@ -222,11 +224,12 @@ fn of_redisson(section: &Section<'_>, queue: Option<&QueueSpec>) -> Option<(Opti
     Some((layout?, id?, text.or(hex)??))
 }
 
-/// A text as a codec writes it; the inner `None` after a problem.
+/// Returns a text as a codec writes it; the inner `None` after a problem.
 fn text_of(section: &Section<'_>, key: &Key, codec: &Key, queue: Option<&QueueSpec>) -> Option<Option<Bytes>> {
     let named = section.has(codec).then(|| section.text(codec)).flatten();
     section.has(key).then(|| {
-        let (text, report) = (section.text(key)?, &section.cx.report);
+        let text = section.text(key)?;
+        let report = &section.cx.report;
         let coding = match &named {
             None => queue?.codec,
             Some(name) => name.value.parse::<Coding>().map_err(|_| unknown_codec(section, name)).ok()?,
@@ -258,7 +261,9 @@ fn failing(section: &Section<'_>, queue: Option<&QueueSpec>) -> Option<Failing> 
     let class = section.word(&fails::CLASS, &classes);
     let about = section.one_of::<Abouts>(&fails::ABOUT);
     let flag = |key| section.flag(key).unwrap_or_default();
-    let (sent, outage, worked) = (flag(&fails::SENT), flag(&fails::OUTAGE), flag(&fails::WORKED));
+    let sent = flag(&fails::SENT);
+    let outage = flag(&fails::OUTAGE);
+    let worked = flag(&fails::WORKED);
     let lasted = section.duration(&fails::LASTED);
     Some(Failing { place: place?.1, class: class?, about: about?, sent, outage, lasted, worked })
 }

@@ -149,7 +149,9 @@ impl Suite {
     pub fn run(&self) -> Vec<CaseResult> {
         let outcome = |case: &Case| {
             let differences = compare::compare(case, &decide::decide(case));
-            let (file, name, queue) = (self.file.clone(), case.name.clone(), case.queue.id.to_string());
+            let file = self.file.clone();
+            let name = case.name.clone();
+            let queue = case.queue.id.to_string();
             CaseResult { file, line: case.line, name, queue, ok: differences.is_empty(), differences }
         };
         self.cases.iter().map(outcome).collect()

@@ -57,7 +57,7 @@ struct Exported {
 }
 
 impl Exported {
-    /// The failure, with the way to go on behind it.
+    /// Returns the failure, with the way to go on behind it.
     fn go_on(&self, message: &str) -> String {
         let after = self.last.as_ref().map(|last| format!(" with --after {last}")).unwrap_or_default();
         format!("{message}; {} written: to go on, run it again{after}", plural::count(self.exported, "line"))
@@ -65,10 +65,12 @@ impl Exported {
 }
 
 pub(super) async fn run(global: &Global, args: &ExportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
-    let (place, mut watch) = (args.daemon.place(global)?, ProgressLine::start("dead export"));
+    let place = args.daemon.place(global)?;
+    let mut watch = ProgressLine::start("dead export");
     let mut done =
         Exported { queue: args.request.queue.clone(), last: args.request.after.clone(), ..Exported::default() };
-    let (mut file, mut next) = (None, Some(args.request.clone()));
+    let mut file = None;
+    let mut next = Some(args.request.clone());
     while let Some(request) = next {
         let page = place.call(&request).await.map_err(|error| match done.examined {
             0 => Failed::from(error),

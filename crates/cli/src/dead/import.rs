@@ -97,17 +97,19 @@ pub(super) async fn run(global: &Global, args: &ImportArgs, out: &mut (dyn Write
     if let Place::Here(scene) = &place {
         scene.queue(&args.queue).await?;
     }
-    let (aside, pace) = (aside(args)?, args.pace());
+    let aside = aside(args)?;
+    let pace = args.pace();
     let mut watch = ProgressLine::start("dead import");
     let done = delaybridge_ops::import(&place, &args.queue, &mut *lines, args.skip, pace, aside, &mut watch).await?;
     drop(watch);
     imported(global, args, &done, out)?;
-    match done.stopped {
-        true => Err(Failed::runtime(format!(
+    if done.stopped {
+        Err(Failed::runtime(format!(
             "import dead letters: ended after {} lines; to go on, run it again with --skip {}",
             done.lines, done.lines
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 
@@ -117,7 +119,7 @@ impl ImportArgs {
     }
 }
 
-/// The file for what is no letter. A dry run makes none.
+/// Returns the file for what is no letter. A dry run makes none.
 fn aside(args: &ImportArgs) -> Result<Option<BrokenFile>, Failed> {
     let Some(path) = args.broken.as_ref().filter(|_| !args.dry_run) else { return Ok(None) };
     let aside = BrokenFile::open(path)?;
@@ -133,20 +135,22 @@ fn aside(args: &ImportArgs) -> Result<Option<BrokenFile>, Failed> {
 
 fn imported(global: &Global, args: &ImportArgs, done: &Imported, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
     answer(global, out, done, |done| summary(done, args.broken.as_deref()))?;
-    match done.dry_run && done.broken > 0 && args.broken.is_none() {
-        true => Err(Failed::runtime(
+    if done.dry_run && done.broken > 0 && args.broken.is_none() {
+        Err(Failed::runtime(
             "import dead letters: an import ends at the first that is no letter; with --broken FILE they are written to a file, and it \
              goes on",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
 fn summary(done: &Imported, broken: Option<&Path>) -> String {
     let letters = plural::count(done.imported, "dead letter");
-    let mut text = match done.dry_run {
-        true => format!("{letters} could be imported to {}; nothing was changed", done.queue),
-        false => format!("{letters} imported to {}", done.queue),
+    let mut text = if done.dry_run {
+        format!("{letters} could be imported to {}; nothing was changed", done.queue)
+    } else {
+        format!("{letters} imported to {}", done.queue)
     };
     if done.known > 0 {
         text += &format!("; {} there already", plural::count(done.known, "letter"));
@@ -190,16 +194,16 @@ async fn from_kafka(
     let aside = aside(args)?;
     let mut watch = ProgressLine::start("dead import");
     let done = dead::import_from(&session.1, backlog, args.pace(), aside, &mut watch).await;
-    let done = match args.dry_run {
-        true => done?,
-        false => session.1.tell("import", topic, done, |done| plural::count(done.imported, "dead letter")).await?,
+    let done = if args.dry_run {
+        done?
+    } else {
+        session.1.tell("import", topic, done, |done| plural::count(done.imported, "dead letter")).await?
     };
     drop(watch);
     imported(global, args, &done, out)?;
-    match done.stopped {
-        true => {
-            Err(Failed::runtime(format!("import dead letters: ended after {}; run it again to go on", done.imported)))
-        }
-        false => Ok(()),
+    if done.stopped {
+        Err(Failed::runtime(format!("import dead letters: ended after {}; run it again to go on", done.imported)))
+    } else {
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use delaybridge_link::RedisTarget;
 use delaybridge_ops::plural;
 use delaybridge_ops::redisson::discover::{DiscoveredQueue, Layouts, Watch};
 
-/// A configuration that `check` accepts.
+/// Returns a configuration that `check` accepts.
 pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[DiscoveredQueue]) -> String {
     let mut text = String::from(
         "# Found by `delaybridge discover`. In `mode: shadow` nothing is claimed and nothing is written: name your sinks,\n\
@@ -25,7 +25,9 @@ pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[
         let _ = writeln!(text, "  username: {}", quoted(user));
     }
     match (password_file, &endpoint.password) {
-        (Some(file), _) => drop(writeln!(text, "  password_file: {}", quoted(file))),
+        (Some(file), _) => {
+            let _ = writeln!(text, "  password_file: {}", quoted(file));
+        }
         (None, Some(_)) => {
             text.push_str("  # password: ${REDIS_PASSWORD}   # or password_file; it is not printed here\n")
         }
@@ -38,7 +40,8 @@ pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[
     text
 }
 
-/// The prefix of the daemons that deliver from these queues, else that of the Redis; `None` for the default one.
+/// Returns the prefix of the daemons that deliver from these queues, else that of the Redis; `None` for the default
+/// one.
 fn key_prefix<'a>(target: &'a RedisTarget, queues: &'a [DiscoveredQueue]) -> Option<&'a str> {
     let mut found: Vec<&str> = queues.iter().filter_map(|queue| queue.key_prefix.as_deref()).collect();
     found.dedup();
@@ -152,7 +155,7 @@ fn sure(queue: &DiscoveredQueue) -> String {
     }
 }
 
-/// A text as YAML and the configuration read it back.
+/// Returns a text as YAML and the configuration read it back.
 fn quoted(text: &str) -> String {
     Value::from(text.replace("${", "$${")).to_string()
 }

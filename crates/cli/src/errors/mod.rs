@@ -13,13 +13,13 @@ use delaybridge_core::codes::{Code, Codes};
 use delaybridge_core::template;
 use delaybridge_link as link;
 
-/// The entry of a code; of a long one, its first 16 bytes are enough, which is what an entry in Redis keeps.
+/// Returns the entry of a code; of a long one, its first 16 bytes are enough, which is what an entry in Redis keeps.
 pub fn explain(code: &str) -> Option<Code> {
     let means = |entry: &Code| entry.code == code || code.len() == 16 && entry.code.starts_with(code);
     sections().iter().flat_map(|section| section.list.iter()).find(|entry| means(entry)).cloned()
 }
 
-/// Every section, in the order of the page.
+/// Returns every section, in the order of the page.
 fn sections() -> Vec<Codes> {
     let payloads = table::PAYLOADS.iter().chain(template::codes::CODES).cloned().collect::<Vec<_>>();
     let payloads = Codes { title: table::PAYLOADS_TITLE, text: table::PAYLOADS_TEXT, list: payloads.into() };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::config_tests::CaseResult;
 
-/// One suite a file, in the order of the names.
+/// Returns one suite a file, in the order of the names.
 pub(super) fn report(cases: &[CaseResult]) -> String {
     let mut files: BTreeMap<&str, Vec<&CaseResult>> = BTreeMap::new();
     for case in cases {

@@ -85,7 +85,9 @@ fn text(tested: &Tested) -> String {
         let word = if case.ok { "ok    " } else { "FAILED" };
         text.push_str(&format!("{word}  {}:{}  {}\n", case.file, case.line, escaped(&case.name)));
         for difference in &case.differences {
-            let (path, expected, got) = (&difference.path, &difference.expected, &difference.got);
+            let path = &difference.path;
+            let expected = &difference.expected;
+            let got = &difference.got;
             text.push_str(&format!("        {path}\n          expected  {}\n", escaped(expected)));
             text.push_str(&format!("          got       {}\n", escaped(got)));
         }

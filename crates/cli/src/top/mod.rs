@@ -45,7 +45,7 @@ Exit codes: 0 left by a key, 1 failed, 2 wrong arguments or configuration";
 /// The longest wait for a key, so that the end is noticed.
 const KEYS: Duration = Duration::from_millis(100);
 
-/// A time between two looks: not so short that it is a load.
+/// Returns a time between two looks: not so short that it is a load.
 pub(super) fn every(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write 2s"))?;
     let fits = (Duration::from_millis(500)..=Duration::from_secs(3600)).contains(&time);
@@ -109,7 +109,9 @@ async fn watch(
     std::thread::spawn(move || {
         while !send.is_closed() {
             match event::poll(KEYS).and_then(|there| if there { event::read().map(Some) } else { Ok(None) }) {
-                Ok(Some(event)) => drop(send.blocking_send(event)),
+                Ok(Some(event)) => {
+                    let _ = send.blocking_send(event);
+                }
                 Ok(None) => {}
                 Err(_) => return,
             }

@@ -30,7 +30,7 @@ pub(super) enum KeyAction {
 }
 
 impl KeyAction {
-    /// The queue that it is about.
+    /// Returns the queue that it is about.
     pub(super) fn queue(&self) -> Option<&str> {
         match self {
             KeyAction::Pause(queue) | KeyAction::Resume(queue) => Some(queue),
@@ -81,9 +81,10 @@ impl Screen {
         }
     }
 
-    /// The page of queues to ask for.
+    /// Returns the page of queues to ask for.
     pub(super) fn wanted(&self) -> ListQueues {
-        let (after, like) = (self.after.clone(), self.filter.clone());
+        let after = self.after.clone();
+        let like = self.filter.clone();
         ListQueues { after, like, limit: MOST, sort: self.sort, show: self.only }
     }
 
@@ -116,7 +117,7 @@ impl Screen {
         self.told = told;
     }
 
-    /// The queues that are shown, in their order.
+    /// Returns the queues that are shown, in their order.
     pub(super) fn rows(&self) -> Vec<&QueueRow> {
         let wanted = self.filter.to_lowercase();
         let fits = |row: &&QueueRow| row.state.queue.to_lowercase().contains(&wanted);
@@ -127,13 +128,13 @@ impl Screen {
         rows
     }
 
-    /// The queue under the cursor.
+    /// Returns the queue under the cursor.
     pub(super) fn current(&self) -> Option<&QueueRow> {
         let at = self.at.as_ref()?;
         self.rows().into_iter().find(|row| row.state.queue == *at)
     }
 
-    /// The cursor's place in the list.
+    /// Returns the cursor's place in the list.
     pub(super) fn place(&self) -> Option<usize> {
         let at = self.at.as_ref()?;
         self.rows().iter().position(|row| row.state.queue == *at)
@@ -169,7 +170,9 @@ impl Screen {
                 self.filter.clear();
                 return self.turn_to(None);
             }
-            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
             KeyCode::Char(letter) if self.filter.chars().count() < 64 => self.filter.push(letter),
             _ => {}
         }
@@ -224,7 +227,7 @@ impl Screen {
     }
 }
 
-/// The value after this one; the first after the last.
+/// Returns the value after this one; the first after the last.
 fn next<T: Copy + PartialEq>(all: &[T], now: T) -> T {
     let at = all.iter().position(|value| *value == now).unwrap_or(0);
     all[(at + 1) % all.len()]

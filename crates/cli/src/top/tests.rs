@@ -198,7 +198,8 @@ fn a_long_reason_has_more_lines_and_a_long_name_fewer_letters() {
 #[test]
 fn an_input_says_why_it_takes_nothing_and_what_it_took() {
     let mut screen = screen();
-    let (state, reason) = ("waiting".to_owned(), Some("0 of 1 replicas have it".to_owned()));
+    let state = "waiting".to_owned();
+    let reason = Some("0 of 1 replicas have it".to_owned());
     let input = InputRow { state, reason, seconds: 5, received: 7, scheduled: 7, lag: 3, ..InputRow::default() };
     let mut late = row("orders", 1, 0);
     late.state.sinks.clear();

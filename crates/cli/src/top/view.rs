@@ -75,7 +75,7 @@ fn title(screen: &Screen, width: u16) -> Vec<Line<'static>> {
     vec![Line::from(first), Line::from(second)]
 }
 
-/// The number of queues that are read, and of those that there are.
+/// Returns the number of queues that are read, and of those that there are.
 fn queues(screen: &Screen) -> String {
     let read = screen.found.queues.len();
     let more = screen.after.is_some() || screen.found.next.is_some();
@@ -143,14 +143,14 @@ const WHY_NOT: usize = 10;
 /// Most lines of a reason.
 const REASON_LINES: usize = 3;
 
-/// The width of the first column: names make room for the reasons.
+/// Returns the width of the first column: names make room for the reasons.
 fn name_width(screen: &Screen, width: u16) -> u16 {
     let longest = screen.rows().iter().map(|row| row.state.queue.chars().count()).max().unwrap_or(5).clamp(5, 40);
     let room = width.saturating_sub(COLUMNS[WHY_NOT].1 + 1).max(8);
     u16::try_from(longest).unwrap_or(40).min(room)
 }
 
-/// The text in this many letters: its begin and its end, which tell most names apart.
+/// Returns the text in this many letters: its begin and its end, which tell most names apart.
 fn shortened(text: &str, width: u16) -> String {
     let (letters, width): (Vec<char>, usize) = (text.chars().collect(), width.into());
     if letters.len() <= width {
@@ -161,7 +161,8 @@ fn shortened(text: &str, width: u16) -> String {
     letters[..begin].iter().chain(&['…']).chain(&letters[letters.len() - end..]).collect()
 }
 
-/// The text in lines of this width, broken at blanks where there are any; what is too long for them ends with `…`.
+/// Returns the text in lines of this width, broken at blanks where there are any; what is too long for them ends with
+/// `…`.
 fn wrapped(text: &str, width: u16) -> Vec<String> {
     let width = usize::from(width).max(1);
     let mut lines = vec![String::new()];
@@ -185,7 +186,7 @@ fn wrapped(text: &str, width: u16) -> Vec<String> {
     lines
 }
 
-/// The columns that fit: half of a number says something else.
+/// Returns the columns that fit: half of a number says something else.
 fn columns(name: u16, width: u16) -> Vec<usize> {
     let mut all: Vec<usize> = (0..COLUMNS.len()).collect();
     let needs = |all: &[usize]| all.iter().map(|at| if *at == 0 { name } else { COLUMNS[*at].1 } + 1).sum::<u16>();
@@ -199,7 +200,8 @@ fn columns(name: u16, width: u16) -> Vec<usize> {
 }
 
 fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
-    let (rows, name) = (screen.rows(), name_width(screen, area.width));
+    let rows = screen.rows();
+    let name = name_width(screen, area.width);
     let columns = columns(name, area.width);
     let others: u16 = columns.iter().map(|at| if *at == 0 { name } else { COLUMNS[*at].1 } + 1).sum();
     let of_reason = (area.width + 1 + COLUMNS[WHY_NOT].1).saturating_sub(others);
@@ -216,10 +218,8 @@ fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
         let s = &row.state;
         let here = row.here.clone().unwrap_or_default();
         let (why, style) = obstacle(row, screen.sinks.as_ref());
-        let in_flight = match s.in_flight_at_least {
-            true => right(format!(">={}", s.in_flight)),
-            false => number(s.in_flight, Style::new()),
-        };
+        let in_flight =
+            if s.in_flight_at_least { right(format!(">={}", s.in_flight)) } else { number(s.in_flight, Style::new()) };
         let reason = wrapped(&why, of_reason);
         let height = u16::try_from(reason.len()).unwrap_or(1);
         let cells = [
@@ -338,7 +338,8 @@ fn keys(screen: &Screen) -> Line<'static> {
         ScreenMode::Queue => Line::styled("p: pause or resume  q: back  r: look now", QUIET),
         ScreenMode::List => {
             let filter = if screen.filter.is_empty() { "none".to_owned() } else { escaped(&screen.filter) };
-            let (sort, only) = (screen.sort.as_str(), screen.only.as_str());
+            let sort = screen.sort.as_str();
+            let only = screen.only.as_str();
             let next = screen.found.next.as_ref().map_or("", |_| "n: next page  ");
             let first = screen.after.as_ref().map_or("", |_| "b: first page  ");
             Line::styled(

@@ -20,13 +20,13 @@ pub struct Claimer {
 }
 
 impl Claimer {
-    /// A claimer with numbers that no earlier one of this process has used. `now_ms` is Redis time.
+    /// Creates a claimer with numbers that no earlier one of this process has used. `now_ms` is Redis time.
     pub fn new(now_ms: i64) -> Self {
         let not_after_ms = now_ms + i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX);
         Claimer { number: now_ms.unsigned_abs() << 16, not_after_ms, hints: Hints::default() }
     }
 
-    /// Whether there was no claim before the last one.
+    /// Returns whether there was no claim before the last one.
     pub(super) fn was_first(&self) -> bool {
         self.number & 0xffff == 1
     }
@@ -70,7 +70,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The verdict of a sink that confirms everything.
+    /// Returns the verdict of a sink that confirms everything.
     pub fn confirmed(&self) -> Whole {
         let entries = self.claimed.elements.iter().filter(|element| element.part() == Part::Entries).count();
         Whole { name: self.name, bare: self.claimed.elements.len() - entries, entries }

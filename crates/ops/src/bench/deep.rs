@@ -20,7 +20,8 @@ pub(super) async fn drain(trial: &Trial<'_>) -> Result<Drained, Ended> {
     let wanted = trial.options.drain.min(trial.options.depth) as usize;
     let mut claimer = Claimer::new(redis_now_ms(&trial.conn).await?);
     let mut drained = Drained::default();
-    let (mut to_settle, mut settled) = (Vec::new(), Vec::new());
+    let mut to_settle = Vec::new();
+    let mut settled = Vec::new();
     let started = Instant::now();
     loop {
         trial.step("claim and settle", drained.count, wanted)?;

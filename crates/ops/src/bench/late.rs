@@ -14,7 +14,8 @@ const LEAD_MS: i64 = 1_000;
 const LONGEST_SLEEP_MS: i64 = 200;
 
 pub(super) async fn run(trial: &Trial<'_>) -> Result<Times, Ended> {
-    let (rate, count) = (i64::from(trial.options.rate), (trial.options.rate * trial.options.seconds) as usize);
+    let rate = i64::from(trial.options.rate);
+    let count = (trial.options.rate * trial.options.seconds) as usize;
     let start = redis_now_ms(&trial.conn).await? + LEAD_MS;
     // In order, so that those that fall due first are there first, however long the offers take.
     let elements: Vec<_> = (0..count).map(|n| element(trial, start + n as i64 * 1_000 / rate)).collect();
@@ -23,7 +24,8 @@ pub(super) async fn run(trial: &Trial<'_>) -> Result<Times, Ended> {
         trial.queue.schedule(&trial.conn, some).await?;
         trial.queue.list(&trial.conn, some).await?;
     }
-    let (mut claimer, mut late) = (Claimer::new(redis_now_ms(&trial.conn).await?), Times::default());
+    let mut claimer = Claimer::new(redis_now_ms(&trial.conn).await?);
+    let mut late = Times::default();
     let mut settled = Vec::new();
     while late.count() < count {
         trial.step("lateness", late.count(), count)?;
@@ -37,7 +39,8 @@ pub(super) async fn run(trial: &Trial<'_>) -> Result<Times, Ended> {
         }
         let due: Vec<i64> = reply.elements.iter().filter_map(|element| element.due_ms()).collect();
         // By Redis's clock at the claim, and by ours from then on.
-        let (claimed_ms, claimed) = (reply.now_ms, Instant::now());
+        let claimed_ms = reply.now_ms;
+        let claimed = Instant::now();
         settle(&trial.conn, &trial.queue, &[batch.confirmed()]).await?;
         settled.push(batch.confirmed());
         let settled_ms = claimed_ms + i64::try_from(claimed.elapsed().as_millis()).unwrap_or(i64::MAX);

@@ -54,12 +54,12 @@ pub(super) async fn round_trip(trial: &Trial<'_>) -> Result<Times, Ended> {
 
 /// Fills the queue, and returns the elements per second of `ZADD` alone. The elements to drain are overdue and spread over the list; the others are due tomorrow.
 pub(super) async fn fill(trial: &Trial<'_>) -> Result<f64, Ended> {
-    let (depth, drain) = (trial.options.depth as usize, trial.options.drain.min(trial.options.depth) as usize);
+    let depth = trial.options.depth as usize;
+    let drain = trial.options.drain.min(trial.options.depth) as usize;
     let now_ms = redis_now_ms(&trial.conn).await?;
     let overdue = |n: usize| (n + 1) * drain / depth > n * drain / depth;
-    let due = |n: usize| match overdue(n) {
-        true => now_ms - fastrand::i64(1..HOUR_MS),
-        false => now_ms + fastrand::i64(24 * HOUR_MS..48 * HOUR_MS),
+    let due = |n: usize| {
+        if overdue(n) { now_ms - fastrand::i64(1..HOUR_MS) } else { now_ms + fastrand::i64(24 * HOUR_MS..48 * HOUR_MS) }
     };
     let mut in_zadd = Duration::ZERO;
     for start in (0..depth).step_by(PIECE) {
@@ -77,7 +77,7 @@ pub(super) async fn fill(trial: &Trial<'_>) -> Result<f64, Ended> {
     Ok(depth as f64 / in_zadd.as_secs_f64())
 }
 
-/// An element as Redisson packs it, with a random payload.
+/// Returns an element as Redisson packs it, with a random payload.
 pub(super) fn element(trial: &Trial<'_>, due_ms: i64) -> (Bytes, i64) {
     let mut payload = vec![0; trial.options.payload_bytes as usize];
     fastrand::Rng::new().fill(&mut payload);

@@ -40,7 +40,8 @@ pub async fn open(
     let sink = config.sinks.iter().find(|sink| *sink.name == *name);
     let sink = sink.ok_or_else(|| Error::invalid(format!("{what}: the configuration has no sink `{name}`")))?.clone();
     let group = group.map_or_else(|| format!("delaybridge-dead-import-{queue}"), str::to_owned);
-    let (topic, kind) = (topic.to_owned(), sink.kind());
+    let topic = topic.to_owned();
+    let kind = sink.kind();
     let opened = tokio::task::spawn_blocking(move || sink.connector.backlog(&topic, &group, sink.timeout));
     match opened.await {
         Ok(Some(Ok(backlog))) => Ok(backlog),
@@ -72,8 +73,10 @@ pub async fn import_from(
         are_kept(queue, &what).await?;
     }
     let mut done = Imported { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Imported::default() };
-    let (of, mut rate) = (Some(backlog.total()), Pacer::new(pace.rate));
-    let (run, latest) = (fastrand::u64(..), latest(queue, &what).await?);
+    let of = Some(backlog.total());
+    let mut rate = Pacer::new(pace.rate);
+    let run = fastrand::u64(..);
+    let latest = latest(queue, &what).await?;
     let failed = |failure| Error::failed(format!("{what}: {failure}; run it again to go on"));
     while !done.stopped {
         let (back, page) = blocking(backlog, &what, |backlog| backlog.next()).await?;
@@ -82,7 +85,8 @@ pub async fn import_from(
         if page.is_empty() {
             break;
         }
-        let (mut last, mut ended) = (None, None::<Error>);
+        let mut last = None;
+        let mut ended = None::<Error>;
         for record in page {
             watch.at(Progress { done: done.lines, of, acted: done.imported });
             if watch.is_stopped() {
@@ -122,7 +126,7 @@ pub async fn import_from(
     Ok(done)
 }
 
-/// Whether records have all that an element of this queue is made of.
+/// Returns whether records have all that an element of this queue is made of.
 ///
 /// # Errors
 ///
@@ -141,7 +145,7 @@ pub fn can_go_back(queue: &Queue) -> Result<(), Error> {
 /// A letter, as far as it is recognised: its id, and when it died.
 type Mark = (String, String);
 
-/// The latest letters of the queue.
+/// Returns the latest letters of the queue.
 async fn latest(queue: &Queue, what: &str) -> Result<HashSet<Mark>, Error> {
     let mut marks = HashSet::new();
     let mut letters = queue.ledger.dead_letters(&queue.conn, Order::Newest).await.attempt(what)?;
@@ -155,7 +159,7 @@ async fn latest(queue: &Queue, what: &str) -> Result<HashSet<Mark>, Error> {
     Ok(marks)
 }
 
-/// Whether letters stay in the stream: a daemon would forward them again.
+/// Returns whether letters stay in the stream: a daemon would forward them again.
 async fn are_kept(queue: &Queue, what: &str) -> Result<(), Error> {
     let Some(to) = &queue.spec.dead_letter_to else { return Ok(()) };
     let paused = paused(queue).await.attempt(what)?;
@@ -211,7 +215,7 @@ async fn store(
     Ok(Stored::New)
 }
 
-/// A record with all of its bytes, as a line of JSON.
+/// Returns a record with all of its bytes, as a line of JSON.
 fn line_of(record: &BacklogMessage) -> Vec<u8> {
     let header = |(name, value): &(String, Bytes)| serde_json::json!({ "name": name, "value_base64": base64(value) });
     let headers: Vec<_> = record.headers.iter().map(header).collect();
@@ -240,7 +244,7 @@ fn text(record: &BacklogMessage, name: &str) -> String {
     std::str::from_utf8(header(record, name)).unwrap_or_default().to_owned()
 }
 
-/// The fields of the letter that was forwarded as this record. The words of an error quote none of it.
+/// Returns the fields of the letter that was forwarded as this record. The words of an error quote none of it.
 fn fields(queue: &str, record: &BacklogMessage) -> Result<Vec<(String, Bytes)>, String> {
     let text = |name: &str| text(record, name);
     let id = text("delaybridge-id");

@@ -123,9 +123,10 @@ impl std::str::FromStr for FieldIs {
         let (path, value) = text.split_once('=').ok_or_else(help)?;
         let path = path.strip_prefix("payload.").unwrap_or(path);
         let path: Vec<String> = path.split('.').map(str::to_owned).collect();
-        match path.iter().any(String::is_empty) || path.len() > 32 {
-            true => Err(help()),
-            false => Ok(FieldIs { path, value: value.to_owned() }),
+        if path.iter().any(String::is_empty) || path.len() > 32 {
+            Err(help())
+        } else {
+            Ok(FieldIs { path, value: value.to_owned() })
         }
     }
 }
@@ -152,14 +153,14 @@ impl std::fmt::Display for FieldIs {
 }
 
 impl FieldIs {
-    /// Whether the payload, as the codec of the queue reads it, has this.
+    /// Returns whether the payload, as the codec of the queue reads it, has this.
     pub fn fits(&self, spec: &QueueSpec, payload: &Bytes) -> bool {
         spec.field_of(payload, &self.path).is_some_and(|value| value == self.value)
     }
 }
 
 impl Filter {
-    /// The filter in words, for the log and for a question; without values of payloads.
+    /// Returns the filter in words, for the log and for a question; without values of payloads.
     pub fn words(&self) -> String {
         let mut parts = Vec::new();
         let mut add = |name: &str, values: &[String]| {
@@ -178,18 +179,15 @@ impl Filter {
         if parts.is_empty() { "all dead letters".to_owned() } else { format!("dead letters with {}", parts.join(", ")) }
     }
 
-    /// Whether every letter fits.
+    /// Returns whether every letter fits.
     pub fn is_empty(&self) -> bool {
         *self == Filter::default()
     }
 
-    /// The right that it needs beyond that to list letters.
+    /// Returns the right that it needs beyond that to list letters.
     pub fn need(&self) -> Option<Need> {
         // To find what fits, all letters are read. A filter on a field reveals what payloads contain.
-        match self.field.is_empty() {
-            true => (!self.is_empty()).then_some(Need::ToSearch),
-            false => Some(Need::ToSee),
-        }
+        if self.field.is_empty() { (!self.is_empty()).then_some(Need::ToSearch) } else { Some(Need::ToSee) }
     }
 
     /// Writes it as fields of a query.
@@ -230,8 +228,8 @@ impl Filter {
         }
     }
 
-    /// The range of the stream that has letters of that age: its ids begin with the time in ms at which Redis stored
-    /// them.
+    /// Returns the range of the stream that has letters of that age: its ids begin with the time in ms at which Redis
+    /// stored them.
     pub(super) fn range(&self, now_ms: i64) -> (Option<String>, Option<String>) {
         let before =
             |Length(age): Length| now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)).max(0);
@@ -240,7 +238,7 @@ impl Filter {
         (oldest, newest)
     }
 
-    /// Whether a letter at the right place of the stream fits in everything else.
+    /// Returns whether a letter at the right place of the stream fits in everything else.
     pub(super) fn fits(&self, queue: &Queue, letter: &DeadLetter) -> bool {
         let one = |wanted: &[String], name: &str| {
             wanted.is_empty() || wanted.iter().any(|wanted| wanted == letter.text(name))

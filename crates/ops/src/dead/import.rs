@@ -28,7 +28,7 @@ pub(crate) async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)
     }
 }
 
-/// Whether the queue has this letter.
+/// Returns whether the queue has this letter.
 pub(crate) async fn is_there(queue: &Queue, id: &str) -> Result<bool, Error> {
     let found = queue.ledger.dead_letter(&queue.conn, id).await;
     Ok(found.attempt(&format!("look for letter {id} of `{}`", queue.id()))?.is_some())
@@ -43,7 +43,7 @@ pub(crate) struct LetterLine {
     pub was: Option<String>,
 }
 
-/// The letter, which must be one that can be redriven. The words of an error quote none of it.
+/// Returns the letter, which must be one that can be redriven. The words of an error quote none of it.
 pub(crate) fn letter(queue: &str, line: &Bytes) -> Result<LetterLine, String> {
     let value = Json::read(line.clone()).map_err(|problem| match problem {
         NotJson::Invalid { column, .. } => {

@@ -57,7 +57,7 @@ pub struct Letter {
     pub element: Bytes,
 }
 
-/// The payload inside the element; of a letter that another program wrote, all of its bytes.
+/// Returns the payload inside the element; of a letter that another program wrote, all of its bytes.
 fn payload(ledger: &Ledger, letter: &DeadLetter) -> Bytes {
     let entry = letter.reborn().ok().and_then(|entry| Element::entry(entry, 0));
     let payload = entry.and_then(|entry| ledger.open(&entry).1.ok());
@@ -116,7 +116,7 @@ impl Letter {
     }
 }
 
-/// A field as the type that it has.
+/// Returns a field as the type that it has.
 fn typed(letter: &DeadLetter, name: &str, bytes: &Bytes) -> Value {
     let text = || String::from_utf8_lossy(bytes);
     match name {

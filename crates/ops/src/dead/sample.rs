@@ -9,7 +9,7 @@ use delaybridge_ledger::DeadLetter;
 use delaybridge_source::redisson::layout::{Layout, pack};
 use delaybridge_source::redisson::{ListCleanup, Redisson};
 
-/// A letter with every kind of field.
+/// Returns a letter with every kind of field.
 pub fn sample(codec: Codec) -> Letter {
     let element = pack(Layout::New, MessageId(*b"RANDOM8B"), b"hello");
     let fields = [

@@ -52,11 +52,13 @@ impl<'a> Selection<'a> {
         check_after(which.after.as_deref())?;
         let what = format!("read the dead letters of `{}`", queue.id());
         let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-        let (mut places, mut elements) = (Vec::new(), HashMap::new());
+        let mut places = Vec::new();
+        let mut elements = HashMap::new();
         for name in which.ids.iter().flatten() {
-            match is_place(name) {
-                true => places.push(name.as_str()),
-                false => drop(elements.insert(MessageId::of_text(name), name.as_str())),
+            if is_place(name) {
+                places.push(name.as_str());
+            } else {
+                elements.insert(MessageId::of_text(name), name.as_str());
             }
         }
         let searches = which.all || !elements.is_empty() || which.ids.is_none();
@@ -71,7 +73,8 @@ impl<'a> Selection<'a> {
             (Order::Newest, Some(after)) => newest = Some(format!("({after}")),
             (_, None) => {}
         }
-        let (mut letters, mut total) = (None, places.len() as u64);
+        let mut letters = None;
+        let mut total = places.len() as u64;
         if searches {
             total += queue.ledger.dead_count(&queue.conn).await.attempt(&what)? as u64;
             if newest.is_none() {
@@ -84,12 +87,15 @@ impl<'a> Selection<'a> {
             }
         }
         places.reverse();
-        let (met, matched, last, examined) = (HashSet::new(), 0, None, 0);
+        let met = HashSet::new();
+        let matched = 0;
+        let last = None;
+        let examined = 0;
         Ok(Selection { queue, which, what, places, elements, letters, met, matched, newest, last, examined, total })
     }
 
-    /// The next page, of at most `most` letters that are looked at; `None` at the end, also of the part
-    /// that was asked for.
+    /// Returns the next page, of at most `most` letters that are looked at; `None` at the end, also of the part that
+    /// was asked for.
     ///
     /// # Errors
     ///
@@ -127,7 +133,7 @@ impl<'a> Selection<'a> {
         Ok(Some(LetterPage { letters, last: self.last.clone() }))
     }
 
-    /// The place that it has come to, if a part was asked for.
+    /// Returns the place that it has come to, if a part was asked for.
     pub fn place(&self) -> Option<SweepPlace> {
         self.which.limit?;
         let next = self.last.as_ref().zip(self.newest.as_ref()).map(|(last, newest)| format!("{last}..{newest}"));
@@ -146,7 +152,7 @@ impl<'a> Selection<'a> {
         page
     }
 
-    /// The names that fit no letter, as far as was searched.
+    /// Returns the names that fit no letter, as far as was searched.
     pub fn not_found(&self) -> Vec<String> {
         self.which.ids.iter().flatten().filter(|name| !self.met.contains(name.as_str())).cloned().collect()
     }

@@ -93,7 +93,7 @@ fn is_rate(rate: &f64) -> bool {
 }
 
 impl Letters {
-    /// The letters in words, for a log; without values of payloads.
+    /// Returns the letters in words, for a log; without values of payloads.
     pub fn words(&self) -> String {
         let ids = self.ids.as_deref().unwrap_or_default();
         match ids.len() {
@@ -133,7 +133,7 @@ impl Letters {
         names.try_for_each(|name| check_name(config, &self.queue, name))
     }
 
-    /// The part that one request works through: few at a time where there is a rate.
+    /// Returns the part that one request works through: few at a time where there is a rate.
     pub(crate) fn portion(&self) -> Letters {
         let most = self.rate.filter(|_| !self.dry_run).map_or(PART, |rate| (rate / 10.0) as u64).clamp(1, PART);
         let most = if self.dry_run && self.ids.is_none() { LOOKED_AT } else { most };
@@ -141,7 +141,7 @@ impl Letters {
         Letters { limit: self.ids.is_none().then_some(most), ids, rate: None, ..self.clone() }
     }
 
-    /// The letters behind that part.
+    /// Returns the letters behind that part.
     pub(crate) fn rest(&self, place: Option<&SweepPlace>) -> Option<Letters> {
         let Some(ids) = &self.ids else {
             let after = Some(place?.next.clone()?);
@@ -179,14 +179,15 @@ pub(crate) fn check_after(after: Option<&str>) -> Result<(), Error> {
         Some((place, end)) => is_place(place) && is_end(end),
         None => after.is_empty() || is_place(after),
     };
-    match after.is_none_or(is_good) {
-        true => Ok(()),
-        false => Err(Error::invalid("read `after`: it is the `next` of the page before")),
+    if after.is_none_or(is_good) {
+        Ok(())
+    } else {
+        Err(Error::invalid("read `after`: it is the `next` of the page before"))
     }
 }
 
-/// Whether the text is a place in a stream (`1795251632252-0`), and so names a letter. An element's own text may look like one:
-/// then the stream comes first.
+/// Returns whether the text is a place in a stream (`1795251632252-0`), and so names a letter. An element's own text
+/// may look like one: then the stream comes first.
 pub fn is_place(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once('-').is_some_and(|(ms, number)| digits(ms) && digits(number))
@@ -236,8 +237,8 @@ mod tests {
         assert_eq!(all.rest(Some(&next("5-0..9-0"))).and_then(|rest| rest.after).as_deref(), Some("5-0..9-0"));
         assert!(all.rest(Some(&SweepPlace::default())).is_none());
         let ids: Vec<_> = (0..25).map(|n| format!("{n}-0")).collect();
-        let (mut named, mut met) =
-            (Some(Letters { ids: Some(ids.clone()), rate: Some(100.0), ..Letters::default() }), vec![]);
+        let mut named = Some(Letters { ids: Some(ids.clone()), rate: Some(100.0), ..Letters::default() });
+        let mut met = vec![];
         while let Some(some) = named {
             let part = some.portion();
             assert!(part.limit.is_none() && part.rate.is_none());

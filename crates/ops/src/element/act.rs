@@ -84,7 +84,7 @@ pub struct ActedElement {
 }
 
 impl ActedElement {
-    /// The outcome in words, for a log.
+    /// Returns the outcome in words, for a log.
     pub fn words(&self) -> String {
         let unchanged = if self.unchanged { ", as it was" } else { "" };
         let due = self.due_ms.map(|due_ms| format!(", due at {}", utc(due_ms))).unwrap_or_default();
@@ -108,7 +108,7 @@ pub enum NewState {
 }
 
 impl NewState {
-    /// The name in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             NewState::Scheduled => "scheduled",
@@ -119,7 +119,7 @@ impl NewState {
     }
 }
 
-/// The time that is meant, in ms.
+/// Returns the time that is meant, in ms.
 ///
 /// # Errors
 ///
@@ -210,17 +210,17 @@ async fn alive(
     action: Action<'_>,
     now_ms: i64,
 ) -> Result<Try, ActFailure> {
-    let (ledger, scheduled) = (&queue.ledger, located.place == Place::Scheduled);
+    let ledger = &queue.ledger;
+    let scheduled = located.place == Place::Scheduled;
     let id = ledger.open(element).0;
     let was = if scheduled { PeekState::Scheduled } else { PeekState::Retry };
     let mut was_due_ms = None;
     let (acted, state, due_ms) = match action {
         Action::Reschedule(when) => {
             let at_ms = time_of(when, now_ms).map_err(ActFailure::Refused)?;
-            let own_ms = located.score.map(|score| match scheduled {
-                true => ledger.source().unit().due_ms(score),
-                false => score.ceil_ms(),
-            });
+            let own_ms = located
+                .score
+                .map(|score| if scheduled { ledger.source().unit().due_ms(score) } else { score.ceil_ms() });
             let state = if scheduled { NewState::Scheduled } else { NewState::Retry };
             if when == When::Now && own_ms.is_some_and(|own| own <= now_ms) {
                 // Due already: what waits for a pause or a hold would lose its place to others.
@@ -252,14 +252,14 @@ async fn alive(
     Ok(Try::Done(ActedElement { id, was, state, due_ms, was_due_ms, unchanged, new_id }))
 }
 
-/// The id that the element has with its new score.
+/// Returns the id that the element has with its new score.
 fn renamed(queue: &Queue, located: &Located, due_ms: i64) -> Identity {
     let source = queue.ledger.source();
     let element = source.bare(located.member.clone(), source.unit().whole(due_ms));
     queue.ledger.open(&element).0
 }
 
-/// The body with the new time in it, where it says when it is due.
+/// Returns the body with the new time in it, where it says when it is due.
 fn new_body(queue: &Queue, element: &Element, at_ms: i64) -> Result<Option<NewBody>, Error> {
     let Some(Body::Here { bytes, .. }) = element.body.as_deref() else { return Ok(None) };
     let refused = |why: &str| {
@@ -270,7 +270,7 @@ fn new_body(queue: &Queue, element: &Element, at_ms: i64) -> Result<Option<NewBo
     Ok(new.map(|is| NewBody { was: bytes.clone(), is }))
 }
 
-/// A dead letter: it is redriven, due at that time, or goes for good.
+/// Returns a dead letter: it is redriven, due at that time, or goes for good.
 async fn dead(queue: &Queue, letter: &DeadLetter, action: Action<'_>, now_ms: i64) -> Result<Try, ActFailure> {
     let id = letter.identity().unwrap_or_else(|| delaybridge_core::message::MessageId([0; 8]).into());
     let place = letter.stream_id.clone();

@@ -101,12 +101,13 @@ pub struct Holder {
     pub expiries: u16,
 }
 
-/// A time in a header: 0 is none.
+/// Returns a time in a header: 0 is none.
 fn some(ms: i64) -> Option<i64> {
     (ms != 0).then_some(ms)
 }
 
-/// The sinks of a queue that are among these hashes, the hashes that are of none, and the sinks that are not among them.
+/// Returns the sinks of a queue that are among these hashes, the hashes that are of none, and the sinks that are not
+/// among them.
 fn sinks(spec: &QueueSpec, hashes: &[u64]) -> (Vec<String>, Vec<String>) {
     let named = |hash: &u64| spec.to.iter().find(|to| sink_hash(&to.sink) == *hash).map(|to| to.sink.to_string());
     let confirmed = hashes.iter().map(|hash| named(hash).unwrap_or_else(|| format!("{hash:016x}"))).collect();
@@ -182,7 +183,7 @@ impl Detail {
         }
     }
 
-    /// A dead letter.
+    /// Returns a dead letter.
     pub(super) fn dead(queue: &Queue, letter: DeadLetter) -> Detail {
         let spec = &queue.spec;
         let text = |name: &str| letter.text(name).to_owned();
@@ -226,7 +227,7 @@ impl Detail {
     }
 }
 
-/// The payload as it will be at its time.
+/// Returns the payload as it will be at its time.
 fn due_payload(queue: &Queue, element: &Element) -> bytes::Bytes {
     let mut later = element.clone();
     if let Some(Body::Here { read_ms, .. }) = later.body.as_deref_mut() {

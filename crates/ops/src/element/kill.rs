@@ -18,7 +18,8 @@ pub fn fields(
     now_ms: i64,
     message: &str,
 ) -> Vec<(&'static str, Bytes)> {
-    let (header, spec) = (element.header(), &queue.spec);
+    let header = element.header();
+    let spec = &queue.spec;
     let text = |value: &str| Bytes::copy_from_slice(value.as_bytes());
     let time = |ms: i64| if ms == 0 { Bytes::new() } else { ms.to_string().into() };
     let confirmed: Vec<&str> =

@@ -13,7 +13,9 @@ use serde_json::{Map, Value};
 pub use self::act::{ActOutcome, ActedElement, Action, NewState, When, act, time_of};
 pub use self::detail::{Detail, Holder};
 pub use self::kill::KILLED;
-pub use self::why::{AtDaemon, Cure, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts, why};
+pub use self::why::{
+    AtDaemon, Cure, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts, why,
+};
 use super::error::{Attempted, Error};
 use super::overview::Hold;
 use super::pause::{PauseState, paused_of};
@@ -72,7 +74,7 @@ pub async fn find(queue: &Queue, id: &str) -> Result<FoundElement, Error> {
     Ok(FoundElement { queue: queue.id().to_owned(), now_ms, paused, held: None, elements: [detail] })
 }
 
-/// The element that is meant, alive or dead.
+/// Returns the element that is meant, alive or dead.
 pub(super) async fn meet(queue: &Queue, id: &str, what: &str) -> Result<Met, Error> {
     if super::dead::is_place(id)
         && let Some(letter) = queue.ledger.dead_letter(&queue.conn, id).await.attempt(what)?
@@ -99,7 +101,7 @@ async fn search(queue: &Queue, wanted: &Identity, what: &str) -> Result<Option<M
     Ok(Some(Met::Alive(Box::new(located), Box::new(element))))
 }
 
-/// The element with its header, and its body where that is elsewhere.
+/// Returns the element with its header, and its body where that is elsewhere.
 async fn element(queue: &Queue, located: &Located, what: &str) -> Result<Element, Error> {
     let bare =
         located.place == Place::Scheduled || located.claim.as_ref().is_some_and(|claim| claim.part == Part::Bare);
@@ -112,7 +114,7 @@ async fn element(queue: &Queue, located: &Located, what: &str) -> Result<Element
     Ok(element)
 }
 
-/// The latest dead letter of the element.
+/// Returns the latest dead letter of the element.
 async fn dead(queue: &Queue, wanted: &Identity, what: &str) -> Result<Option<DeadLetter>, Error> {
     let mut letters = queue.ledger.dead_letters(&queue.conn, Order::Newest).await.attempt(what)?;
     loop {

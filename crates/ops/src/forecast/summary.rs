@@ -9,7 +9,7 @@ const IN_TIME_MS: u64 = 2_000;
 /// Time within which elements fall due together, as far as a forecast knows, in ms.
 const TOGETHER_MS: i64 = 3_000;
 
-/// The forecast in a sentence or two.
+/// Returns the forecast in a sentence or two.
 pub(super) fn summary(found: &Forecast, by_daemon: bool, delivers: bool) -> String {
     let until = at(found.until_ms, found.now_ms);
     let Some(rate) = found.rate else {
@@ -80,18 +80,16 @@ fn fall_due(due: u64) -> String {
     }
 }
 
-/// A time to the second, without the date if that is today, and without seconds at a full minute.
+/// Returns a time to the second, without the date if that is today, and without seconds at a full minute.
 fn at(ms: i64, now_ms: i64) -> String {
     // A forecast is exact to a second, so that a little before a full minute is the minute.
     let near = ms.saturating_add(30_000).div_euclid(60_000).saturating_mul(60_000);
     let ms = if near.abs_diff(ms) <= 1_000 { near } else { ms.saturating_add(500) };
-    let (text, today) = (utc(ms), utc(now_ms));
+    let text = utc(ms);
+    let today = utc(now_ms);
     let Some((date, time)) = text.trim_end_matches('Z').split_once('T') else { return text };
     let time = time.strip_suffix(":00").unwrap_or(time);
-    match today.starts_with(date) {
-        true => format!("{time} UTC"),
-        false => format!("{time} UTC on {date}"),
-    }
+    if today.starts_with(date) { format!("{time} UTC") } else { format!("{time} UTC on {date}") }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const fn of(
     Explanation { fault, what, cause, otherwise, repair }
 }
 
-/// A fault in words.
+/// Returns a fault in words.
 pub fn explanation(fault: Fault) -> Explanation {
     match fault {
         Fault::ForeignType => of(

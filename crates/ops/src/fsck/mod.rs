@@ -73,7 +73,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// The number of repairs, for a log.
+    /// Returns the number of repairs, for a log.
     fn repaired(&self) -> String {
         let (found, repaired) = self.findings.iter().fold((0, 0), |sum, one| (sum.0 + one.count, sum.1 + one.repaired));
         format!("{} found, {repaired} repaired", plural::count(found, "fault"))
@@ -109,7 +109,7 @@ pub struct Thing {
 }
 
 impl Fsck {
-    /// Whether everything is in order now.
+    /// Returns whether everything is in order now.
     pub fn is_clean(&self) -> bool {
         let whole = |finding: &FaultCount| finding.repaired == finding.count && finding.more == 0;
         let mut findings = self
@@ -152,10 +152,7 @@ pub async fn fsck(
         let checked = match session.queue(spec).await {
             Ok(queue) => {
                 let checked = check(&queue, request, &mut |looked| progress(&id, looked)).await;
-                match request.repair {
-                    true => queue.tell("fsck", "--repair", checked, Checked::repaired).await,
-                    false => checked,
-                }
+                if request.repair { queue.tell("fsck", "--repair", checked, Checked::repaired).await } else { checked }
             }
             Err(error) => Err(error),
         };
@@ -182,7 +179,8 @@ async fn check(queue: &Queue, request: FsckScope, progress: &mut (dyn FnMut(u64)
 
 async fn look(queue: &Queue, request: FsckScope, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Checked, Error> {
     let what = format!("check `{}`", queue.id());
-    let (conn, ledger) = (&queue.conn, &queue.ledger);
+    let conn = &queue.conn;
+    let ledger = &queue.ledger;
     let sinks: Vec<Arc<str>> = queue.spec.to.iter().map(|route| route.sink.clone()).collect();
     let grace = conn.command_timeout().saturating_mul(2);
     let terms = Terms { lease: queue.spec.lease, grace, sinks };

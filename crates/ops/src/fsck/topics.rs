@@ -33,7 +33,8 @@ pub(super) async fn check(
     repair: bool,
     progress: &mut (dyn FnMut(&str, u64) + Send),
 ) -> (Vec<CheckedTopic>, Vec<QueueError>) {
-    let (mut checked, mut errors) = (Vec::new(), Vec::new());
+    let mut checked = Vec::new();
+    let mut errors = Vec::new();
     let topics = match only {
         Some(topic) => BTreeSet::from([topic]),
         None => match index(jobs).await {
@@ -48,10 +49,8 @@ pub(super) async fn check(
         },
     };
     for topic in topics {
-        let halves: &[_] = match delivered.contains(&topic) {
-            true => &[OrderHalf::Members],
-            false => &[OrderHalf::Members, OrderHalf::Jobs],
-        };
+        let halves: &[_] =
+            if delivered.contains(&topic) { &[OrderHalf::Members] } else { &[OrderHalf::Members, OrderHalf::Jobs] };
         match look(jobs, &topic, progress).await {
             Ok(mut found) => {
                 for half in halves {
@@ -70,10 +69,12 @@ pub(super) async fn check(
     (checked, errors)
 }
 
-/// The topics that there are, and what of their index cannot be read.
+/// Returns the topics that there are, and what of their index cannot be read.
 async fn index(jobs: &Jobs) -> Result<(BTreeSet<Topic>, CheckedTopic), Error> {
     let mut topics: BTreeSet<_> = jobs.queue.settings().topics.keys().cloned().collect();
-    let (mut after, mut looked_at, mut unreadable) = (None, 0, 0);
+    let mut after = None;
+    let mut looked_at = 0;
+    let mut unreadable = 0;
     loop {
         let page = jobs.queue.topics_page(after.as_ref(), 1_000).await;
         let page = page.map_err(|error| failed("check the topics", &error))?;
@@ -91,7 +92,9 @@ async fn index(jobs: &Jobs) -> Result<(BTreeSet<Topic>, CheckedTopic), Error> {
 
 async fn look(jobs: &Jobs, topic: &Topic, progress: &mut (dyn FnMut(&str, u64) + Send)) -> Result<CheckedTopic, Error> {
     let what = format!("check topic {topic}");
-    let (mut looked_at, mut count, mut named) = (0, 0, Vec::new());
+    let mut looked_at = 0;
+    let mut count = 0;
+    let mut named = Vec::new();
     for state in [JobState::Ready, JobState::Reserved, JobState::Dead] {
         let mut skip = 0;
         loop {
@@ -129,7 +132,9 @@ pub async fn keep_priorities(session: &Session, queue: &Queue) -> Result<(), Err
 /// Compares the order of priorities with the jobs, and repairs it.
 async fn order(jobs: &Jobs, topic: &Topic, half: OrderHalf, repair: bool) -> Result<Option<FaultCount>, Error> {
     let what = format!("compare the order of topic {topic}");
-    let (mut skip, mut count, mut things) = (0, 0, Vec::new());
+    let mut skip = 0;
+    let mut count = 0;
+    let mut things = Vec::new();
     loop {
         let page = jobs.queue.compare_order(topic, half, skip, repair).await;
         let page = page.map_err(|error| failed(&what, &error))?;
@@ -144,7 +149,8 @@ async fn order(jobs: &Jobs, topic: &Topic, half: OrderHalf, repair: bool) -> Res
         OrderHalf::Members => Fault::StrayPriority,
         OrderHalf::Jobs => Fault::MisplacedPriority,
     };
-    let (explanation, repaired) = (explanation(fault), if repair { count } else { 0 });
+    let explanation = explanation(fault);
+    let repaired = if repair { count } else { 0 };
     Ok((count > 0).then_some(FaultCount { explanation, count, more: 0, repaired, things }))
 }
 

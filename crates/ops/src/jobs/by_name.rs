@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind};
 use delaybridge_jobs::Topic;
 use delaybridge_model::Config;
 
-/// The job queue and the topic with this name, if it is that of a topic and of no queue.
+/// Returns the job queue and the topic with this name, if it is that of a topic and of no queue.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub fn read_topic(name: &str) -> Result<Topic, Error> {
 }
 
 impl Jobs {
-    /// The job with this id, `TOPIC~ID`; none if no job can be called so, or there is none.
+    /// Returns the job with this id, `TOPIC~ID`; none if no job can be called so, or there is none.
     ///
     /// # Errors
     ///

@@ -31,19 +31,19 @@ pub struct ImportedElements {
 }
 
 impl ImportedElements {
-    /// The progress.
+    /// Returns the progress.
     pub(super) fn step(&self, of: u64) -> Progress {
         Progress { done: self.moved + self.taken + self.deleted + self.left, of: Some(of), acted: self.moved }
     }
 }
 
-/// Whether the job that was added is a copy of this payload: now, or by an earlier run. A job that is gone was one, and a consumer
-/// has finished it.
+/// Returns whether the job that was added is a copy of this payload: now, or by an earlier run. A job that is gone was
+/// one, and a consumer has finished it.
 pub(super) async fn is_copy(jobs: &Jobs, added: &Added, payload: &Bytes) -> Result<bool, JobError> {
     Ok(added.created || jobs.queue.get(&added.id).await?.is_none_or(|there| there.body == *payload))
 }
 
-/// The id of an element as one of a job: as it is where it can be, else as hexadecimal digits.
+/// Returns the id of an element as one of a job: as it is where it can be, else as hexadecimal digits.
 pub(super) fn local_id(id: &str) -> LocalId {
     id.parse().unwrap_or_else(|_| {
         let digits = hex::encode(id);

@@ -45,12 +45,12 @@ pub struct ExportedJobs {
 }
 
 impl<'a> ExportTarget<'a> {
-    /// A sorted set with scores in whole seconds, or in milliseconds.
+    /// Returns a sorted set with scores in whole seconds, or in milliseconds.
     pub fn set(key: &'a str, seconds: bool) -> ExportTarget<'a> {
         ExportTarget::Set(key, if seconds { Unit::Seconds } else { Unit::Millis })
     }
 
-    /// The place that a queue of the configuration delivers from.
+    /// Returns the place that a queue of the configuration delivers from.
     ///
     /// # Errors
     ///

@@ -89,7 +89,7 @@ pub struct JobDetail {
 
 with_content!(JobDetail);
 
-/// Whether a priority is that of a job without one.
+/// Returns whether a priority is that of a job without one.
 fn is_zero(priority: &u8) -> bool {
     *priority == 0
 }
@@ -198,7 +198,7 @@ impl JobDetail {
 }
 
 impl AddedJobs {
-    /// The jobs that are not there, because their ids belong to jobs with other bodies.
+    /// Returns the jobs that are not there, because their ids belong to jobs with other bodies.
     pub fn conflicts(&self) -> Option<String> {
         let job = self.jobs.iter().find(|job| job.conflict)?;
         let (topic, _) = job.id.split_once('~').unwrap_or_default();
@@ -252,14 +252,14 @@ pub fn failed(what: &str, error: &JobError) -> Error {
 }
 
 impl Session {
-    /// The job queue, if the configuration has one.
+    /// Returns the job queue, if the configuration has one.
     pub fn jobs(&self) -> Option<Jobs> {
         let redis = self.redis(&self.config.jobs_redis).clone();
         Some(Jobs::over(redis, self.config.jobs.clone()?))
     }
 }
 
-/// The error where the configuration has no job queue.
+/// Returns the error where the configuration has no job queue.
 pub fn no_jobs() -> Error {
     Error::unknown("use the job queue: the configuration has no `jobs`; write `jobs: {}`")
 }
@@ -279,7 +279,7 @@ impl Jobs {
         Ok(Jobs::over(redis, settings))
     }
 
-    /// The job queue over a connection that is there.
+    /// Returns the job queue over a connection that is there.
     pub(super) fn over(redis: Redis, settings: JobSettings) -> Jobs {
         Jobs { queue: JobQueue::new(&redis, settings, &SCRIPTS), redis }
     }
@@ -317,7 +317,7 @@ impl Jobs {
         Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs, more: false })
     }
 
-    /// One job with its body.
+    /// Returns one job with its body.
     ///
     /// # Errors
     ///
@@ -347,7 +347,7 @@ impl Jobs {
         said.map(drop).map_err(|problem| failed(what, &JobError::Invalid(format!("the due time {problem}"))))
     }
 
-    /// Whether a topic has come into being.
+    /// Returns whether a topic has come into being.
     ///
     /// # Errors
     ///
@@ -364,7 +364,8 @@ impl Jobs {
     /// Those of the queue.
     pub async fn peek(&self, topic: &Topic, state: JobState, limit: usize) -> Result<FoundJobs, Error> {
         let what = format!("look at topic {topic}");
-        let (mut jobs, mut more) = (Vec::new(), true);
+        let mut jobs = Vec::new();
+        let mut more = true;
         while more && jobs.len() < limit {
             let most = (limit - jobs.len()).min(delaybridge_jobs::MAX_PAGE);
             let page = self.queue.peek(topic, state, jobs.len() as u64, most).await;
@@ -375,7 +376,7 @@ impl Jobs {
         Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs, more })
     }
 
-    /// The numbers of these topics.
+    /// Returns the numbers of these topics.
     ///
     /// # Errors
     ///
@@ -434,10 +435,8 @@ impl Jobs {
                 None if !ids.is_empty() => break,
                 None => Which::Oldest(usize::try_from(left).unwrap_or(usize::MAX)),
             };
-            let moved = match purge {
-                true => self.queue.purge(topic, which).await,
-                false => self.queue.redrive(topic, which, None).await,
-            };
+            let moved =
+                if purge { self.queue.purge(topic, which).await } else { self.queue.redrive(topic, which, None).await };
             let moved = moved.map_err(|error| attempt(done, error))?;
             done += moved;
             match which {

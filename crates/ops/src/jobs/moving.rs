@@ -75,7 +75,7 @@ pub async fn import(
     elsewhere(queue, done, &what).await
 }
 
-/// The number of elements to move.
+/// Returns the number of elements to move.
 async fn waiting(queue: &Queue, what: &str) -> Result<u64, Error> {
     let mut all = 0;
     for place in [Place::Scheduled, Place::Retry] {
@@ -105,7 +105,8 @@ async fn page_moved(
 ) -> Result<usize, Error> {
     let total = seen.len();
     let most = jobs.max_body(topic).await?;
-    let (mut members, mut new) = (Vec::new(), Vec::new());
+    let mut members = Vec::new();
+    let mut new = Vec::new();
     for element in seen {
         let readable = matches!(element.shape, Shape::Packed(_) | Shape::Bare) && element.is_complete();
         let id = element.id.as_ref().map(|id| local_id(&id.to_string()));
@@ -127,10 +128,11 @@ async fn page_moved(
     let added = jobs.queue.add(topic, new).await.map_err(attempt)?;
     let mut copies = Vec::with_capacity(added.len());
     for ((member, copy), body) in members.into_iter().zip(added).zip(bodies) {
-        match is_copy(jobs, &copy, &body).await.map_err(attempt)? {
-            true => copies.push((member, copy)),
+        if is_copy(jobs, &copy, &body).await.map_err(attempt)? {
+            copies.push((member, copy));
+        } else {
             // Another job has the id: the element would be lost.
-            false => done.left += 1,
+            done.left += 1;
         }
     }
     let stay = total - copies.len();
@@ -142,18 +144,15 @@ async fn page_moved(
     });
     for (removed, (_, copy)) in join_all(removals).await.into_iter().zip(&copies) {
         let removed = removed.attempt(&format!("{what} ({} moved before; run it again to go on)", done.moved))?;
-        match removed == Acted::Done {
-            true => {
-                done.moved += 1;
-                done.copied_before += u64::from(!copy.created);
-            }
+        if removed == Acted::Done {
+            done.moved += 1;
+            done.copied_before += u64::from(!copy.created);
+        } else {
             // Another client has the original, so the copy is one too many.
-            false => {
-                done.taken += 1;
-                if copy.created {
-                    // Gone already: its consumer was faster, and has it beside the other one.
-                    let _ = jobs.queue.delete(&copy.id).await;
-                }
+            done.taken += 1;
+            if copy.created {
+                // Gone already: its consumer was faster, and has it beside the other one.
+                let _ = jobs.queue.delete(&copy.id).await;
             }
         }
     }

@@ -149,7 +149,9 @@ async fn claim_moved(
 ) -> Result<(), Error> {
     let attempt =
         |done: &ImportedElements| format!("{what} ({} moved before; run it again in a minute to go on)", done.moved);
-    let (mut verdicts, mut copied, mut new) = (Vec::new(), Vec::new(), Vec::new());
+    let mut verdicts = Vec::new();
+    let mut copied = Vec::new();
+    let mut new = Vec::new();
     for (place, mut element) in elements.into_iter().enumerate() {
         match copy_of(queue, &mut element, most) {
             PoolAction::Add(job) => {

@@ -60,13 +60,14 @@ impl From<RecurringState> for RecurringDetail {
 }
 
 impl Jobs {
-    /// All recurring jobs of a topic, without their bodies.
+    /// Returns all recurring jobs of a topic, without their bodies.
     ///
     /// # Errors
     ///
     /// Those of the queue.
     pub async fn all_recurring(&self, topic: &Topic) -> Result<RecurringDetails, Error> {
-        let (mut recurring, mut after) = (Vec::new(), None::<RecurringName>);
+        let mut recurring = Vec::new();
+        let mut after = None::<RecurringName>;
         loop {
             let page = self.queue.recurring_page(topic, after.as_ref(), MAX_PAGE).await;
             let page = page.map_err(|error| failed(&format!("list the recurring jobs of topic {topic}"), &error))?;
@@ -78,7 +79,7 @@ impl Jobs {
         }
     }
 
-    /// A recurring job with its body.
+    /// Returns a recurring job with its body.
     ///
     /// # Errors
     ///
@@ -112,9 +113,10 @@ impl Jobs {
     ///
     /// There is none of this name, or those of the queue.
     pub async fn switch_recurring(&self, topic: &Topic, name: &RecurringName, paused: bool) -> Result<bool, Error> {
-        let (verb, done) = match paused {
-            true => ("pause", self.queue.pause_recurring(topic, name).await),
-            false => ("resume", self.queue.resume_recurring(topic, name).await),
+        let (verb, done) = if paused {
+            ("pause", self.queue.pause_recurring(topic, name).await)
+        } else {
+            ("resume", self.queue.resume_recurring(topic, name).await)
         };
         done.map_err(|error| failed(&format!("{verb} the recurring job {name} of topic {topic}"), &error))
     }

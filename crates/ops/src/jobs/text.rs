@@ -99,7 +99,7 @@ pub fn topics(found: &[TopicState], now_ms: i64) -> String {
     table.render()
 }
 
-/// The limits of a topic.
+/// Returns the limits of a topic.
 pub fn limits(found: &TopicLimits) -> String {
     let time = |ms: u64| plural::duration(ms);
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
@@ -123,7 +123,7 @@ pub fn limits(found: &TopicLimits) -> String {
     table.render()
 }
 
-/// The outcome of an import.
+/// Returns the outcome of an import.
 pub fn imported(done: &ImportedElements) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
     let elements = plural::count(done.moved, "element");
@@ -142,7 +142,7 @@ pub fn imported(done: &ImportedElements) -> String {
     text
 }
 
-/// The outcome of an export.
+/// Returns the outcome of an export.
 pub fn exported(done: &ExportedJobs) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
     let jobs = plural::count(done.moved, "job");

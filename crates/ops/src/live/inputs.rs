@@ -10,7 +10,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Looks at one input. Nothing is taken from its broker.
 pub(super) async fn look(spec: &InputSpec) -> LiveFinding {
-    let (what, input) = (format!("input {}", spec.name), spec.connector.input());
+    let what = format!("input {}", spec.name);
+    let input = spec.connector.input();
     let place = format!("{} {}", spec.connector.kind(), spec.connector.address());
     match tokio::time::timeout(PATIENCE, input.check()).await {
         Ok(Ok(check)) => {

@@ -127,17 +127,17 @@ async fn redis_with_queues(
 /// The reason why there is no connection. Its address is the one that failed, which a cluster or sentinels have named; the one of the
 /// configuration is in the first column already.
 fn not_connected(configured: &str, error: &ConnectError) -> String {
-    match error.address == configured {
-        true => error.message.clone(),
-        false => format!("{}: {}", error.address, error.message),
-    }
+    if error.address == configured { error.message.clone() } else { format!("{}: {}", error.address, error.message) }
 }
 
 /// Adds the findings at one server; of a cluster, with the server.
 fn of_each(redis: &Redis, conn: &Conn, found: Vec<LiveFinding>, findings: &mut Vec<LiveFinding>) {
-    let named = |finding: LiveFinding| match redis.is_cluster() && !finding.what.ends_with(conn.address()) {
-        true => LiveFinding { what: format!("{} at {}", finding.what, conn.address()), ..finding },
-        false => finding,
+    let named = |finding: LiveFinding| {
+        if redis.is_cluster() && !finding.what.ends_with(conn.address()) {
+            LiveFinding { what: format!("{} at {}", finding.what, conn.address()), ..finding }
+        } else {
+            finding
+        }
     };
     findings.extend(found.into_iter().map(named));
 }
@@ -208,7 +208,8 @@ async fn timers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<LiveFinding> {
 }
 
 async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
-    let (conn, spec) = (&queue.conn, &queue.spec);
+    let conn = &queue.conn;
+    let spec = &queue.spec;
     let what = format!("queue {}", spec.id);
     let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec, in_cluster)).await;
     let mut findings = match queue_state::state(&queue).await {
@@ -246,7 +247,7 @@ fn codec(queue: &str, found: CodecFinding) -> LiveFinding {
     finding(format!("queue {queue}: codec"), health, found.detail)
 }
 
-/// A finding about each key of the source that Redis will delete.
+/// Returns a finding about each key of the source that Redis will delete.
 async fn expiry(queue: &Queue, what: String) -> Vec<LiveFinding> {
     let found = match queue.ledger.expiring(&queue.conn).await {
         Ok(found) => found,
@@ -279,7 +280,8 @@ async fn bounded(conn: &Conn, what: String, queue: &RedissonSpec) -> Option<Live
     })
 }
 
-/// Whether the server announces changes of sorted sets. It is never needed: the daemon looks for itself once a second.
+/// Returns whether the server announces changes of sorted sets. It is never needed: the daemon looks for itself once a
+/// second.
 async fn notifications(conn: &Conn, what: String) -> LiveFinding {
     match announced(conn).await {
         Some(true) => finding(what, Health::Well, "on: a new element is seen at once"),
@@ -297,7 +299,7 @@ fn is_plausible(due_ms: i64) -> bool {
     due_ms <= 0 || (978_307_200_000..4_102_444_800_000).contains(&due_ms)
 }
 
-/// Whether everything is allowed, and what to run where it is not.
+/// Returns whether everything is allowed, and what to run where it is not.
 async fn rights(conn: &Conn, what: String, grants: &[Grant]) -> LiveFinding {
     let missing = missing_rights(conn, grants).await;
     // A server that answers about rights also answers about the name.
@@ -318,7 +320,7 @@ fn judged(what: String, user: &str, missing: Result<Option<Vec<Missing>>, LinkEr
     }
 }
 
-/// The missing rights in the server's words, and the line that grants them.
+/// Returns the missing rights in the server's words, and the line that grants them.
 pub(super) fn remedy(user: &str, missing: Vec<Missing>) -> String {
     let (mut words, grants): (Vec<_>, Vec<_>) = missing.into_iter().map(|right| (right.words, right.grant)).unzip();
     words.sort();
@@ -328,7 +330,7 @@ pub(super) fn remedy(user: &str, missing: Vec<Missing>) -> String {
     format!("{}; fix it with: ACL SETUSER {user} {}", words.join("; "), rules.join(" "))
 }
 
-/// The depths, and what `list_cleanup: exact` costs at them.
+/// Returns the depths, and what `list_cleanup: exact` costs at them.
 fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> LiveFinding {
     let mut detail = format!(
         "{} scheduled, {} due, {} in flight, {} in retry, {} dead",

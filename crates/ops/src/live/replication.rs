@@ -43,14 +43,15 @@ pub(super) async fn look(conn: &Conn, target: &RedisTarget, queues: &[Arc<QueueS
     };
     let mut findings = Vec::new();
     if has_sentinels {
-        findings.push(match found.needs_replicas {
-            true => finding("redis min-replicas-to-write", Health::Well, "set"),
-            false => finding(
+        findings.push(if found.needs_replicas {
+            finding("redis min-replicas-to-write", Health::Well, "set")
+        } else {
+            finding(
                 "redis min-replicas-to-write",
                 Health::Warning,
                 "0: a master that is cut off from its replicas goes on taking writes, and a failover loses them; set \
                  min-replicas-to-write 1 and min-replicas-max-lag 10",
-            ),
+            )
         });
     }
     let check = |(spec, need): (&Arc<QueueSpec>, &Durability)| {

@@ -29,9 +29,10 @@ fn memory(storage: &Storage) -> LiveFinding {
         let text = format!("{used}: the limit is reached, and every offer is refused; raise maxmemory");
         return finding(what, Health::Failed, text);
     }
-    match storage.memory.is_nearly_full() {
-        true => finding(what, Health::Warning, format!("{used}: at the limit every offer is refused; raise maxmemory")),
-        false => finding(what, Health::Well, used),
+    if storage.memory.is_nearly_full() {
+        finding(what, Health::Warning, format!("{used}: at the limit every offer is refused; raise maxmemory"))
+    } else {
+        finding(what, Health::Well, used)
     }
 }
 
@@ -58,9 +59,10 @@ fn persistence(storage: &Storage) -> LiveFinding {
     }
 }
 
-/// Whether the limit of open files is enough for what the configuration may need.
+/// Returns whether the limit of open files is enough for what the configuration may need.
 pub(super) fn open_files(needed: &Descriptors, limit: Option<u64>) -> LiveFinding {
-    let (what, sum) = ("open files", needed.sum());
+    let what = "open files";
+    let sum = needed.sum();
     match limit {
         None => finding(what, Health::Well, format!("may need {sum}, no limit")),
         Some(limit) if limit >= sum => {
@@ -76,7 +78,7 @@ pub(super) fn open_files(needed: &Descriptors, limit: Option<u64>) -> LiveFindin
     }
 }
 
-/// Whether the daemon could listen there.
+/// Returns whether the daemon could listen there.
 pub(super) fn listener(listen: &Listen) -> Option<LiveFinding> {
     match listen {
         Listen::Tcp(address) => port(*address, "http.admin.listen"),
@@ -84,7 +86,8 @@ pub(super) fn listener(listen: &Listen) -> Option<LiveFinding> {
     }
 }
 
-/// Whether a socket could be made at this path. A file that is there is looked at by the daemon, which knows whether it is its own.
+/// Returns whether a socket could be made at this path. A file that is there is looked at by the daemon, which knows
+/// whether it is its own.
 fn socket(path: &Path) -> LiveFinding {
     let what = format!("http unix:{}", path.display());
     let directory = path.parent().unwrap_or(Path::new("/"));
@@ -98,7 +101,7 @@ fn socket(path: &Path) -> LiveFinding {
     }
 }
 
-/// Whether the daemon could listen here; nothing to say where any port will do.
+/// Returns whether the daemon could listen here; nothing to say where any port will do.
 pub(super) fn port(listen: SocketAddr, key: &str) -> Option<LiveFinding> {
     if listen.port() == 0 {
         return None;

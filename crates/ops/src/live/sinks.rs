@@ -66,14 +66,14 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, sourc
     found
 }
 
-/// The kind, and where it is.
+/// Returns the kind, and where it is.
 fn place(spec: &SinkSpec, conn: Option<&Conn>) -> String {
     let address = conn.map_or_else(|| spec.connector.address(), |conn| conn.address().to_owned());
     format!("{} {address}", spec.kind()).trim_end().to_owned()
 }
 
-/// The destinations that the sink was asked for, and those that the daemon would make; of the rest nothing can be
-/// known before there is an element.
+/// Returns the destinations that the sink was asked for, and those that the daemon would make; of the rest nothing can
+/// be known before there is an element.
 fn asked(spec: &SinkSpec, destinations: &[Fixed], undeclared: &[String]) -> String {
     let found: Vec<_> = destinations.iter().map(|fixed| &*fixed.name).collect();
     let found: Vec<_> = found.into_iter().filter(|name| !undeclared.iter().any(|other| other == name)).collect();
@@ -94,7 +94,7 @@ fn destinations(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
     fixed(config.queues.iter().flat_map(|queue| queue.routes()).filter(|route| route.sink == spec.name))
 }
 
-/// The sinks that are asked for what they have already.
+/// Returns the sinks that are asked for what they have already.
 fn looking(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
     let routes = config.queues.iter().flat_map(|queue| queue.routes());
     fixed(routes.filter(|route| route.sink == spec.name && route.looks()))

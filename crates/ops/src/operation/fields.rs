@@ -132,23 +132,24 @@ impl RequestFields {
 fn body_of(lines: &[Bytes]) -> Result<Bytes, Error> {
     let line = |line: &Bytes| [line.strip_suffix(b"\n").unwrap_or(line), b"\n"].concat();
     let body = lines.iter().map(line).collect::<Vec<_>>().concat();
-    match body.len() > MAX_BODY {
-        true => Err(Error::failed(format!(
+    if body.len() > MAX_BODY {
+        Err(Error::failed(format!(
             "the line has {} bytes, and a daemon takes {MAX_BODY}; import it over Redis, without --daemon",
             body.len()
-        ))),
-        false => Ok(body.into()),
+        )))
+    } else {
+        Ok(body.into())
     }
 }
 
 impl Route {
-    /// The names in the path.
+    /// Returns the names in the path.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('{').skip(1).filter_map(|part| part.split('}').next())
     }
 }
 
-/// A value as a part of a path or a query.
+/// Returns a value as a part of a path or a query.
 fn encoded(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -171,7 +172,7 @@ impl Display for FieldError {
 impl std::error::Error for FieldError {}
 
 impl FieldError {
-    /// The same, of the field with this name.
+    /// Returns the same, of the field with this name.
     fn of(self, name: &str) -> FieldError {
         FieldError(match self.0.strip_prefix("read `") {
             Some(inner) => format!("read `{name}.{inner}"),

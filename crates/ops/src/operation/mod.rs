@@ -108,12 +108,12 @@ pub trait Operation: Args + Clone + Debug + Send + Sync + 'static {
     /// Whether the body of a request is lines, and its other fields are the query. Sent twice, it does no harm.
     const HAS_LINES: bool = false;
 
-    /// The queue that it is about.
+    /// Returns the queue that it is about.
     fn queue(&self) -> Option<&str> {
         None
     }
 
-    /// The right that this request needs beyond that of its route.
+    /// Returns the right that this request needs beyond that of its route.
     fn need(&self) -> Option<Need> {
         None
     }
@@ -134,12 +134,12 @@ pub trait Operation: Args + Clone + Debug + Send + Sync + 'static {
     /// The reason why it failed. Where that says so, a part of it may have been done.
     fn run(&self, scene: &Scene) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 
-    /// The answer of a command for a person; `explain` has cause and cure of a code.
+    /// Returns the answer of a command for a person; `explain` has cause and cure of a code.
     fn text(&self, _answer: &Self::Answer, _explain: Explain) -> String {
         String::new()
     }
 
-    /// The part that failed, of an answer that has such parts.
+    /// Returns the part that failed, of an answer that has such parts.
     fn failed(_answer: &Self::Answer) -> Option<String> {
         None
     }
@@ -149,27 +149,27 @@ pub trait Operation: Args + Clone + Debug + Send + Sync + 'static {
         Self::failed(answer)
     }
 
-    /// The exit code of a command with this answer.
+    /// Returns the exit code of a command with this answer.
     fn exit_code(_answer: &Self::Answer) -> u8 {
         0
     }
 
-    /// The change, for the audit; none of what only reads.
+    /// Returns the change, for the audit; none of what only reads.
     fn change(&self) -> Option<ChangeSubject> {
         None
     }
 
-    /// The result of the change, for the audit. No payload.
+    /// Returns the result of the change, for the audit. No payload.
     fn result(_answer: &Self::Answer) -> String {
         String::new()
     }
 
-    /// The part of it that one request asks for.
+    /// Returns the part of it that one request asks for.
     fn portion(&self) -> Self {
         self.clone()
     }
 
-    /// The request for what this answer left out; none if that is nothing.
+    /// Returns the request for what this answer left out; none if that is nothing.
     fn rest(&self, _answer: &Self::Answer) -> Option<Self> {
         None
     }
@@ -177,22 +177,22 @@ pub trait Operation: Args + Clone + Debug + Send + Sync + 'static {
     /// Adds the answer to the rest.
     fn add_rest(_all: &mut Self::Answer, _rest: Self::Answer) {}
 
-    /// The changes a second that the portions together may make, at most.
+    /// Returns the changes a second that the portions together may make, at most.
     fn rate(&self) -> Option<f64> {
         None
     }
 
-    /// The lines of the body.
+    /// Returns the lines of the body.
     fn lines(&mut self) -> Option<&mut Vec<Bytes>> {
         None
     }
 
-    /// The names that standard input has, if `-` is among the arguments.
+    /// Returns the names that standard input has, if `-` is among the arguments.
     fn names(&mut self) -> Option<&mut Vec<String>> {
         None
     }
 
-    /// The answer to a request that asks for nothing.
+    /// Returns the answer to a request that asks for nothing.
     fn nothing(&self) -> Option<Self::Answer> {
         None
     }
@@ -209,7 +209,7 @@ pub trait Operation: Args + Clone + Debug + Send + Sync + 'static {
     /// Makes the answer to the whole of the answers to its portions; `stopped` says whether a person ended it before.
     fn end(_all: &mut Self::Answer, _stopped: bool) {}
 
-    /// The progress of an operation with this answer so far.
+    /// Returns the progress of an operation with this answer so far.
     fn progress(&self, _answer: &Self::Answer) -> Progress {
         Progress::default()
     }

@@ -22,7 +22,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// The role that a token must have.
+    /// Returns the role that a token must have.
     pub fn role(self) -> Option<AccessRole> {
         match self {
             Need::Nothing => None,

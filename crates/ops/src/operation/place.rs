@@ -60,7 +60,7 @@ impl Place {
         }
     }
 
-    /// The name of the server that is asked, for a person.
+    /// Returns the name of the server that is asked, for a person.
     pub fn address(&self) -> String {
         match self {
             Place::Here(_) => "Redis".to_owned(),
@@ -87,7 +87,8 @@ pub async fn whole<O: Operation, F: Future<Output = Result<O::Answer, Error>>>(
     watch: &mut dyn ProgressWatch,
     mut step: impl FnMut(O) -> F,
 ) -> Result<O::Answer, Error> {
-    let (mut rate, mut paced) = (Pacer::new(request.rate()), 0);
+    let mut rate = Pacer::new(request.rate());
+    let mut paced = 0;
     let mut all = step(request.portion()).await?;
     let mut rest = request.rest(&all);
     while let Some(next) = &rest {
@@ -123,7 +124,8 @@ async fn ask<O: Remote>(daemon: &Daemon, request: &O) -> Result<O::Answer, Error
     if O::HAS_LINES { daemon.ask_again(method, &path, body).await } else { daemon.ask(method, &path, body).await }
 }
 
-/// The answer of the daemon that the configuration names, if it knows more than Redis and serves this very queue.
+/// Returns the answer of the daemon that the configuration names, if it knows more than Redis and serves this very
+/// queue.
 async fn beside<O: Remote>(scene: &Scene, request: &O) -> Result<Option<O::Answer>, Error> {
     let (Some(named), Some(id)) = (scene.named_daemon(), request.queue()) else { return Ok(None) };
     if O::DAEMON == AskDaemon::Never {
@@ -177,7 +179,7 @@ async fn here<O: Operation>(
     answer
 }
 
-/// The error for a queue that the configuration does not have, where it is the name of a topic.
+/// Returns the error for a queue that the configuration does not have, where it is the name of a topic.
 async fn of_topic(config: &Config, queue: Option<&str>, error: Error) -> Error {
     let (ErrorKind::Unknown, Some(name)) = (error.kind, queue) else { return error };
     let Ok(Some(_)) = topic_named(config, name).await else { return error };
@@ -210,7 +212,9 @@ mod tests {
     /// Redrives 100 letters, ten in a part; returns the outcome, the places at which parts began, and the time.
     async fn swept(looks: usize, fails_at: usize) -> (Result<Redriven, Error>, Vec<Option<String>>, StopAfter, u128) {
         let letters = Letters { queue: "q".to_owned(), all: true, rate: Some(100.0), ..Letters::default() };
-        let (mut begun, mut watch, start) = (Vec::new(), StopAfter(looks, Vec::new()), tokio::time::Instant::now());
+        let mut begun = Vec::new();
+        let mut watch = StopAfter(looks, Vec::new());
+        let start = tokio::time::Instant::now();
         let step = |part: Redrive| {
             assert_eq!((part.letters.limit, part.letters.rate), (Some(10), None));
             begun.push(part.letters.after);

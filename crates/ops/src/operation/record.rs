@@ -24,7 +24,7 @@ pub enum ChangeTarget {
 }
 
 impl ChangeTarget {
-    /// The name in the configuration.
+    /// Returns the name in the configuration.
     pub fn name(&self) -> &str {
         match self {
             ChangeTarget::Queue(name) | ChangeTarget::Sink(name) | ChangeTarget::Topic(name) => name,
@@ -32,7 +32,7 @@ impl ChangeTarget {
         }
     }
 
-    /// The queues of the configuration that it concerns.
+    /// Returns the queues of the configuration that it concerns.
     pub(crate) fn queues<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = &'a Arc<QueueSpec>> {
         config.queues.iter().filter(move |spec| match self {
             ChangeTarget::Queue(id) => *spec.id == **id,

@@ -26,25 +26,25 @@ pub trait LiveState: Send + Sync {
     /// The reason why it claims nothing from a queue, if it does not.
     fn held(&self, queue: &str) -> Option<Hold>;
 
-    /// A page of queues, with what it knows of them.
+    /// Returns a page of queues, with what it knows of them.
     fn queues<'a>(&'a self, which: &'a ListQueues) -> BoxFuture<'a, Result<Overview, Error>>;
 
-    /// A page of topics.
+    /// Returns a page of topics.
     fn topics<'a>(&'a self, which: &'a ListTopics) -> BoxFuture<'a, Result<TopicPage, Error>>;
 
-    /// Its state and its recent work at a queue.
+    /// Returns its state and its recent work at a queue.
     fn here(&self, queue: &str) -> Here;
 
-    /// The settings of a queue that are in effect.
+    /// Returns the settings of a queue that are in effect.
     fn settings(&self, queue: &Queue) -> Value;
 
-    /// The sinks.
+    /// Returns the sinks.
     fn sink_list(&self) -> SinkList;
 
-    /// The knowledge about an element and its queue.
+    /// Returns the knowledge about an element and its queue.
     fn of_element(&self, queue: &Queue, id: &Identity) -> AtDaemon;
 
-    /// The rate at which it delivers a queue that is behind.
+    /// Returns the rate at which it delivers a queue that is behind.
     fn rate(&self, queue: &Queue) -> Rate;
 }
 
@@ -81,13 +81,13 @@ enum Beside {
 }
 
 impl Scene {
-    /// The surroundings of a command, for this person, and with the daemon that its configuration names.
+    /// Returns the surroundings of a command, for this person, and with the daemon that its configuration names.
     pub fn of_command(config: Config, by: String, daemon: NamedDaemon) -> Scene {
         let (beside, views): (_, Views) = (Beside::Named(daemon), Box::new(|_| true));
         Scene { config: Arc::new(config), by, beside, views, input: no_input, session: OnceCell::new() }
     }
 
-    /// The same with a reader of the person's files.
+    /// Returns the same with a reader of the person's files.
     pub fn with_input(self, input: Input) -> Scene {
         Scene { input, ..self }
     }
@@ -113,12 +113,12 @@ impl Scene {
         Scene { config, by, beside: Beside::Inside(live), views: Box::new(views), input: no_input, session }
     }
 
-    /// Whether the caller may view this queue.
+    /// Returns whether the caller may view this queue.
     pub fn views(&self, queue: &str) -> bool {
         (self.views)(queue)
     }
 
-    /// The daemon that the configuration names, outside of a daemon.
+    /// Returns the daemon that the configuration names, outside of a daemon.
     pub(crate) fn named_daemon(&self) -> Option<&NamedDaemon> {
         match &self.beside {
             Beside::Named(daemon) => Some(daemon),
@@ -126,7 +126,7 @@ impl Scene {
         }
     }
 
-    /// The knowledge of this process, inside of a daemon.
+    /// Returns the knowledge of this process, inside of a daemon.
     pub fn live(&self) -> Option<&dyn LiveState> {
         match &self.beside {
             Beside::Named(_) => None,
@@ -144,7 +144,7 @@ impl Scene {
         }
     }
 
-    /// A queue, with a connection to its server.
+    /// Returns a queue, with a connection to its server.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Scene {
         self.session().await?.queue(spec).await
     }
 
-    /// The job queue.
+    /// Returns the job queue.
     ///
     /// # Errors
     ///
@@ -166,22 +166,22 @@ impl Scene {
         }
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The name that others see: that of the person whom the request names, with the caller's own.
+    /// Returns the name that others see: that of the person whom the request names, with the caller's own.
     pub fn by(&self, person: Option<&str>) -> String {
         on_behalf_of(&self.by, person)
     }
 
-    /// The connections, if they were needed.
+    /// Returns the connections, if they were needed.
     pub(super) fn opened(&self) -> Option<&Session> {
         self.session.get().map(|session| &**session)
     }
 
-    /// The connections.
+    /// Returns the connections.
     ///
     /// # Errors
     ///

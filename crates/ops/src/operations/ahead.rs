@@ -110,9 +110,10 @@ impl Operation for CountAhead {
     const SEARCHES: bool = true;
 
     fn check(&self, _: &Config) -> Result<(), Error> {
-        match (1..=WEEK).contains(&self.hours) {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("read `hours`: it is 1 to {WEEK}"))),
+        if (1..=WEEK).contains(&self.hours) {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!("read `hours`: it is 1 to {WEEK}")))
         }
     }
 
@@ -141,7 +142,8 @@ impl Operation for CountAhead {
         };
         let mut steps: BTreeMap<i64, DueStep> = (0..STEPS as i64).map(step).collect();
         found.now_ms = now_ms;
-        let (until, step) = (Duration::from_secs(3_600 * u64::from(self.hours)), Duration::from_millis(step_ms as u64));
+        let until = Duration::from_secs(3_600 * u64::from(self.hours));
+        let step = Duration::from_millis(step_ms as u64);
         for some in wanted.chunks(SIDE_BY_SIDE) {
             let counts = join_all(some.iter().map(async |spec| {
                 let queue = session.queue(spec.clone()).await?;

@@ -119,7 +119,9 @@ impl Operation for CountDead {
     async fn run(&self, scene: &Scene) -> Result<Counted, Error> {
         let queue = scene.queue(&self.queue).await?;
         let now_ms = redis_now_ms(&queue.conn).await.attempt("count dead letters")?;
-        let (filter, after, limit) = (self.filter.clone(), self.after.clone(), self.limit);
+        let filter = self.filter.clone();
+        let after = self.after.clone();
+        let limit = self.limit;
         let which = Letters { filter, after, limit, ..Letters::default() };
         let mut selection = Selection::open(&queue, &which, Order::Oldest).await?;
         let mut counted = Counted { queue: self.queue.clone(), now_ms, ..Counted::default() };

@@ -56,7 +56,7 @@ pub struct ExportPage {
 }
 
 impl ExportPage {
-    /// The letters as lines of a file.
+    /// Returns the letters as lines of a file.
     pub fn lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         for letter in &self.dead_letters {
@@ -94,11 +94,14 @@ impl Operation for ExportDead {
         let queue = scene.queue(&self.queue).await?;
         let which = Letters { filter: self.filter.clone(), after: self.after.clone(), ..Letters::default() };
         let mut selection = Selection::open(&queue, &which, Order::Oldest).await?;
-        let (queue, total) = (self.queue.clone(), Some(selection.total));
+        let queue = self.queue.clone();
+        let total = Some(selection.total);
         let mut page = ExportPage { queue, total, ..ExportPage::default() };
-        let (largest, mut bytes) = (scene.live().map_or(usize::MAX, |_| LARGEST), 0);
+        let largest = scene.live().map_or(usize::MAX, |_| LARGEST);
+        let mut bytes = 0;
         while let Some(some) = selection.next(usize::MAX).await? {
-            let (mut behind, mut full) = (None, false);
+            let mut behind = None;
+            let mut full = false;
             for letter in some.letters {
                 let size: usize = letter.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
                 if size > largest && page.dead_letters.is_empty() {

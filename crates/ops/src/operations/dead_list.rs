@@ -108,7 +108,8 @@ impl Operation for ListDead {
         let queue = scene.queue(&self.queue).await?;
         let what = format!("list the dead letters of `{}`", self.queue);
         let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-        let (filter, after) = (self.filter.clone(), self.after.clone());
+        let filter = self.filter.clone();
+        let after = self.after.clone();
         let which = Letters { filter, after, limit: Some(self.limit), ..Letters::default() };
         let mut selection = Selection::open(&queue, &which, Order::Newest).await?;
         let mut dead_letters = Vec::new();
@@ -116,7 +117,9 @@ impl Operation for ListDead {
             // The elements are not kept: a thousand letters may hold gigabytes.
             dead_letters.extend(page.letters.iter().map(|letter| Summary::of(&queue.ledger, letter)));
         }
-        let (examined, total, next) = (selection.examined, selection.total, selection.last);
+        let examined = selection.examined;
+        let total = selection.total;
+        let next = selection.last;
         Ok(LetterList { queue: self.queue.clone(), now_ms, total, examined, dead_letters, next })
     }
 
@@ -158,9 +161,10 @@ fn words(found: &LetterList) -> String {
         table.row([letter.stream_id.clone(), letter.id.clone(), died].into_iter().chain(fields));
     }
     let shown = found.dead_letters.len();
-    let more = match found.next.is_some() && (shown as u64) < found.total {
-        true => format!("\n{shown} of {}; --limit shows more\n", plural::count(found.total, "dead letter")),
-        false => String::new(),
+    let more = if found.next.is_some() && (shown as u64) < found.total {
+        format!("\n{shown} of {}; --limit shows more\n", plural::count(found.total, "dead letter"))
+    } else {
+        String::new()
     };
     table.render() + &more
 }

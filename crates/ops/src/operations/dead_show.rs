@@ -67,7 +67,7 @@ pub struct ShownLetters {
 }
 
 impl ShowDead {
-    /// The letter of this name.
+    /// Returns the letter of this name.
     pub fn one(queue: &str, id: &str) -> ShowDead {
         ShowDead { queue: queue.to_owned(), id: Some(id.to_owned()), limit: 1, filter: Filter::default() }
     }
@@ -118,14 +118,15 @@ impl Operation for ShowDead {
     }
 
     fn text(&self, found: &ShownLetters, explain: Explain) -> String {
-        match found.dead_letters.is_empty() {
-            true => format!("no such dead letters in {}\n", found.queue),
-            false => found.dead_letters.iter().map(|letter| facts(letter, explain)).collect::<Vec<_>>().join("\n"),
+        if found.dead_letters.is_empty() {
+            format!("no such dead letters in {}\n", found.queue)
+        } else {
+            found.dead_letters.iter().map(|letter| facts(letter, explain)).collect::<Vec<_>>().join("\n")
         }
     }
 }
 
-/// A line for each fact.
+/// Returns a line for each fact.
 fn facts(letter: &Letter, explain: Explain) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {

@@ -214,8 +214,8 @@ impl Operation for Redrive {
         let Letters { queue, dry_run, rate, .. } = &self.letters;
         let mut done = Redriven { queue: queue.clone(), dry_run: *dry_run, ..Redriven::default() };
         let queue = scene.queue(queue).await?;
-        let (mut selection, mut rate) =
-            (Selection::open(&queue, &self.letters, Order::Oldest).await?, Pacer::new(*rate));
+        let mut selection = Selection::open(&queue, &self.letters, Order::Oldest).await?;
+        let mut rate = Pacer::new(*rate);
         while let Some(page) = selection.next(usize::MAX).await? {
             for letter in page.letters {
                 done.matched += 1;
@@ -257,7 +257,7 @@ impl Operation for Redrive {
     }
 }
 
-/// The letters that cannot be read.
+/// Returns the letters that cannot be read.
 fn unread(done: &Redriven) -> Option<String> {
     let mut messages: Vec<_> = done.errors.iter().map(|error| error.message.clone()).collect();
     if done.failed > messages.len() {
@@ -303,8 +303,8 @@ impl Operation for Purge {
         let Letters { queue, dry_run, rate, .. } = &self.letters;
         let mut done = Purged { queue: queue.clone(), dry_run: *dry_run, ..Purged::default() };
         let queue = scene.queue(queue).await?;
-        let (mut selection, mut rate) =
-            (Selection::open(&queue, &self.letters, Order::Oldest).await?, Pacer::new(*rate));
+        let mut selection = Selection::open(&queue, &self.letters, Order::Oldest).await?;
+        let mut rate = Pacer::new(*rate);
         while let Some(page) = selection.next(usize::MAX).await? {
             let ids: Vec<_> = page.letters.into_iter().map(|letter| letter.stream_id).collect();
             done.matched += ids.len();
@@ -323,12 +323,11 @@ impl Operation for Purge {
 
     fn text(&self, done: &Purged, _: Explain) -> String {
         let queue = &done.queue;
-        match done.dry_run {
-            true => {
-                let letters = plural::count(done.matched, "dead letter");
-                format!("{letters} of {queue} would be removed; nothing was changed\n")
-            }
-            false => format!("{} of {queue} removed\n", plural::count(done.purged, "dead letter")),
+        if done.dry_run {
+            let letters = plural::count(done.matched, "dead letter");
+            format!("{letters} of {queue} would be removed; nothing was changed\n")
+        } else {
+            format!("{} of {queue} removed\n", plural::count(done.purged, "dead letter"))
         }
     }
 

@@ -151,7 +151,8 @@ macro_rules! changes_an_element {
         }
 
         fn change(&self) -> Option<ChangeSubject> {
-            let (of, which) = (ChangeTarget::Queue(self.queue.clone()), self.id.clone());
+            let of = ChangeTarget::Queue(self.queue.clone());
+            let which = self.id.clone();
             Some(ChangeSubject { what: Self::NAME, of, which })
         }
 
@@ -195,7 +196,7 @@ impl Operation for Reschedule {
 }
 
 impl Reschedule {
-    /// The time that is meant.
+    /// Returns the time that is meant.
     fn when(&self) -> Result<When, Error> {
         match (self.after, self.at) {
             (Some(Length(time)), None) => Ok(When::In(time)),
@@ -258,9 +259,12 @@ fn done(acted: &ActOutcome) -> String {
         PeekState::Dead => "dead",
         PeekState::Scheduled | PeekState::InFlight | PeekState::Ready => "scheduled",
     };
-    let time = element.due_ms.map(|ms| match ms <= acted.now_ms {
-        true => "due now".to_owned(),
-        false => format!("due {} ({})", show::relative(ms, acted.now_ms), show::absolute(ms)),
+    let time = element.due_ms.map(|ms| {
+        if ms <= acted.now_ms {
+            "due now".to_owned()
+        } else {
+            format!("due {} ({})", show::relative(ms, acted.now_ms), show::absolute(ms))
+        }
     });
     let time = time.unwrap_or_default();
     let is = match element.state {

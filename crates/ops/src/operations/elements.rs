@@ -123,7 +123,7 @@ impl Operation for ListElements {
 }
 
 impl ListElements {
-    /// The number of elements before the page.
+    /// Returns the number of elements before the page.
     ///
     /// # Errors
     ///
@@ -211,12 +211,14 @@ mod tests {
     use delaybridge_core::message::MessageId;
 
     fn request(limit: usize) -> ListElements {
-        let (queue, state) = ("q".to_owned(), PeekState::Retry);
+        let queue = "q".to_owned();
+        let state = PeekState::Retry;
         ListElements { queue, limit, state, full: false, routes: false, after: None }
     }
 
     fn found(elements: Vec<PeekedElement>, next: Option<&str>) -> Elements {
-        let (queue, next) = ("q".to_owned(), next.map(str::to_owned));
+        let queue = "q".to_owned();
+        let next = next.map(str::to_owned);
         Elements { queue, now_ms: 1_795_251_642_252, total: 1, paused: Vec::new(), elements, next }
     }
 

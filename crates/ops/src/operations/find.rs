@@ -120,7 +120,8 @@ impl Operation for Find {
     }
 
     fn rest(&self, hits: &Hits) -> Option<Find> {
-        let (limit, matches) = (self.limit.checked_sub(hits.examined)?, self.matches.checked_sub(hits.elements.len())?);
+        let limit = self.limit.checked_sub(hits.examined)?;
+        let matches = self.matches.checked_sub(hits.elements.len())?;
         let after = hits.next.clone().filter(|_| limit > 0 && matches > 0)?;
         Some(Find { limit, matches, after: Some(after), ..self.clone() })
     }
@@ -159,13 +160,14 @@ fn words(hits: &Hits) -> String {
     }
     let table = if hits.elements.is_empty() { String::new() } else { table.render() + "\n" };
     let found = plural::count(hits.elements.len(), "element");
-    let rest = match hits.incomplete {
-        true => format!(
+    let rest = if hits.incomplete {
+        format!(
             "; {} of {} were not looked at: --limit and --matches bound the search",
             hits.total.saturating_sub(hits.examined),
             plural::count(hits.total, "element")
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     format!("{table}{found} found in {} looked at{rest}\n", plural::count(hits.examined, "element"))
 }

@@ -123,7 +123,7 @@ fn last(found: &Forecast) -> String {
     text
 }
 
-/// A lateness; none below a second.
+/// Returns a lateness; none below a second.
 pub fn late_by(ms: u64) -> String {
     if ms < 1_000 { "-".to_owned() } else { plural::duration(ms) }
 }

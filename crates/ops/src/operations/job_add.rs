@@ -91,7 +91,7 @@ Examples:
 Exit codes: 0 added or there already, 1 failed or unknown, 2 wrong arguments or a body that is too large";
 
 impl AddJobs {
-    /// The unique key, if there is one.
+    /// Returns the unique key, if there is one.
     fn unique(&self) -> Option<Unique> {
         let until = match self.unique_until {
             UniqueUntilArg::Finished => UniqueUntil::Finished,
@@ -112,14 +112,13 @@ impl Operation for AddJobs {
             Some(body) => vec![Bytes::from(body.clone())],
             None => {
                 let all = scene.input("body", self.file.as_deref())?;
-                match self.lines {
+                if self.lines {
                     // Of a text that ends with a line break nothing is behind it.
-                    true => {
-                        let end = if all.ends_with(b"\n") { all.len() - 1 } else { all.len() };
-                        let lines = all[..end].split(|byte| *byte == b'\n');
-                        lines.map(|line| all.slice_ref(line)).collect()
-                    }
-                    false => vec![all],
+                    let end = if all.ends_with(b"\n") { all.len() - 1 } else { all.len() };
+                    let lines = all[..end].split(|byte| *byte == b'\n');
+                    lines.map(|line| all.slice_ref(line)).collect()
+                } else {
+                    vec![all]
                 }
             }
         };

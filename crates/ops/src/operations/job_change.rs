@@ -124,7 +124,8 @@ impl Operation for ChangeJob {
             if_due_ms: self.if_due,
         };
         let done = scene.jobs().await?.change(&self.id, &change).await?;
-        let (id, state) = (self.id.to_string(), done.state.as_str());
+        let id = self.id.to_string();
+        let state = done.state.as_str();
         Ok(ChangedJob { id, changed: done.changed, due_ms: done.due_ms, state })
     }
 

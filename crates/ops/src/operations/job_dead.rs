@@ -91,9 +91,12 @@ pub struct SweptJobs {
 impl DeadJobs {
     fn locals(&self) -> Result<Vec<LocalId>, Error> {
         let topic = &self.of.topic;
-        let local = |id: &JobId| match id.topic == *topic {
-            true => Ok(id.local.clone()),
-            false => Err(Error::invalid(format!("job {id} is not of topic {topic}"))),
+        let local = |id: &JobId| {
+            if id.topic == *topic {
+                Ok(id.local.clone())
+            } else {
+                Err(Error::invalid(format!("job {id} is not of topic {topic}")))
+            }
         };
         self.ids.iter().map(local).collect()
     }

@@ -226,7 +226,7 @@ on_jobs!(DeleteRecurring: "jobs recurring delete" -> ChangedRecurring, ChangedRe
     Ok(ChangedRecurring::new(&own.of, "deleted", true))
 });
 
-/// The next firing as a person reads it.
+/// Returns the next firing as a person reads it.
 fn next(recurring: &RecurringDetail) -> String {
     match (recurring.paused, recurring.next_ms) {
         (true, _) => "paused".to_owned(),

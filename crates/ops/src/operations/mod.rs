@@ -117,7 +117,7 @@ fn known_element(config: &Config, queue: &str, id: &str) -> Result<(), Error> {
     if is_place(id) { find(config, queue).map(drop) } else { check_id(config, queue, id) }
 }
 
-/// The queues that could not be read.
+/// Returns the queues that could not be read.
 fn messages(errors: &[QueueError]) -> Option<String> {
     let all: Vec<_> = errors.iter().map(|error| error.message.clone()).collect();
     (!all.is_empty()).then(|| all.join("\n"))

@@ -187,7 +187,7 @@ impl Operation for Resume {
     }
 }
 
-/// The queue or the sink.
+/// Returns the queue or the sink.
 fn target(queue: &Option<String>, sink: &Option<String>) -> Result<ChangeTarget, Error> {
     match (queue, sink) {
         (Some(queue), None) => Ok(ChangeTarget::Queue(queue.clone())),
@@ -196,7 +196,7 @@ fn target(queue: &Option<String>, sink: &Option<String>) -> Result<ChangeTarget,
     }
 }
 
-/// The changes, a line for each queue.
+/// Returns the changes, a line for each queue.
 fn lines(changes: &PauseChanges, words_of: impl Fn(&PauseChange) -> String) -> String {
     let line = |change: &PauseChange| {
         let sink = change.sink.as_ref().map(|sink| format!("sink {sink} of ")).unwrap_or_default();
@@ -212,7 +212,7 @@ fn lines(changes: &PauseChanges, words_of: impl Fn(&PauseChange) -> String) -> S
     changes.queues.iter().map(line).collect::<String>() + &silent
 }
 
-/// The queues for which it failed: it may be repeated as a whole.
+/// Returns the queues for which it failed: it may be repeated as a whole.
 fn failures(changes: &PauseChanges, verb: &str) -> Option<String> {
     let failed: Vec<_> =
         changes.errors.iter().map(|error| format!("{verb} queue `{}`: {}", error.queue, error.message)).collect();

@@ -55,12 +55,12 @@ pub struct ListQueues {
 }
 
 impl ListQueues {
-    /// All queues, in the order of the configuration.
+    /// Returns all queues, in the order of the configuration.
     pub fn all() -> ListQueues {
         ListQueues { limit: QUEUES, ..ListQueues::default() }
     }
 
-    /// The queues with such a name, in the order of the configuration.
+    /// Returns the queues with such a name, in the order of the configuration.
     pub fn named<'a>(&self, queues: &'a [Arc<QueueSpec>]) -> impl Iterator<Item = &'a Arc<QueueSpec>> + use<'a> {
         let like = self.like.trim().to_lowercase();
         queues.iter().filter(move |spec| like.is_empty() || spec.id.to_lowercase().contains(&like))
@@ -163,7 +163,8 @@ impl Operation for ShowQueue {
     async fn run(&self, scene: &Scene) -> Result<QueueDetail, Error> {
         let queue = scene.queue(&self.queue).await?;
         let (row, schedule) = tokio::join!(row_of(&queue), horizon(&queue));
-        let (mut row, schedule) = (row?, schedule?);
+        let mut row = row?;
+        let schedule = schedule?;
         let mut settings = Value::Null;
         if let Some(live) = scene.live() {
             row.add(live.here(queue.id()));

@@ -53,7 +53,7 @@ impl Operation for ShowElement {
     }
 }
 
-/// A line for each fact.
+/// Returns a line for each fact.
 fn words(found: &FoundElement, explain: Explain) -> String {
     let [element] = &found.elements;
     let mut lines = FactLines { text: String::new(), now_ms: found.now_ms, explain };

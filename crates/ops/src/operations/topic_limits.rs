@@ -55,7 +55,7 @@ pub struct SetLimits {
 }
 
 impl SetLimits {
-    /// The limits to set; `None` only shows them.
+    /// Returns the limits to set; `None` only shows them.
     fn limits(&self) -> Option<Limits> {
         let time = |time: Duration| Some(time).filter(|time| !time.is_zero());
         let count = |count: u64| Some(count).filter(|count| *count > 0);

@@ -70,7 +70,7 @@ pub struct TopicPage {
 }
 
 impl ListTopics {
-    /// The first topics.
+    /// Returns the first topics.
     pub fn first(limit: usize) -> ListTopics {
         ListTopics { limit, ..ListTopics::default() }
     }
@@ -180,7 +180,8 @@ impl Operation for ShowTopic {
     }
 
     async fn run(&self, scene: &Scene) -> Result<TopicDetail, Error> {
-        let (jobs, name) = (scene.jobs().await?, read_topic(&self.topic)?);
+        let jobs = scene.jobs().await?;
+        let name = read_topic(&self.topic)?;
         let limits = jobs.limits(&name, None).await?;
         let state = known(&jobs, &name).await?;
         let recurring = jobs.all_recurring(&name).await?.recurring;
@@ -188,7 +189,7 @@ impl Operation for ShowTopic {
     }
 }
 
-/// The numbers of a topic that is there, or in the configuration.
+/// Returns the numbers of a topic that is there, or in the configuration.
 async fn known(jobs: &Jobs, name: &Topic) -> Result<TopicState, Error> {
     let state = jobs.topics(std::slice::from_ref(name)).await?.pop();
     let state = state.ok_or_else(|| failed("look at the topic", &JobError::NotFound))?;
@@ -302,15 +303,14 @@ pub struct TopicPause {
 
 /// Hands out nothing of a topic from now on, or again. It may be repeated.
 async fn set_paused(scene: &Scene, topic: &str, paused: bool) -> Result<TopicPause, Error> {
-    let (jobs, name) = (scene.jobs().await?, read_topic(topic)?);
+    let jobs = scene.jobs().await?;
+    let name = read_topic(topic)?;
     // On the page a misspelt one does not come into being.
     if scene.live().is_some() {
         known(&jobs, &name).await?;
     }
-    let (verb, done) = match paused {
-        true => ("pause", jobs.queue.pause(&name).await),
-        false => ("resume", jobs.queue.resume(&name).await),
-    };
+    let (verb, done) =
+        if paused { ("pause", jobs.queue.pause(&name).await) } else { ("resume", jobs.queue.resume(&name).await) };
     done.map_err(|error| failed(&format!("{verb} topic {name}"), &error))?;
     Ok(TopicPause { topic: name.to_string(), paused, id: name.to_string(), done: format!("{verb}d") })
 }

@@ -109,12 +109,12 @@ fn words(found: &ElementWhy, explain: Explain) -> String {
     if notes.is_empty() { text } else { format!("{text}\n{notes}") }
 }
 
-/// A table without its head.
+/// Returns a table without its head.
 fn body(table: &TextTable) -> String {
     table.render().lines().skip(1).map(|line| format!("{line}\n")).collect()
 }
 
-/// The failed attempts, with cause and cure of the last.
+/// Returns the failed attempts, with cause and cure of the last.
 fn attempts(found: &ElementWhy, explain: Explain) -> String {
     let mut table = TextTable::new("FAILED ATTEMPT||SINK|CLASS|CODE");
     for seen in &found.attempts_seen {

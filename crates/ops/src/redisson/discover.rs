@@ -160,16 +160,17 @@ async fn look(conn: &Conn, space: &KeySpace, found: &Found) -> Result<Discovered
     })
 }
 
-/// An id for the configuration: what an id may not have becomes `_`, and no two are the same.
+/// Returns an id for the configuration: what an id may not have becomes `_`, and no two are the same.
 fn id(name: &str, taken: &mut HashSet<String>) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let plain: String = name.chars().map(|c| if allowed(c) { c } else { '_' }).take(56).collect();
     let plain = plain.trim_matches('_');
     let plain = if plain.is_empty() { "queue" } else { plain };
     // YAML reads `1`, `no` or `1e3` as something else than a name.
-    let plain = match plain.starts_with(|c: char| c.is_ascii_alphabetic()) && !WORDS.contains(&plain) {
-        true => plain.to_owned(),
-        false => format!("q_{plain}"),
+    let plain = if plain.starts_with(|c: char| c.is_ascii_alphabetic()) && !WORDS.contains(&plain) {
+        plain.to_owned()
+    } else {
+        format!("q_{plain}")
     };
     let mut id = plain.clone();
     let mut number = 2;

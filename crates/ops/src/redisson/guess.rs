@@ -13,7 +13,8 @@ pub(crate) struct CodecGuess {
     pub(crate) of: usize,
 }
 
-/// The codec that most samples look like and that reads every one; `raw`, which reads everything, if there is none.
+/// Returns the codec that most samples look like and that reads every one; `raw`, which reads everything, if there is
+/// none.
 pub(crate) fn codec(samples: &[Bytes]) -> CodecGuess {
     let of = samples.len();
     let mut candidates: Vec<(Coding, usize, Confidence)> = Vec::new();
@@ -31,7 +32,7 @@ pub(crate) fn codec(samples: &[Bytes]) -> CodecGuess {
     }
 }
 
-/// An object that only Java can read says which codec wrote it.
+/// Returns an object that only Java can read says which codec wrote it.
 fn reads(coding: Coding, sample: &Bytes) -> bool {
     redisson_codecs::decode(coding, sample).map_or_else(|error| error.is_opaque(), |_| true)
 }

@@ -122,7 +122,8 @@ struct Packer<'a> {
 
 impl Packer<'_> {
     async fn pack(&mut self, mut rest: &[Repack]) -> Result<(), StoreError> {
-        let (redisson, conn) = (self.queue.redisson(), &self.queue.conn);
+        let redisson = self.queue.redisson();
+        let conn = &self.queue.conn;
         while !rest.is_empty() {
             let done = self.packed as u64;
             self.watch.at(Progress { done, of: Some(self.of), acted: done });

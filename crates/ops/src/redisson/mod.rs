@@ -29,7 +29,7 @@ impl Queue {
         }
     }
 
-    /// The queue as one of Redisson, behind [`only_of_redisson`](Queue::only_of_redisson).
+    /// Returns the queue as one of Redisson, behind [`only_of_redisson`](Queue::only_of_redisson).
     fn redisson(&self) -> Redisson {
         match self.spec.source.of_kind::<RedissonSpec>() {
             Some(source) => Redisson::configured(source, [0; 8]),
@@ -38,7 +38,7 @@ impl Queue {
     }
 }
 
-/// The word for a layout.
+/// Returns the word for a layout.
 pub fn name(layout: Layout) -> &'static str {
     layout.as_str()
 }

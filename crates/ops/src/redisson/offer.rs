@@ -79,7 +79,7 @@ fn refuse_what_cannot_be_delivered(spec: &QueueSpec, payload: &Bytes) -> Result<
     }
 }
 
-/// A random id as clients of that layout make it.
+/// Returns a random id as clients of that layout make it.
 fn new_id(layout: Layout, payload: &[u8]) -> Result<MessageId, Error> {
     let id = Id::random_for(layout, payload);
     let id =

@@ -112,7 +112,8 @@ async fn list(
     to: Layout,
     act: &mut impl AsyncFnMut(Vec<Repack>) -> Result<(), StoreError>,
 ) -> Result<(HashSet<u64>, HashMap<u64, usize>), StoreError> {
-    let (mut hashes, mut foreign) = (HashSet::new(), HashMap::new());
+    let mut hashes = HashSet::new();
+    let mut foreign = HashMap::new();
     let mut first = 0;
     loop {
         let page = queue.redisson().listed(&queue.conn, first).await?;

@@ -42,7 +42,7 @@ impl std::fmt::Debug for Daemon {
 }
 
 impl Daemon {
-    /// The daemon at this URL, with the token of a file: the last word of the file's first line.
+    /// Returns the daemon at this URL, with the token of a file: the last word of the file's first line.
     ///
     /// # Errors
     ///
@@ -74,12 +74,12 @@ impl Daemon {
         Ok(Daemon { address: Address::tcp(authority.host().trim_matches(['[', ']']), port), base, token: token? })
     }
 
-    /// The address, for a person.
+    /// Returns the address, for a person.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// The value of the `Host` header.
+    /// Returns the value of the `Host` header.
     fn host(&self) -> String {
         match &self.address {
             Address::Tcp { .. } => self.address.to_string(),
@@ -113,7 +113,7 @@ impl Daemon {
         T::deserialize(self.exchange(method, path, body).await?).map_err(|_| self.strange())
     }
 
-    /// The error for an answer of another version.
+    /// Returns the error for an answer of another version.
     pub(super) fn strange(&self) -> Error {
         Error::failed(format!(
             "ask the daemon at {}: its answer is of another version; look at `delaybridge --version`",
@@ -152,9 +152,12 @@ impl Daemon {
             });
             answer
         };
-        let unknown = |problem: &str| match changes {
-            true => failed(&format!("{problem}; {UNKNOWN}: look, or run the command again")),
-            false => failed(problem),
+        let unknown = |problem: &str| {
+            if changes {
+                failed(&format!("{problem}; {UNKNOWN}: look, or run the command again"))
+            } else {
+                failed(problem)
+            }
         };
         let (status, body) = match timeout(PATIENCE, exchange).await {
             Err(_) => return Err(unknown("no answer within 30 s")),
@@ -171,7 +174,7 @@ impl Daemon {
     }
 }
 
-/// The error of the same command over Redis for a problem that the daemon reported.
+/// Returns the error of the same command over Redis for a problem that the daemon reported.
 fn refused(status: u16, problem: &Value) -> Error {
     let detail = problem["detail"].as_str().unwrap_or_default();
     let (kind, advice) = match status {
@@ -196,9 +199,10 @@ fn read_token(path: &Path) -> Result<String, Error> {
     let words: Vec<&str> = lines.next().ok_or_else(|| failed("it is empty"))?.split_whitespace().collect();
     // As in the file of a daemon: the token alone, or behind its name.
     let token = words.get(1).or(words.first()).copied().unwrap_or_default();
-    match token.starts_with("sha256:") {
-        true => Err(failed("it has the hash of the token, and not the token")),
-        false => Ok(token.to_owned()),
+    if token.starts_with("sha256:") {
+        Err(failed("it has the hash of the token, and not the token"))
+    } else {
+        Ok(token.to_owned())
     }
 }
 

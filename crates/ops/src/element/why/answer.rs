@@ -63,7 +63,7 @@ pub enum Whereabouts {
 }
 
 impl Whereabouts {
-    /// The place of an element in this state with this due time.
+    /// Returns the place of an element in this state with this due time.
     pub fn of(state: PeekState, due_ms: Option<i64>, now_ms: i64) -> Whereabouts {
         match state {
             PeekState::Scheduled if due_ms.is_some_and(|due| due > now_ms) => Whereabouts::Scheduled,
@@ -75,7 +75,7 @@ impl Whereabouts {
         }
     }
 
-    /// The words for a person.
+    /// Returns the words for a person.
     pub fn words(self) -> &'static str {
         match self {
             Whereabouts::Scheduled => "scheduled",
@@ -90,7 +90,8 @@ impl Whereabouts {
 }
 
 impl ElementWhy {
-    /// The time of the next attempt in words, or what it waits for once its own time has come; `None` for an element that is gone.
+    /// Returns the time of the next attempt in words, or what it waits for once its own time has come; `None` for an
+    /// element that is gone.
     pub fn next_words(&self) -> Option<String> {
         let time = |ms: i64| format!("{} (in {})", utc(ms), duration(ms.abs_diff(self.now_ms)));
         let waits_for = self.waits_for.iter().find(|found| found.kind.is_in_the_way());
@@ -109,7 +110,7 @@ impl ElementWhy {
 }
 
 impl Obstacle {
-    /// The thing that is waited for, without the reason why it is in the way.
+    /// Returns the thing that is waited for, without the reason why it is in the way.
     fn subject(&self) -> &str {
         match self.kind {
             // `sink events, down since 09:00:02 UTC: no broker`.
@@ -166,7 +167,7 @@ pub enum ObstacleKind {
 }
 
 impl ObstacleKind {
-    /// Whether it keeps back an element whose own time has come, for a reason that is not other elements.
+    /// Returns whether it keeps back an element whose own time has come, for a reason that is not other elements.
     pub(super) fn is_in_the_way(self) -> bool {
         match self {
             ObstacleKind::NoDaemon
@@ -185,7 +186,7 @@ impl ObstacleKind {
         }
     }
 
-    /// The word for a person.
+    /// Returns the word for a person.
     pub fn words(self) -> &'static str {
         match self {
             ObstacleKind::Redrive => "a redrive",

@@ -100,7 +100,7 @@ impl WhyFacts<'_> {
         }
     }
 
-    /// An element that waits for another attempt, and the first thing in its way.
+    /// Returns an element that waits for another attempt, and the first thing in its way.
     fn retry(&self, detail: &Detail, way: Option<&Obstacle>) -> String {
         let used = format!("{} of {} attempts used", detail.attempts, self.rules.max_attempts);
         let cause = match detail.code.as_str() {
@@ -235,7 +235,7 @@ impl WhyFacts<'_> {
         all
     }
 
-    /// The order, and the element in it that comes before.
+    /// Returns the order, and the element in it that comes before.
     fn order(&self, order: &str) -> Obstacle {
         let of = if order == "key" { "elements with its key" } else { "elements of the queue" };
         let detail = format!("{of} are delivered one after the other, also those that are retried");
@@ -263,17 +263,16 @@ impl WhyFacts<'_> {
     fn before(&self) -> String {
         let rate = self.daemon.map_or(0.0, |daemon| daemon.delivered_per_second);
         let verb = if self.before == 1 { "element is" } else { "elements are" };
-        let wait = match rate > 0.0 {
-            true => {
-                let ms = self.before as f64 / rate * 1_000.0;
-                format!(", about {} at the rate of the last minute", duration(ms as u64))
-            }
-            false => String::new(),
+        let wait = if rate > 0.0 {
+            let ms = self.before as f64 / rate * 1_000.0;
+            format!(", about {} at the rate of the last minute", duration(ms as u64))
+        } else {
+            String::new()
         };
         format!("{} {verb} due before it{wait}", number(i128::from(self.before)))
     }
 
-    /// The failed attempts that are known: those that a daemon saw, and the last one as Redis has it.
+    /// Returns the failed attempts that are known: those that a daemon saw, and the last one as Redis has it.
     fn attempts(&self) -> Vec<SeenAttempt> {
         let Some(detail) = self.detail else {
             return self.daemon.map(|daemon| daemon.attempts.clone()).unwrap_or_default();
@@ -283,7 +282,9 @@ impl WhyFacts<'_> {
         if let Some(at_ms) = detail.last_attempt_ms.filter(|_| !detail.code.is_empty())
             && !all.iter().any(|seen| seen.at_ms.abs_diff(at_ms) < SAME_ATTEMPT_MS && seen.code == detail.code)
         {
-            let (class, code, sink) = (detail.class.clone(), detail.code.clone(), detail.sink.clone());
+            let class = detail.class.clone();
+            let code = detail.code.clone();
+            let sink = detail.sink.clone();
             all.push(SeenAttempt { at_ms, sink, class, code });
         }
         all.sort_by_key(|seen| seen.at_ms);
@@ -345,7 +346,8 @@ fn at_daemon(daemon: &AtDaemon, detail: &Detail, now_ms: i64, add: &mut impl FnM
         let (own, others) = destinations(sink, &detail.routes);
         let doubt = if others { ", if the element goes there" } else { "" };
         for found in own.iter().take(DESTINATIONS) {
-            let (name, since) = (&found.destination, lasts(found.seconds));
+            let name = &found.destination;
+            let since = lasts(found.seconds);
             let detail = format!("{name} of sink {} is in trouble for {since}{doubt}: {}", sink.sink, found.reason);
             add(ObstacleKind::Destination, detail, None);
         }
@@ -356,8 +358,8 @@ fn at_daemon(daemon: &AtDaemon, detail: &Detail, now_ms: i64, add: &mut impl FnM
     }
 }
 
-/// The destinations in trouble that an element with these routes goes to; where none of them is one of its routes, those that may
-/// be, and that it is not known.
+/// Returns the destinations in trouble that an element with these routes goes to; where none of them is one of its
+/// routes, those that may be, and that it is not known.
 fn destinations<'a>(sink: &'a SinkRow, routes: &[String]) -> (Vec<&'a DestinationTrouble>, bool) {
     let routes: Vec<_> =
         routes.iter().filter_map(|route| route.strip_prefix(&*sink.sink)?.strip_prefix(": ")).collect();
@@ -369,8 +371,5 @@ fn destinations<'a>(sink: &'a SinkRow, routes: &[String]) -> (Vec<&'a Destinatio
         name.contains("${") || routes.iter().all(|route| !route.contains(' ') || kind(route) != kind(name))
     };
     let own: Vec<_> = sink.destinations.iter().filter(is_own).collect();
-    match own.is_empty() {
-        true => (sink.destinations.iter().filter(may_be).collect(), true),
-        false => (own, false),
-    }
+    if own.is_empty() { (sink.destinations.iter().filter(may_be).collect(), true) } else { (own, false) }
 }

@@ -35,7 +35,7 @@ impl WhyRules {
         }
     }
 
-    /// Whether the mode is the usual one.
+    /// Returns whether the mode is the usual one.
     pub(super) fn delivers(&self) -> bool {
         self.mode == Mode::Deliver.as_str()
     }

@@ -3,10 +3,11 @@
 use super::answer::{Cure, Obstacle, ObstacleKind, Remedy, Whereabouts};
 use super::facts::WhyFacts;
 
-/// The commands against these obstacles, the most effective first.
+/// Returns the commands against these obstacles, the most effective first.
 pub(super) fn remedies(facts: &WhyFacts<'_>, state: Whereabouts, waits_for: &[Obstacle]) -> Vec<Remedy> {
     let mut all = Vec::new();
-    let (queue, id) = (word(facts.queue), word(facts.id));
+    let queue = word(facts.queue);
+    let id = word(facts.id);
     let mut add = |command: String, effect: &str, cure: Option<Cure>| {
         let remedy = Remedy { command, effect: effect.to_owned(), cure };
         if !all.contains(&remedy) {
@@ -76,12 +77,13 @@ pub(super) fn remedies(facts: &WhyFacts<'_>, state: Whereabouts, waits_for: &[Ob
     all
 }
 
-/// A word of a shell: in quotes where it is not plain.
+/// Returns a word of a shell: in quotes where it is not plain.
 fn word(text: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:/+@%=,".contains(letter);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 

@@ -74,7 +74,10 @@ fn check(row: &Row, expected: &Expected) {
         assert!(found.summary.contains(part), "{part} is missing in {}", found.summary);
     }
     let read: ElementWhy = serde_json::from_str(&serde_json::to_string(&found).unwrap()).unwrap();
-    assert_eq!(read, found, "a daemon's answer is read as it was written");
+    // Buttons are of the page alone, which computes its own answer.
+    let mut sent = found;
+    sent.remedies.iter_mut().for_each(|remedy| remedy.cure = None);
+    assert_eq!(read, sent, "a daemon's answer is read as it was written");
 }
 
 fn scheduled(after_ms: i64) -> Detail {
@@ -335,7 +338,9 @@ fn of_what_is_gone_it_says_what_is_known_or_that_nothing_is() {
     let daemon = Some(AtDaemon { events: vec![event], ..AtDaemon::default() });
     let says = &["This daemon last saw it 4s ago: delivered (events)."];
     check(&Row { daemon, ..gone.clone() }, &Expected { says, ..nothing });
-    let (what, by, at_ms) = ("cancel".to_owned(), "ann@shell".to_owned(), NOW - 60_000);
+    let what = "cancel".to_owned();
+    let by = "ann@shell".to_owned();
+    let at_ms = NOW - 60_000;
     let change = Some(OperatorChange { what, by, at_ms, ..OperatorChange::default() });
     let says = &["The last change of an operator: `cancel` by ann@shell, 1m ago."];
     check(&Row { change, ..gone }, &Expected { says, ..nothing });

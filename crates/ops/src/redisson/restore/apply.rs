@@ -88,7 +88,8 @@ struct Mover<'a> {
 
 impl Mover<'_> {
     async fn elements(&mut self) -> Result<(), Error> {
-        let (queue, what) = (self.queue, format!("read the held elements of `{}`", self.queue.id()));
+        let queue = self.queue;
+        let what = format!("read the held elements of `{}`", self.queue.id());
         // What stays is stepped over: payloads of the ready list, which come later, and what cannot be restored.
         let mut first = 0;
         loop {
@@ -109,7 +110,8 @@ impl Mover<'_> {
     }
 
     async fn letters(&mut self) -> Result<(), Error> {
-        let (queue, what) = (self.queue, format!("read the dead letters of `{}`", self.queue.id()));
+        let queue = self.queue;
+        let what = format!("read the dead letters of `{}`", self.queue.id());
         let each_page = queue.each_letter(&what, async |page| {
             let mut items = Vec::new();
             for letter in page {
@@ -122,7 +124,7 @@ impl Mover<'_> {
         each_page.await
     }
 
-    /// The destination of an element; `None` for one that stays, and for payloads of the ready list, which come
+    /// Returns the destination of an element; `None` for one that stays, and for payloads of the ready list, which come
     /// later.
     fn element(&mut self, entry: Option<Element>) -> Option<Back> {
         let back = match entry {
@@ -146,7 +148,7 @@ impl Mover<'_> {
         }
     }
 
-    /// The latest payloads that came from the ready list, last first, as many as are sorted at a time.
+    /// Returns the latest payloads that came from the ready list, last first, as many as are sorted at a time.
     async fn latest(&self) -> Result<Vec<(Held, Back)>, Error> {
         let what = format!("read the held elements of `{}`", self.queue.id());
         let mut latest = Latest::default();
@@ -182,7 +184,8 @@ impl Mover<'_> {
     /// Moves all of them, in batches.
     async fn all(&mut self, mut items: &[(Held, Back)]) -> Result<Vec<Moved>, Error> {
         let what = format!("restore elements of `{}`", self.queue.id());
-        let (redisson, conn) = (self.queue.redisson(), &self.queue.conn);
+        let redisson = self.queue.redisson();
+        let conn = &self.queue.conn;
         let mut all = Vec::with_capacity(items.len());
         while !items.is_empty() {
             let of = (self.plan.scheduled + self.plan.ready) as u64;

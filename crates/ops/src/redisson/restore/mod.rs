@@ -94,7 +94,7 @@ fn explain(queue: &Queue, work: AtWork) -> String {
     }
 }
 
-/// An entry of the retry set or of a claim; `None` for one that this version cannot read.
+/// Returns an entry of the retry set or of a claim; `None` for one that this version cannot read.
 fn entry(member: bytes::Bytes) -> Option<delaybridge_ledger::claims::Element> {
     delaybridge_ledger::claims::Element::entry(member, 0)
 }

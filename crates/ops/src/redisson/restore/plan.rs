@@ -147,7 +147,7 @@ impl Entries {
     }
 }
 
-/// The sinks behind the hashes of a header.
+/// Returns the sinks behind the hashes of a header.
 fn confirmed(config: &Config, queue: &Queue, id: MessageId, hashes: &[u64]) -> ConfirmedElement {
     let sink = |hash: &u64| {
         let known = config.sinks.iter().map(|sink| &*sink.name);
@@ -158,7 +158,7 @@ fn confirmed(config: &Config, queue: &Queue, id: MessageId, hashes: &[u64]) -> C
     ConfirmedElement { id, sinks: hashes.iter().map(sink).collect() }
 }
 
-/// The layout of the returned elements; `None` if both exist: an unreadable one would block the clients.
+/// Returns the layout of the returned elements; `None` if both exist: an unreadable one would block the clients.
 fn chosen(wanted: Option<Layout>, scheduled: &[Layout], held: &BTreeMap<&'static str, usize>) -> Option<Layout> {
     let met = |layout| scheduled.contains(&layout) || held.contains_key(name(layout));
     match (wanted, met(Layout::Old), met(Layout::New)) {

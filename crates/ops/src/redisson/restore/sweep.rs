@@ -24,7 +24,7 @@ pub(super) async fn until_no_ghost_is_left(queue: &Queue) -> Result<u64, Error> 
     Err(Error::conflict(format!("{what}: new ghosts appear as fast as they are removed; is a daemon still running?")))
 }
 
-/// One turn to its end, or what is left of one that another daemon began; answers the orphans that it saw.
+/// Returns one turn to its end, or what is left of one that another daemon began; answers the orphans that it saw.
 pub(crate) async fn turn(queue: &Queue, what: &str) -> Result<u64, Error> {
     let mut request = UpkeepRequest {
         step: None,
