@@ -316,6 +316,12 @@ const ONLY_UNDER: &[OnlyUnder] = &[
             "ops/peek.rs",
             "ops/element/",
             "ops/dead/",
+            "ops/horizon.rs",
+            "ops/queue_order.rs",
+            "ops/jobs/",
+            // Sizes and limits of a topic in such an answer.
+            "jobs/limits.rs",
+            "jobs/look.rs",
             "ops/remote",
             // The id in such an answer.
             "message.rs",
@@ -448,7 +454,7 @@ const OTHER_READERS: &[(&str, &str)] = &[
     ("settings/reader/values.rs", "the mode of a file that was just read there"),
     ("config/input.rs", "the configuration itself, bounded: a start may wait for the writer of a pipe"),
     ("telemetry/logging/journal.rs", "standard error, which is open"),
-    ("sink-stdout/lib.rs", "standard output, which is open"),
+    ("sink-stdout/sink.rs", "standard output, which is open"),
     ("jobs-http/listener.rs", "the socket that the daemon makes"),
     ("ops/daemon.rs", "/proc, for a command"),
     ("ops/dead/aside.rs", "the file that a command writes"),
