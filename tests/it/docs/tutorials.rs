@@ -52,7 +52,8 @@ async fn the_tutorial_with_rabbitmq_loses_no_order_to_a_crash() {
     let address = format!("127.0.0.1:{}", rabbit.port());
     let mut walk = Walk::with("docs/tutorials/redisson-team.md", &[(RABBIT, address)]).await;
     offer(&walk, 3, HOUR).await;
-    assert!(walk.until("delaybridge discover").contains(FOUND));
+    let found = walk.until("delaybridge discover");
+    assert!(found.contains(FOUND) && found.contains("only Java reads objects of shop.Order:"), "{found}");
     assert!(!walk.until("delaybridge check --live").contains("FAILED"));
     let shown = walk.until("delaybridge peek");
     assert!(shown.contains(r#"{"orderId":1,"state":"unpaid"}"#), "{shown}");

@@ -105,6 +105,15 @@ fn one(text: &mut String, queue: &DiscoveredQueue) {
     }
     let _ = writeln!(text, "    source: {{ redisson: {{ name: {} }} }}", quoted(&queue.name));
     let _ = writeln!(text, "    codec: {}   # {}", queue.codec, sure(queue));
+    if !queue.undeclared.is_empty() {
+        let classes: Vec<&str> = queue.undeclared.iter().map(String::as_str).collect();
+        let _ = writeln!(
+            text,
+            "    # only Java reads objects of {}: declare them under `classes` for JSON (docs/codecs.md), else they are\n    \
+             # passed on as bytes, or are dead letters with `envelope: decoded`",
+            classes.join(", ")
+        );
+    }
     text.push_str("    mode: shadow\n    to:\n      - sink: out\n");
 }
 

@@ -1,7 +1,9 @@
 //! `dead redrive` and `dead purge`: many dead letters, by name, by filter, or all.
 
+use std::borrow::Cow;
+
 use clap::Args;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::dead::selection::Selection;
@@ -23,7 +25,7 @@ const NAMED: usize = 100;
 /// it do not get it again. With `max_lateness`, consider that it is late. Letters that come meanwhile are not redriven.
 ///
 /// dead -> retry, due now -> claimed by the daemon
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[command(after_help = REDRIVE)]
 #[serde(transparent)]
 pub struct Redrive {
@@ -37,7 +39,7 @@ pub struct Redrive {
 /// Their elements are lost: no other copy exists. --yes is required with --all, with a filter, and without a terminal.
 ///
 /// dead -> gone
-#[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[command(after_help = PURGE)]
 #[serde(transparent)]
 pub struct Purge {
@@ -124,6 +126,30 @@ pub struct Purged {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<SweepPlace>,
 }
+
+/// Gives a request the schema of the letters that it is: a schema of its own would have nothing but a reference.
+macro_rules! has_schema_of_letters {
+    ($($request:ty),*) => {$(
+        impl JsonSchema for $request {
+            fn inline_schema() -> bool {
+                Letters::inline_schema()
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                Letters::schema_name()
+            }
+
+            fn schema_id() -> Cow<'static, str> {
+                Letters::schema_id()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                Letters::json_schema(generator)
+            }
+        }
+    )*};
+}
+has_schema_of_letters!(Redrive, Purge);
 
 /// Implements what is common to the operations on many letters.
 macro_rules! works_through_letters {

@@ -1,8 +1,9 @@
 //! Finds the delayed queues of a Redis, and what can be learned of each.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use bytes::Bytes;
+use redisson_codecs::{Coding, DecodeProblem};
 use serde::Serialize;
 
 use super::guess;
@@ -49,6 +50,8 @@ pub struct DiscoveredQueue {
     pub sure: &'static str,
     /// Payloads that were sampled for the codec.
     pub sampled: usize,
+    /// Classes of the samples that only Java can read, unless they are declared under `classes`.
+    pub undeclared: BTreeSet<String>,
     /// Free places of the ready list, if it is an `RBoundedBlockingQueue`.
     pub free_places: Option<String>,
     /// The prefix of our keys that daemons deliver it with, if that is not the default one.
@@ -153,11 +156,20 @@ async fn look(conn: &Conn, space: &KeySpace, found: &Found) -> Result<Discovered
         codec: guess.coding.as_str().to_owned(),
         sure: guess.sure.as_str(),
         sampled: guess.of,
+        undeclared: samples.iter().filter_map(|sample| opaque_class(guess.coding, sample)).collect(),
         free_places: redisson::free_places(conn, &redisson.keys).await.ok().flatten(),
         key_prefix: key_prefix.map(|prefix| prefix.to_string()),
         redisson_clients: clients,
         watch,
     })
+}
+
+/// Returns the class of an object that only Java can read; `None` for every other payload.
+fn opaque_class(coding: Coding, sample: &Bytes) -> Option<String> {
+    match redisson_codecs::decode(coding, sample).err()?.problem {
+        DecodeProblem::Opaque(class) => class.as_str().map(str::to_owned),
+        _ => None,
+    }
 }
 
 /// Returns an id for the configuration: what an id may not have becomes `_`, and no two are the same.
