@@ -43,6 +43,7 @@ macro_rules! subcommands_of {
     ($commands:ident: $($operation:ident)* $(; $($local:ident)*)?) => {
         /// An operation of operators as a command.
         #[derive(Debug, clap::Subcommand)]
+        #[allow(clippy::enum_variant_names, reason = "the names are those of the operations")]
         pub enum $commands {
             $(
                 #[command(name = $crate::remote::command_name::<delaybridge_ops::operations::$operation>())]

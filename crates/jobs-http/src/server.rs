@@ -129,7 +129,7 @@ pub async fn serve<S: Served>(listener: ApiListener, api: Arc<S>, certificates: 
             place = places.take(origin, || api.events().crowded(api.max_connections())) => place,
         };
         let served = connection(accepted, Arc::new(place), api.clone(), certificates.clone());
-        let _ = connections.spawn(Repoll::new(served));
+        connections.spawn(Repoll::new(served));
     }
     drop(listener);
     connections.close();

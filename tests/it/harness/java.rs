@@ -166,7 +166,8 @@ impl JavaClient {
 
 impl Drop for JavaClient {
     fn drop(&mut self) {
-        let _ = self.java.send(json!({ "do": "disconnect", "client": self.name }));
+        // It is sent at once; the answer is not waited for.
+        drop(self.java.send(json!({ "do": "disconnect", "client": self.name })));
     }
 }
 

@@ -123,7 +123,7 @@ async fn a_damaged_order_is_found_and_repaired_and_a_sound_one_is_left_alone() {
     jobs.add(&topic(), new.into()).await.expect("add");
     assert_eq!(compared(false).await, ["", ""]);
     let sound = rig.snapshot().await;
-    let _ = rig.redis.zrem::<_, _, ()>(key("urgent"), "lost").await.expect("remove");
+    rig.redis.zrem::<_, _, ()>(key("urgent"), "lost").await.expect("remove");
     for (id, order) in [("moved", 0), ("none", 1), ("gone", 2)] {
         rig.redis.zadd::<_, _, _, ()>(key("urgent"), id, order).await.expect("add");
     }

@@ -104,7 +104,7 @@ async fn chosen_dead_letters_are_redriven_or_removed_and_nothing_else_is() {
         sent(&world, TOKEN, "/queues/orders/dead/purge", &format!("chosen=1&id={last}&sure=1")).await.status,
         303
     );
-    assert_eq!(places(&world).await, [first.clone()]);
+    assert_eq!(places(&world).await, [first.as_str()]);
 }
 
 #[tokio::test]

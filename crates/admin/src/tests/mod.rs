@@ -86,8 +86,8 @@ impl World {
         let admin = Arc::new(Admin::new(&spec, reload, &events, stop.clone()).unwrap());
         let listener = ApiListener::bind(&spec.listen).unwrap();
         let address = listener.address.tcp().unwrap();
-        let _ = tokio::spawn(admin.clone().keep());
-        let _ = tokio::spawn(serve(listener, admin, None));
+        tokio::spawn(admin.clone().keep());
+        tokio::spawn(serve(listener, admin, None));
         World { redis, events, address, stop, wishes, config, _tokens: file }
     }
 

@@ -340,14 +340,14 @@ fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> LiveFindin
         detail.push_str(&format!(", {} on the ready list", s.ready));
     }
     let mut state = Health::Well;
-    if let Some(set) = source.of_kind::<ZsetSpec>() {
-        if let Some(due_ms) = s.next_due_ms.filter(|due_ms| !is_plausible(*due_ms)) {
-            state = if is_in_seconds(due_ms) { Health::Failed } else { Health::Warning };
-            detail.push_str(&format!(
-                "; the first one is due at {due_ms} ms since 1970 by its score: is `score: {}` the unit that producers write?",
-                set.score.as_str()
-            ));
-        }
+    if let Some(set) = source.of_kind::<ZsetSpec>()
+        && let Some(due_ms) = s.next_due_ms.filter(|due_ms| !is_plausible(*due_ms))
+    {
+        state = if is_in_seconds(due_ms) { Health::Failed } else { Health::Warning };
+        detail.push_str(&format!(
+            "; the first one is due at {due_ms} ms since 1970 by its score: is `score: {}` the unit that producers write?",
+            set.score.as_str()
+        ));
     }
     if s.orphans > 0 {
         state = Health::Warning;

@@ -203,11 +203,15 @@ macro_rules! works_through_letters {
         }
 
         fn portion(&self) -> Self {
-            Self { letters: self.letters.portion(), ..self.clone() }
+            let mut portion = self.clone();
+            portion.letters = self.letters.portion();
+            portion
         }
 
         fn rest(&self, done: &$answer) -> Option<Self> {
-            Some(Self { letters: self.letters.rest(done.part.as_ref())?, ..self.clone() })
+            let mut rest = self.clone();
+            rest.letters = self.letters.rest(done.part.as_ref())?;
+            Some(rest)
         }
 
         fn end(all: &mut $answer, stopped: bool) {
