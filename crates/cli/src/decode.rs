@@ -100,7 +100,7 @@ pub(super) async fn run(global: &Global, args: &DecodeArgs, out: &mut dyn Write)
     Ok(u8::from(refused && args.codec.is_some()))
 }
 
-/// Returns the `classes` of the configuration. Nobody has asked for what is at the default place, so there it may be
+/// Returns the `classes` of the configuration. A file at the default place was not asked for by name, so it may be
 /// missing or invalid.
 fn classes(global: &Global) -> Result<Classes, Failed> {
     if global.config == Path::new(DEFAULT_CONFIG) && !global.config.exists() {

@@ -88,7 +88,7 @@ pub(super) async fn carry_out<O: Remote>(
     let place = daemon.place(global)?;
     if request.names().is_some_and(|names| *names == ["-"]) {
         let found = call_for_names(&place, &mut request).await?;
-        return told(global, place.without_daemon(), &request, &found, out);
+        return print_answer(global, place.without_daemon(), &request, &found, out);
     }
     carry_out_at(global, &place, &request, out).await
 }
@@ -133,7 +133,7 @@ pub(super) async fn carry_out_at<O: Remote>(
     } else {
         place.call_whole(request, &mut Unwatched).await?
     };
-    told(global, place.without_daemon(), request, &found, out)
+    print_answer(global, place.without_daemon(), request, &found, out)
 }
 
 /// Carries out an operation that runs on Redis alone, and prints its answer.
@@ -148,11 +148,11 @@ pub(super) async fn carry_out_here<O: Operation>(
         input(what, file).map_err(|failed| Error { kind: ErrorKind::Invalid, message: failed.message })
     };
     let found = scene.with_input(read).carry_out(request).await?;
-    told(global, None, request, &found, out)
+    print_answer(global, None, request, &found, out)
 }
 
-/// Prints an answer.
-fn told<O: Operation>(
+/// Prints an answer, and returns the exit code.
+fn print_answer<O: Operation>(
     global: &Global,
     without_daemon: Option<String>,
     request: &O,

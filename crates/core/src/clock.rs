@@ -153,7 +153,7 @@ impl Asked {
 /// Difference between two clocks, in seconds, from which on operators are told.
 const GREAT: f64 = 30.0;
 
-/// Returns whether operators must be told of a difference between clocks. `known` is true if it was reported already;
+/// Returns whether a difference between clocks is reported. `known` is true if it was reported already;
 /// then the bound is half, so that a difference near the bound is not reported again and again.
 pub fn is_great_skew(seconds: f64, known: bool) -> bool {
     seconds.abs() >= if known { GREAT / 2.0 } else { GREAT }

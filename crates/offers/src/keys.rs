@@ -6,7 +6,7 @@ pub fn tagged(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() }
 }
 
-/// What our own keys begin with, unless the daemon's configuration has another `redis.key_prefix`.
+/// The prefix of our own keys, unless the daemon's configuration has another `redis.key_prefix`.
 const DEFAULT_PREFIX: &str = "delaybridge:";
 /// The beginning of the name of the sorted set.
 const TIMEOUT: &str = "redisson_delay_queue_timeout:";

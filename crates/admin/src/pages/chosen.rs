@@ -137,11 +137,11 @@ pub async fn cancel(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Re
     Ok(done.shown("removed", &fields))
 }
 
-/// What became of the chosen ones.
+/// The outcome for the chosen rows.
 #[derive(Default)]
 struct Outcomes {
     done: usize,
-    /// Those that stay as they are, with the reason of the first.
+    /// The rows that stay unchanged; `why` is the reason of the first.
     left: Vec<String>,
     why: Option<String>,
 }

@@ -131,7 +131,7 @@ fn facts(element: &Detail, why: &ElementWhy) -> Markup {
     }
 }
 
-/// What may be done with it; `has_run_now`: above there is a button for that.
+/// Renders the changes that the viewer may make. `has_run_now`: the page has that button already.
 fn deeds(element: &Detail, id: &str, view: &View, queue: &str, has_run_now: bool) -> Markup {
     let action = format!("{}/act", encoded(id));
     let operates = view.may(AccessRole::Operator, queue);

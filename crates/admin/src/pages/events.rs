@@ -72,7 +72,7 @@ pub fn of_queue(admin: &Admin, caller: &AdminCaller, queue: &str) -> Markup {
     let shown: Vec<_> = of.map(|event| admin.shape(event, reads)).collect();
     html! {
         section aria-labelledby="outcomes" {
-            h2 #outcomes { "Latest outcomes " span.muted { "of this daemon, recorded since somebody watches" } }
+            h2 #outcomes { "Latest outcomes " span.muted { "of this daemon, recorded while someone watches" } }
             @if shown.is_empty() { p.muted { "None yet." } } @else { (table(&shown, None, "../")) }
             p { a href={ "../events?queue=" (encoded(queue)) } { "Follow them" } }
         }

@@ -45,7 +45,7 @@ const MATCHES: usize = 50;
 /// Jobs of a topic and a state to look at.
 const JOBS: usize = 50;
 
-/// What a queue has.
+/// The elements of a queue that match.
 struct QueueHits {
     queue: String,
     now_ms: i64,
@@ -54,7 +54,7 @@ struct QueueHits {
     next: Option<(String, u64)>,
 }
 
-/// What was found.
+/// The result of a search over all queues.
 #[derive(Default)]
 struct Everywhere {
     queues: Vec<QueueHits>,

@@ -42,7 +42,7 @@ pub struct View {
     pairs: Vec<(String, String)>,
     /// Whether it follows the events.
     pub follows: bool,
-    /// What was searched for in all queues.
+    /// The text of the search over all queues.
     pub sought: String,
     /// The path of this page from the first one, for the way back after a login.
     pub here: String,

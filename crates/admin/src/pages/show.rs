@@ -51,7 +51,7 @@ pub fn when(ms: i64, now_ms: i64) -> Markup {
     html! { time datetime=(utc(ms)) { (text) " " span.at { (at(ms, now_ms)) } } }
 }
 
-/// How long a state has lasted, and since when by the clock of this machine.
+/// Renders the duration of a state, and its beginning by the clock of this machine.
 pub fn lasting(seconds: u64) -> Markup {
     let now_ms = (calendar_seconds() * 1_000.0) as i64;
     let gap_ms = seconds.saturating_mul(1_000);
@@ -70,7 +70,7 @@ fn at(ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// What was done, as the address of a page has it.
+/// Returns the text of an outcome for the address of a page: bounded, without control characters.
 pub fn said(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(300).collect()
 }

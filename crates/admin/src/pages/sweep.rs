@@ -159,7 +159,7 @@ async fn sweep(admin: Arc<Admin>, mut call: Call<AdminCaller>, deed: SweepKind) 
     Ok(see_other(&format!("../dead?done={}{filter}", encoded(&done))))
 }
 
-/// What was redriven, and what could not be.
+/// Returns the result of a redrive as a sentence.
 fn redriven(done: &Redriven) -> String {
     let mut words = format!("{} redriven", done.redriven);
     if done.left + done.failed > 0 {

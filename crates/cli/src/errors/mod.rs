@@ -53,7 +53,7 @@ pub fn reference() -> String {
     page
 }
 
-/// Tells whether several codes of the section have the cure of this one, which then stands once above them.
+/// Returns whether several codes of the section share the cure of this one, which is then printed once above them.
 fn has_common_cure(code: &Code, section: &[Code]) -> bool {
     section.iter().filter(|other| other.cure == code.cure).count() > 2
 }

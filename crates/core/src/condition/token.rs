@@ -165,7 +165,7 @@ fn read(rest: &str) -> Result<(Lexeme, usize), Mistake> {
     }
 }
 
-/// Reads the text in these quotes. A backslash stands before a quote or a backslash.
+/// Reads a quoted text. `\` escapes a quote or a backslash.
 fn text(rest: &str, quote: char) -> Result<(Lexeme, usize), Mistake> {
     let mut text = String::new();
     let mut escaped = false;

@@ -317,6 +317,8 @@ pub async fn a_refused_message_is_given_away_and_its_neighbours_go_on(mut rig: i
     let running = world.run(&rig);
     world.scheduled(2).await;
     until("the refused message is not among the dead letters", async || rig.refused().await == 1).await;
+    // While it runs: a broker on a busy machine may answer the commit of the stop too late.
+    until("not every message is settled", async || rig.left().await == 0).await;
     running.end().await;
     assert_eq!(rig.left().await, 0);
 }
