@@ -144,19 +144,19 @@ async fn watch(session: &Arc<AmqpSession>, state: &watch::Sender<ConnectionState
     while session.is_up() {
         // All branches are cancel safe.
         tokio::select! {
-                    event = next(events.as_mut()) => match event {
-                        Event::ConnectionBlocked(reason) => {
-        let _ = state.send_replace(up(Some(reason.into())));
-        }
-                        Event::ConnectionUnblocked => {
-        let _ = state.send_replace(up(None));
-        }
-                        // Of a channel, or of the connection: the loop looks which.
-                        _ => {}
-                    },
-                    () = tokio::time::sleep(LOOK) => {}
-                    () = stop.cancelled() => return,
+            event = next(events.as_mut()) => match event {
+                Event::ConnectionBlocked(reason) => {
+                    state.send_replace(up(Some(reason.into())));
                 }
+                Event::ConnectionUnblocked => {
+                    state.send_replace(up(None));
+                }
+                // Of a channel, or of the connection: the loop looks which.
+                _ => {}
+            },
+            () = tokio::time::sleep(LOOK) => {}
+            () = stop.cancelled() => return,
+        }
     }
 }
 
