@@ -28,8 +28,9 @@ use delaybridge_ops::plural;
 ///
 /// With --from-kafka the records that daemons have forwarded to a topic (`dead_letter: { sink, topic }`) come back; records of other
 /// queues are counted and passed over. A record of this queue with a broken header is named by its partition and offset, and is
-/// treated as a broken line is: --broken writes its headers and its body in base64. They are read up to the end that the topic has now. The offsets are committed, so that a second run adds
-/// nothing, and one that was ended goes on. The user of the sink needs READ on the topic and on the group.
+/// treated as a broken line is: --broken writes its headers and its body in base64. They are read up to the end that the topic
+/// has now. The offsets are committed, so that a second run adds nothing, and one that was ended goes on. The user of the sink
+/// needs READ on the topic and on the group. While a daemon would forward the letters again, the import is refused.
 ///
 /// a line, or a record -> dead
 #[derive(Debug, Args)]
