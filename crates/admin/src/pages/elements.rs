@@ -107,7 +107,7 @@ pub fn table(
                         @for element in elements {
                             tr {
                                 th scope="row" {
-                                    @if let Some(id) = chosen_by(element, operates) { (tick(&id.to_string())) }
+                                    @if let Some(name) = chosen_by(element, operates) { (tick(&name)) }
                                     @match &element.id {
                                         Some(id) => a.mono href={ (base) "elements/" (encoded(&id.to_string())) (place.behind('?')) } { (id) },
                                         None => span.muted { "no id" },
@@ -134,10 +134,16 @@ pub fn table(
     }
 }
 
-/// Returns the id of an element that may be ticked: it is not in flight.
-fn chosen_by(element: &PeekedElement, operates: bool) -> Option<&Identity> {
-    let moves = matches!(element.state, PeekState::Scheduled | PeekState::Retry | PeekState::Dead);
-    element.id.as_ref().filter(|_| moves && operates)
+/// Returns the name of an element that may be ticked: it is not in flight. A dead letter has its place in the stream,
+/// because an element with its id may be scheduled again.
+fn chosen_by(element: &PeekedElement, operates: bool) -> Option<String> {
+    let id = || element.id.as_ref().map(Identity::to_string);
+    let name = match element.state {
+        PeekState::Scheduled | PeekState::Retry => id(),
+        PeekState::Dead => element.stream_id.clone(),
+        _ => None,
+    };
+    name.filter(|_| operates)
 }
 
 /// Returns the next attempt, or the end of the lease.

@@ -76,7 +76,6 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let after = call.query.text("after").filter(|after| !after.is_empty());
     let _turn = admin.searches.take(&who(call.peer, &call.caller), 1, "search the queues").await?;
     let end = Instant::now().after(TIME);
-    let jobs = if after.is_none() { jobs(&admin, &call.caller, text, end).await } else { Vec::new() };
     let session = admin.session();
     let mut names: Vec<_> = session.config.queues.iter().map(|spec| spec.id.clone()).collect();
     names.retain(|name| call.caller.may(AccessRole::Viewer, Some(name)));
@@ -85,6 +84,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     names.retain(|name| after.is_none_or(|after| &**name > after));
     let before = of - names.len();
     let found = queues(&admin, &call.caller, text, &names, end).await;
+    // After the queues: a slow job queue keeps none of them from being searched.
+    let jobs = if after.is_none() { jobs(&admin, &call.caller, text, end).await } else { Vec::new() };
     let mut view = View::of("/search", &call.caller, admin.access.has_tokens());
     text.clone_into(&mut view.sought);
     let all = found.queues.iter().map(|hits| hits.elements.len()).sum::<usize>() + jobs.len();

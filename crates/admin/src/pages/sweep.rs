@@ -56,6 +56,10 @@ fn which_of(queue: &str, query: &Query) -> Result<Letters, Problem> {
     let filter = filter_of(query)?;
     match query.text(CHOSEN) {
         Some(_) => Ok(Letters { queue, ids: Some(ids(query)?), ..Letters::default() }),
+        // Rows that are named must not end as everything.
+        None if query.pairs().any(|(name, _)| name == ID) => {
+            Err(Problem::bad("read the form: it names rows, and lacks `chosen`"))
+        }
         None => Ok(Letters { queue, all: filter.is_empty(), filter, ..Letters::default() }),
     }
 }

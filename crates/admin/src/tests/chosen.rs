@@ -98,6 +98,9 @@ async fn chosen_dead_letters_are_redriven_or_removed_and_nothing_else_is() {
         sent(&world, TOKEN, "/queues/orders/dead/redrive", &format!("chosen=1&id={middle}&reason=killed&rate=")).await;
     assert_eq!((done.status, done.headers["location"].as_str()), (303, "../dead?done=1%20redriven&reason=killed"));
     assert_eq!(places(&world).await, [last.clone(), first.clone()]);
+    // Rows that are named without the word that only they are meant.
+    let named = sent(&world, TOKEN, "/queues/orders/dead/purge", &format!("id={last}&sure=1")).await;
+    assert!(named.status == 400 && named.text().contains("chosen"), "{}", named.text());
     let unsure = sent(&world, TOKEN, "/queues/orders/dead/purge", &format!("chosen=1&id={last}")).await;
     assert_eq!(unsure.status, 400, "{}", unsure.text());
     assert_eq!(
@@ -122,4 +125,36 @@ async fn rows_have_boxes_for_who_may_act_on_them() {
     let evil = [FORM, ("origin", "http://evil.example"), ("authorization", bearer.as_str())];
     assert_eq!(world.send("POST", "/queues/orders/run-now", &evil, "id=a").await.status, 403);
     assert_eq!(count(&world, "due").await, 0);
+}
+
+/// An element died, and one with its id is scheduled again.
+#[tokio::test]
+async fn a_dead_row_of_a_search_is_the_letter_and_not_the_element_with_its_id() {
+    let world = World::start(true).await;
+    schedule(&world, &["a"]).await;
+    world.ask("POST", "/v1/queues/orders/elements/a/kill", r#"{"why":"a test"}"#).await;
+    schedule(&world, &["a"]).await;
+    let [letter] = &places(&world).await[..] else { panic!("one letter") };
+    let found = asked(&world, TOKEN, "/queues/orders/search?field=a").await.text();
+    assert!(found.contains(&format!(r#"name="id" value="{letter}""#)), "{found}");
+    let done = sent(&world, TOKEN, "/queues/orders/cancel", &format!("id={letter}&sure=1")).await;
+    assert_eq!(done.status, 303, "{}", done.text());
+    assert_eq!((places(&world).await.len(), count(&world, "scheduled").await), (0, 1));
+}
+
+/// Names and `after` narrow a filter, and never widen it.
+#[tokio::test]
+async fn letters_outside_of_the_ages_of_a_filter_stay() {
+    let world = World::start(true).await;
+    schedule(&world, &["young"]).await;
+    world.ask("POST", "/v1/queues/orders/elements/young/kill", r#"{"why":"a test"}"#).await;
+    let [young] = &places(&world).await[..] else { panic!("one letter") };
+    let purge = async |body: String| {
+        let answer = world.ask("POST", "/v1/queues/orders/dead/purge", &body).await;
+        assert_eq!(answer.status, 200, "{body}: {}", answer.text());
+        answer.json()["purged"].as_u64().expect("a number")
+    };
+    assert_eq!(purge(format!(r#"{{"ids":["{young}"],"filter":{{"older_than":"1h"}}}}"#)).await, 0);
+    assert_eq!(purge(r#"{"filter":{"older_than":"1h"},"after":"1-0..9999999999999-0"}"#.to_owned()).await, 0);
+    assert_eq!(purge(r#"{"filter":{"newer_than":"1h"},"after":"1-0"}"#.to_owned()).await, 1);
 }

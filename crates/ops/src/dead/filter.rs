@@ -228,14 +228,12 @@ impl Filter {
         }
     }
 
-    /// Returns the range of the stream that has letters of that age: its ids begin with the time in ms at which Redis
-    /// stored them.
-    pub(super) fn range(&self, now_ms: i64) -> (Option<String>, Option<String>) {
+    /// Returns the times in ms at which Redis stored letters of that age, the oldest and the newest: ids of the stream
+    /// begin with them.
+    pub(super) fn range(&self, now_ms: i64) -> (Option<i64>, Option<i64>) {
         let before =
             |Length(age): Length| now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)).max(0);
-        let oldest = self.newer_than.map(|age| before(age).to_string());
-        let newest = self.older_than.map(|age| before(age).to_string());
-        (oldest, newest)
+        (self.newer_than.map(before), self.older_than.map(before))
     }
 
     /// Returns whether a letter at the right place of the stream fits in everything else.
@@ -302,9 +300,9 @@ mod tests {
             newer_than: Some(Length(Duration::from_secs(newer))),
             ..Filter::default()
         };
-        assert_eq!(age(60, 3_600).range(3_700_000), (Some("100000".to_owned()), Some("3640000".to_owned())));
+        assert_eq!(age(60, 3_600).range(3_700_000), (Some(100_000), Some(3_640_000)));
         assert!(age(60, 3_600).check().is_ok() && age(60, 60).check().is_err());
-        assert_eq!(age(u64::MAX, u64::MAX).range(5), (Some("0".to_owned()), Some("0".to_owned())));
+        assert_eq!(age(u64::MAX, u64::MAX).range(5), (Some(0), Some(0)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::LOOKED_AT;
-use super::which::{Letters, SweepPlace, check_after, is_place};
+use super::which::{Letters, PartAfter, SweepPlace, check_after, is_place};
 use crate::error::{Attempted, Error};
 use crate::session::Queue;
 use delaybridge_core::message::MessageId;
@@ -25,6 +25,8 @@ pub struct Selection<'a> {
     matched: u64,
     /// The end of the range.
     newest: Option<String>,
+    /// The time in ms from which the filter counts ages: the beginning of the first part.
+    now_ms: i64,
     /// The last letter that was looked at; none behind the end.
     pub last: Option<String>,
     /// Letters that were looked at.
@@ -51,7 +53,11 @@ impl<'a> Selection<'a> {
         which.filter.check()?;
         check_after(which.after.as_deref())?;
         let what = format!("read the dead letters of `{}`", queue.id());
-        let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
+        let after = which.after.as_deref().filter(|after| !after.is_empty()).map(PartAfter::of);
+        let now_ms = match after.as_ref().and_then(|after| after.now_ms) {
+            Some(now_ms) => now_ms,
+            None => redis_now_ms(&queue.conn).await.attempt(&what)?,
+        };
         let mut places = Vec::new();
         let mut elements = HashMap::new();
         for name in which.ids.iter().flatten() {
@@ -62,15 +68,16 @@ impl<'a> Selection<'a> {
             }
         }
         let searches = which.all || !elements.is_empty() || which.ids.is_none();
-        let (mut oldest, mut newest) = which.filter.range(now_ms);
-        match (order, which.after.as_deref().filter(|after| !after.is_empty())) {
+        // Where the range begins and ends saves reading; what fits is decided for each letter.
+        let (oldest, newest) = which.filter.range(now_ms);
+        let mut oldest = oldest.map(|ms| ms.to_string());
+        let mut newest = newest.map(|ms| ms.to_string());
+        match (order, after) {
             (Order::Oldest, Some(after)) => {
-                let (after, until) =
-                    after.split_once("..").map_or((after, None), |(after, until)| (after, Some(until)));
-                oldest = Some(format!("({after}"));
-                newest = until.map(str::to_owned).or(newest);
+                oldest = Some(format!("({}", after.place));
+                newest = after.until.map(str::to_owned).or(newest);
             }
-            (Order::Newest, Some(after)) => newest = Some(format!("({after}")),
+            (Order::Newest, Some(after)) => newest = Some(format!("({}", after.place)),
             (_, None) => {}
         }
         let mut letters = None;
@@ -91,7 +98,21 @@ impl<'a> Selection<'a> {
         let matched = 0;
         let last = None;
         let examined = 0;
-        Ok(Selection { queue, which, what, places, elements, letters, met, matched, newest, last, examined, total })
+        Ok(Selection {
+            queue,
+            which,
+            what,
+            places,
+            elements,
+            letters,
+            met,
+            matched,
+            newest,
+            now_ms,
+            last,
+            examined,
+            total,
+        })
     }
 
     /// Returns the next page, of at most `most` letters that are looked at; `None` at the end, also of the part that
@@ -123,12 +144,15 @@ impl<'a> Selection<'a> {
         if page.is_empty() {
             return Ok(None);
         }
-        self.examined += page.len() as u64;
+        let looked_at: Vec<_> = page.iter().map(|letter| letter.stream_id.clone()).collect();
         let mut letters = self.fitting(page, false);
         if letters.len() > rest {
             letters.truncate(rest);
             self.last = letters.last().map(|letter| letter.stream_id.clone());
         }
+        // Those behind the last one are looked at again by the next part.
+        let end = looked_at.iter().position(|place| Some(place) == self.last.as_ref());
+        self.examined += end.map_or(looked_at.len(), |end| end + 1) as u64;
         self.matched += letters.len() as u64;
         Ok(Some(LetterPage { letters, last: self.last.clone() }))
     }
@@ -136,12 +160,20 @@ impl<'a> Selection<'a> {
     /// Returns the place that it has come to, if a part was asked for.
     pub fn place(&self) -> Option<SweepPlace> {
         self.which.limit?;
-        let next = self.last.as_ref().zip(self.newest.as_ref()).map(|(last, newest)| format!("{last}..{newest}"));
+        let next = self.last.as_ref().zip(self.newest.as_ref());
+        let next = next.map(|(last, newest)| format!("{last}..{newest}..{}", self.now_ms));
         Some(SweepPlace { next, examined: self.examined, total: self.total })
     }
 
     fn fitting(&mut self, mut page: Vec<DeadLetter>, named: bool) -> Vec<DeadLetter> {
+        let (oldest, newest) = self.which.filter.range(self.now_ms);
         page.retain(|letter| {
+            let stored_ms = letter.stream_id.split('-').next().and_then(|ms| ms.parse::<i64>().ok());
+            let has_age = stored_ms
+                .is_none_or(|ms| oldest.is_none_or(|oldest| ms >= oldest) && newest.is_none_or(|newest| ms <= newest));
+            if !has_age {
+                return false;
+            }
             if !named && !self.elements.is_empty() && !self.which.all {
                 let id = letter.identity().map(|own| own.id);
                 let Some(name) = id.and_then(|id| self.elements.get(&id)) else { return false };

@@ -97,7 +97,10 @@ impl Letters {
     pub fn words(&self) -> String {
         let ids = self.ids.as_deref().unwrap_or_default();
         match ids.len() {
-            0 => self.filter.words(),
+            0 => match self.after.as_deref().filter(|after| !after.is_empty()) {
+                Some(after) => format!("{}, after {}", self.filter.words(), PartAfter::of(after).place),
+                None => self.filter.words(),
+            },
             1..=NAMED => ids.join(", "),
             n => plural::count(n, "dead letter"),
         }
@@ -135,7 +138,7 @@ impl Letters {
 
     /// Returns the part that one request works through: few at a time where there is a rate.
     pub(crate) fn portion(&self) -> Letters {
-        let most = self.rate.filter(|_| !self.dry_run).map_or(PART, |rate| (rate / 10.0) as u64).clamp(1, PART);
+        let most = self.rate.filter(|_| !self.dry_run).map_or(PART, |rate| rate as u64).clamp(1, PART);
         let most = if self.dry_run && self.ids.is_none() { LOOKED_AT } else { most };
         let ids = self.ids.as_ref().map(|ids| ids.iter().take(most as usize).cloned().collect());
         Letters { limit: self.ids.is_none().then_some(most), ids, rate: None, ..self.clone() }
@@ -172,12 +175,35 @@ pub(crate) fn check_name(config: &Config, queue: &str, name: &str) -> Result<(),
     })
 }
 
-/// Refuses what is neither a place nor a place, `..` and another one.
+/// The place behind which a part begins: `PLACE`, `PLACE..END`, or with the time of the first part `PLACE..END..MS`.
+pub(super) struct PartAfter<'a> {
+    /// The last letter of the part before.
+    pub(super) place: &'a str,
+    /// The end of the last part.
+    pub(super) until: Option<&'a str>,
+    /// The time in ms by Redis's clock at which the first part began.
+    pub(super) now_ms: Option<i64>,
+}
+
+impl PartAfter<'_> {
+    /// Splits the text, which [`check_after`] has accepted.
+    pub(super) fn of(text: &str) -> PartAfter<'_> {
+        let mut parts = text.split("..");
+        let place = parts.next().unwrap_or_default();
+        let until = parts.next();
+        PartAfter { place, until, now_ms: parts.next().and_then(|ms| ms.parse().ok()) }
+    }
+}
+
+/// Refuses what is no [`PartAfter`], and no empty text.
 pub(crate) fn check_after(after: Option<&str>) -> Result<(), Error> {
-    let is_end = |text: &str| is_place(text) || text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_good = |after: &str| match after.split_once("..") {
-        Some((place, end)) => is_place(place) && is_end(end),
-        None => after.is_empty() || is_place(after),
+    let is_time = |text: &str| text.parse::<i64>().is_ok_and(|ms| ms >= 0);
+    let is_end = |text: &str| is_place(text) || is_time(text);
+    let is_good = |after: &str| match after.split("..").collect::<Vec<_>>()[..] {
+        [place] => place.is_empty() || is_place(place),
+        [place, end] => is_place(place) && is_end(end),
+        [place, end, now] => is_place(place) && is_end(end) && is_time(now),
+        _ => false,
     };
     if after.is_none_or(is_good) {
         Ok(())
@@ -209,9 +235,17 @@ mod tests {
         ] {
             assert_eq!(is_place(text), good, "{text}");
         }
-        for (after, good) in
-            [("", true), ("5-0", true), ("5-0..9-1", true), ("5-0..9", true), ("..9-0", false), ("x", false)]
-        {
+        for (after, good) in [
+            ("", true),
+            ("5-0", true),
+            ("5-0..9-1", true),
+            ("5-0..9", true),
+            ("5-0..9-1..17", true),
+            ("..9-0", false),
+            ("5-0..9-1..x", false),
+            ("5-0..9-1..17..1", false),
+            ("x", false),
+        ] {
             assert_eq!(check_after(Some(after)).is_ok(), good, "{after}");
         }
     }
@@ -230,7 +264,7 @@ mod tests {
         let limit = |rate, dry_run| Letters { rate, dry_run, ..all.clone() }.portion().limit;
         assert_eq!(
             (limit(None, false), limit(Some(200.0), false), limit(Some(0.1), false)),
-            (Some(PART), Some(20), Some(1))
+            (Some(PART), Some(200), Some(1))
         );
         assert_eq!(limit(Some(1.0), true), Some(LOOKED_AT), "nothing is changed");
         let next = |next: &str| SweepPlace { next: Some(next.to_owned()), ..SweepPlace::default() };

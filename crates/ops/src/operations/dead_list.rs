@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::dead::selection::Selection;
-use crate::dead::{Filter, Letters, Summary, check_after};
+use crate::dead::{Filter, Letters, Summary, is_place};
 use crate::error::{Attempted, Error};
 use crate::operation::{Explain, Need, Operation, Route, Scene, route};
 use crate::progress::Progress;
@@ -97,7 +97,9 @@ impl Operation for ListDead {
 
     fn check(&self, config: &Config) -> Result<(), Error> {
         self.filter.check()?;
-        check_after(self.after.as_deref())?;
+        if self.after.as_deref().is_some_and(|after| !after.is_empty() && !is_place(after)) {
+            return Err(Error::invalid("read `after`: it is the `next` of the page before"));
+        }
         find(config, &self.queue).map(drop)
     }
 
