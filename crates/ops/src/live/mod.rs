@@ -19,7 +19,7 @@ use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
 use delaybridge_link::rights::{Dialect, Grant, Missing, Rules};
 use delaybridge_link::{Conn, ConnectError, LinkError, Redis, missing_rights, whoami};
-use delaybridge_model::{Config, Mode, QueueSpec, is_in_seconds};
+use delaybridge_model::{Config, Mode, OnAbsurdDue, QueueSpec, is_in_seconds};
 use delaybridge_source::SourceConfig;
 use delaybridge_source::competitors::{advice, blocked_consumers};
 use delaybridge_source::job_pool::{JobPoolSpec, held, rivals};
@@ -217,7 +217,7 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
             let paused = format!("{what}: pause");
             let pauses = stats.paused.iter().map(|pause| pause.line(stats.now_ms));
             let pauses: Vec<_> = pauses.map(|line| finding(paused.clone(), Health::Warning, line)).collect();
-            std::iter::once(depths(what, &*spec.source, &stats)).chain(pauses).collect()
+            std::iter::once(depths(what, &*spec.source, spec.on_absurd_due, &stats)).chain(pauses).collect()
         }
         Err(error) => vec![finding(what, Health::Failed, explained(&error))],
     };
@@ -331,7 +331,7 @@ pub(super) fn remedy(user: &str, missing: Vec<Missing>) -> String {
 }
 
 /// Returns the depths, and what `list_cleanup: exact` costs at them.
-fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> LiveFinding {
+fn depths(what: String, source: &dyn SourceConfig, on_absurd_due: OnAbsurdDue, s: &QueueState) -> LiveFinding {
     let mut detail = format!(
         "{} scheduled, {} due, {} in flight, {} in retry, {} dead",
         s.scheduled, s.due, s.in_flight, s.retry, s.dead
@@ -343,7 +343,8 @@ fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> LiveFindin
     if let Some(set) = source.of_kind::<ZsetSpec>()
         && let Some(due_ms) = s.next_due_ms.filter(|due_ms| !is_plausible(*due_ms))
     {
-        state = if is_in_seconds(due_ms) { Health::Failed } else { Health::Warning };
+        let is_held = is_in_seconds(due_ms) && on_absurd_due != OnAbsurdDue::Deliver;
+        state = if is_held { Health::Failed } else { Health::Warning };
         detail.push_str(&format!(
             "; the first one is due at {due_ms} ms since 1970 by its score: is `score: {}` the unit that producers write?",
             set.score.as_str()
@@ -400,6 +401,7 @@ mod tests {
             let found = depths(
                 "q".to_owned(),
                 &redisson(cleanup),
+                OnAbsurdDue::Hold,
                 &QueueState { listed, scheduled: listed as i64, ..QueueState::default() },
             );
             assert_eq!(found.state, state, "{}", found.detail);
@@ -417,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_wrong_unit_is_a_warning() {
-        let check = |next_due_ms, state| {
+        let check_with = |rule, next_due_ms, state| {
             let spec = delaybridge_config::load_str(
                 "redis: { url: 'redis://h' }\nsinks: { out: { stdout: } }\nqueues: { q: { source: { zset: { key: k, score: s \
                  } }, to: [{ sink: out }] } }\n",
@@ -425,9 +427,11 @@ mod tests {
                 &|_| None,
             );
             let spec = spec.unwrap_or_else(|errors| panic!("{errors}")).config.queues.remove(0);
-            let found = depths("q".to_owned(), &*spec.source, &QueueState { next_due_ms, ..QueueState::default() });
+            let found =
+                depths("q".to_owned(), &*spec.source, rule, &QueueState { next_due_ms, ..QueueState::default() });
             assert_eq!(found.state, state, "{}", found.detail);
         };
+        let check = |next_due_ms, state| check_with(OnAbsurdDue::Hold, next_due_ms, state);
         check(None, Health::Well);
         // At once, by 0 and by -inf.
         check(Some(0), Health::Well);
@@ -436,12 +440,18 @@ mod tests {
         // Milliseconds read as seconds, and the other way round.
         check(Some(1_800_000_000_000_000), Health::Warning);
         check(Some(1_800_000_000), Health::Failed);
+        // It is delivered, by the configuration.
+        check_with(OnAbsurdDue::Deliver, Some(1_800_000_000), Health::Warning);
     }
 
     #[test]
     fn orphans_are_a_warning() {
-        let found =
-            depths("q".to_owned(), &redisson(ListCleanup::Auto), &QueueState { orphans: 3, ..QueueState::default() });
+        let found = depths(
+            "q".to_owned(),
+            &redisson(ListCleanup::Auto),
+            OnAbsurdDue::Hold,
+            &QueueState { orphans: 3, ..QueueState::default() },
+        );
         assert_eq!(found.state, Health::Warning);
         assert!(found.detail.contains("3 entries"), "{}", found.detail);
     }

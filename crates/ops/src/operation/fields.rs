@@ -346,8 +346,11 @@ impl<'de> Deserializer<'de> for RequestValue {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
         match self {
             RequestValue::Text(text) => {
-                let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).take(ITEMS + 1);
                 let items: Vec<_> = items.map(|item| RequestValue::Text(item.to_owned())).collect();
+                if items.len() > ITEMS {
+                    return Err(FieldError(format!("expected at most {ITEMS} items, found more")));
+                }
                 visitor.visit_seq(FieldItems(items.into_iter()))
             }
             // A list of one may be the item.

@@ -117,6 +117,9 @@ impl Operation for ListTopics {
     async fn run(&self, scene: &Scene) -> Result<TopicPage, Error> {
         within(self.limit, MOST)?;
         match scene.live() {
+            Some(_) if self.topics.len() > MOST => {
+                Err(Error::invalid(format!("read `topics`: more than {MOST}; ask for some at a time")))
+            }
             Some(live) => live.topics(self).await,
             None => self.read(&scene.jobs().await?).await,
         }
