@@ -132,7 +132,7 @@ pub fn absurd(spec: &QueueSpec, due_ms: i64) -> Option<Verdict> {
         return None;
     }
     let why = if is_in_seconds(due_ms) {
-        "which are seconds read as milliseconds: correct the unit of the source's scores"
+        "which looks like a time in a unit a thousand times larger (seconds read as milliseconds): correct the unit of the source, or the producer"
     } else {
         "which is an overflow: its time was meant to come"
     };

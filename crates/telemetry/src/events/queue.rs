@@ -373,8 +373,8 @@ impl QueueEvents {
     /// Reports that an element whose due time is an overflow, or in seconds, is held, or becomes a dead letter.
     pub fn absurd_due(&self, id: &Identity, due_ms: i64, outcome: &str) {
         if let Some(left_out) = self.0.quiet().absurd.admit(Instant::now(), 1) {
-            let help = "look whether the source's scores are in the configured unit; `restore` returns the element, \
-                        `reschedule`, `run-now` or `kill` ends the wait; `on_absurd_due` decides";
+            let help = "correct the producer, or the unit of the source, and then `restore`; `reschedule`, `run-now` or `kill` \
+                        ends the wait of one; `on_absurd_due` decides";
             warn!(queue = &**self.id(), %id, due_ms, outcome, left_out, help, "due time is absurd");
         }
     }

@@ -209,7 +209,7 @@ impl DestinationLane {
         self.circuit.on_failure(Class::MessagePermanent, now, draw);
     }
 
-    /// Returns the permission of a probe that was not sent or not answered.
+    /// Gives back the permission of a probe that was not sent or not answered.
     pub(super) fn probe_abandoned(&mut self, now: Instant) {
         self.circuit.probe_abandoned(now);
     }
