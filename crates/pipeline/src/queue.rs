@@ -417,7 +417,7 @@ impl Queue {
         (granted, next_at, slowest)
     }
 
-    /// Returns the unused part of a claim.
+    /// Gives back the unused part of a claim.
     pub fn refund_rate(&self, unused: u32) {
         for bucket in self.rate.iter().chain(self.routes.iter().filter_map(|route| route.handle.rate())) {
             lock(bucket).refund(unused);

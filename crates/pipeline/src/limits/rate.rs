@@ -59,7 +59,7 @@ impl Bucket {
         RateGrant { granted, next_at: now.after(wait.saturating_add(Duration::from_nanos(1))) }
     }
 
-    /// Returns the unused part of a claim.
+    /// Gives back the unused part of a claim.
     pub fn refund(&mut self, unused: u32) {
         self.tokens = (self.tokens + f64::from(unused)).min(self.burst);
     }
