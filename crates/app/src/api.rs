@@ -13,6 +13,7 @@ use delaybridge_jobs_http::room::{BodyMemory, ROOM};
 use delaybridge_jobs_http::server::Served;
 use delaybridge_jobs_http::tls::Certificates;
 use delaybridge_jobs_http::turns::Turns;
+use delaybridge_jobs_http::weight;
 use delaybridge_model::ApiSpec;
 use delaybridge_pipeline::process::Process;
 
@@ -24,7 +25,7 @@ pub(super) fn start(
     tasks: &mut JoinSet<&'static str>,
 ) -> anyhow::Result<()> {
     let Some(first) = listeners.first() else { return Ok(()) };
-    let bounds = (BodyMemory::new(first.max_body, ROOM), Turns::default());
+    let bounds = (BodyMemory::new(first.max_body, ROOM), weight::turns());
     listeners.iter().try_for_each(|spec| one(spec, jobs, bounds.clone(), process, tasks))
 }
 

@@ -1,6 +1,4 @@
 //! One request on its way to its handler: who sent it, what its path, query and headers say, and its body, once asked for.
-//!
-//! A topic comes out of it only together with the right to use it, so no handler can forget to ask.
 
 use std::time::Duration;
 
@@ -12,23 +10,19 @@ use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
 use tokio::time::timeout;
 
-use super::access::{Caller, Right};
 use super::gzip;
 use super::problem::{Problem, ProblemKind};
 use super::room::{BodyMemory, BodyRoom, FREE, MaybeNamed, who};
 use super::text::{clip, decode, time};
-use delaybridge_jobs::{JobId, Topic};
 use delaybridge_telemetry::peer::Peer;
 
 /// A client that has not sent its body by then is cut off.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most topics of one `pop`.
-const MAX_TOPICS: usize = 16;
 /// Most pairs of a query or a form.
 const MAX_PAIRS: usize = 100;
 
 /// One request, from a caller of this kind.
-pub struct Call<C = Caller> {
+pub struct Call<C> {
     /// The other end.
     pub peer: Peer,
     /// The sender, once that is known.
@@ -160,74 +154,6 @@ impl<C: MaybeNamed> Call<C> {
             sent.extend_from_slice(&data);
         }
         Ok(sent.into())
-    }
-}
-
-impl Call {
-    /// Finds a topic, if the caller has this right on it.
-    ///
-    /// # Errors
-    /// It is no name of a topic, or the caller has no such right.
-    pub fn topic_named(&self, right: Right, name: &str) -> Result<Topic, Problem> {
-        let topic: Topic = name.parse().map_err(|error| Problem::bad(format!("read the topic: {error}")))?;
-        if self.caller.may(right, topic.as_str()) {
-            return Ok(topic);
-        }
-        let token = self.caller.name.as_deref().unwrap_or_default();
-        let detail = format!(
-            "use topic {topic}: the token `{token}` has not the right `{}` on it; grant it in the tokens file",
-            right.as_str()
-        );
-        Err(Problem::new(ProblemKind::Forbidden, detail))
-    }
-
-    /// Returns the topic in the path, if the caller has this right on it.
-    ///
-    /// # Errors
-    /// As for [`topic_named`](Call::topic_named).
-    pub fn topic(&self, right: Right) -> Result<Topic, Problem> {
-        self.topic_named(right, self.part("topic"))
-    }
-
-    /// Returns the topics in the path, separated by commas, in the order of their priority.
-    ///
-    /// # Errors
-    /// As for [`topic_named`](Call::topic_named); or there are too many.
-    pub fn topics(&self, right: Right) -> Result<Vec<Topic>, Problem> {
-        let names = self.part("topic").split(',').filter(|name| !name.is_empty());
-        let topics =
-            names.take(MAX_TOPICS + 1).map(|name| self.topic_named(right, name)).collect::<Result<Vec<_>, _>>()?;
-        match topics.len() {
-            0 => Err(Problem::bad("read the topics: there is none")),
-            1..=MAX_TOPICS => Ok(topics),
-            _ => Err(Problem::bad(format!("read the topics: there are more than {MAX_TOPICS}"))),
-        }
-    }
-
-    /// Returns the job in the path, if the caller has this right on its topic. Where the path has the topic too, the id
-    /// may be with or without it.
-    ///
-    /// # Errors
-    /// It is no id of a job, or the caller has no such right.
-    pub fn job(&self, right: Right) -> Result<JobId, Problem> {
-        let topic = self.part("topic");
-        let id = self.part("id");
-        let whole = id.strip_prefix(topic).is_some_and(|rest| rest.starts_with('~'));
-        if topic.is_empty() || whole {
-            self.job_named(right, id)
-        } else {
-            self.job_named(right, &format!("{topic}~{id}"))
-        }
-    }
-
-    /// Returns a job, if the caller has this right on its topic.
-    ///
-    /// # Errors
-    /// It is no id of a job, or the caller has no such right.
-    pub fn job_named(&self, right: Right, id: &str) -> Result<JobId, Problem> {
-        let id: JobId = id.parse().map_err(|error| Problem::bad(format!("read the job's id: {error}")))?;
-        self.topic_named(right, id.topic.as_str())?;
-        Ok(id)
     }
 }
 

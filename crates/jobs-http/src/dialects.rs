@@ -2,7 +2,7 @@
 
 use super::access::Caller;
 use super::answer::allow;
-use super::call::Call;
+use super::job_call::JobCall;
 use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
 use super::route::ApiDialect;
@@ -38,7 +38,7 @@ pub fn no_token(dialect: ApiDialect) -> Problem {
 ///
 /// # Errors
 /// There is none.
-pub async fn owner(dialect: ApiDialect, api: &Api, token: &str, call: &Call) -> Result<Caller, Problem> {
+pub async fn owner(dialect: ApiDialect, api: &Api, token: &str, call: &JobCall) -> Result<Caller, Problem> {
     match dialect {
         ApiDialect::Own | ApiDialect::Ouqiang => Err(Problem::new(
             ProblemKind::Unauthorized,

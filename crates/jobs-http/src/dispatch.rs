@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::access::Caller;
 use super::answer::{Exchange, bearer};
-use super::call::Call;
 use super::handover::ReplyBody;
+use super::job_call::JobCall;
 use super::listener::ApiListener;
 use super::origin::{is_from_page, is_local};
 use super::problem::{Problem, ProblemKind};
@@ -105,7 +105,7 @@ async fn respond(server: &HttpApi, connection: Connection, request: Request<Inco
     let mut token = None;
     let (name, dialect, result) = match server.router.find(&head.method, head.uri.path()) {
         Ok((route, path)) => {
-            let result = match Call::new((head, body), exchange.peer(), Caller::local(), path, &api.memory) {
+            let result = match JobCall::new((head, body), exchange.peer(), Caller::local(), path, &api.memory) {
                 Ok(call) => handle(api, route, call, &mut token).await,
                 Err(problem) => Err(problem),
             };
@@ -123,7 +123,7 @@ async fn respond(server: &HttpApi, connection: Connection, request: Request<Inco
 async fn handle(
     api: &Arc<Api>,
     route: &'static ApiRoute,
-    mut call: Call,
+    mut call: JobCall,
     token: &mut Option<Arc<str>>,
 ) -> Result<Reply, Problem> {
     if !route.open {
@@ -147,7 +147,7 @@ async fn handle(
 }
 
 /// Finds out who sent the request.
-async fn caller(api: &Api, dialect: ApiDialect, call: &Call) -> Result<Caller, Problem> {
+async fn caller(api: &Api, dialect: ApiDialect, call: &JobCall) -> Result<Caller, Problem> {
     let text = |name: &HeaderName| call.headers.get(name).and_then(|value| value.to_str().ok());
     let given = bearer(&call.headers).or_else(|| text(&TOKEN));
     let given = given.or_else(|| call.query.text("token").filter(|_| dialect.takes_token_in_query()));

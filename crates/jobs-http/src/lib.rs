@@ -23,6 +23,7 @@ pub mod fields;
 pub mod file;
 mod gzip;
 pub mod handover;
+mod job_call;
 pub mod listener;
 mod lmstfy;
 mod message;
@@ -49,6 +50,7 @@ pub mod text;
 pub mod tls;
 pub mod turns;
 mod v1;
+pub mod weight;
 
 pub use self::dispatch::HttpApi;
 pub(crate) use self::state::Api;

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::Api;
 use super::access::Right;
-use super::call::Call;
 use super::fields::JsonFields;
+use super::job_call::{JobCall, NamedInPath as _};
 use super::message::OpenBody;
 use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
@@ -61,7 +61,7 @@ fn answer(code: u8, message: &str, data: Value) -> Reply {
 }
 
 /// Adds a job under the client's id, if no other topic has the id.
-async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+async fn push(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let mut fields = fields(&mut call).await?;
     let id = text(&mut fields, "id")?;
     let topic = text(&mut fields, "topic")?;
@@ -99,7 +99,7 @@ async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Pops a job of one of the topics, which commas separate, as soon as there is one.
-async fn pop(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+async fn pop(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let names = text(&mut fields(&mut call).await?, "topic")?;
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty()).take(super::lmstfy::QUEUES);
     let topics = names.map(|name| call.topic_named(Right::Pop, name)).collect::<Result<Vec<_>, _>>()?;
@@ -114,7 +114,7 @@ async fn pop(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Deletes the job, whoever has it.
-async fn remove(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+async fn remove(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     if let Some(job) = find(&api, &mut call).await? {
         match api.queue.delete(&job).await {
             Ok(()) | Err(JobError::NotFound) => {}
@@ -125,7 +125,7 @@ async fn remove(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers with the job.
-async fn get(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+async fn get(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let job = match find(&api, &mut call).await? {
         Some(id) => api.queue.get(&id).await.map_err(|error| problem("look at the job", error))?,
         None => None,
@@ -144,7 +144,7 @@ async fn get(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 
 /// Finds the job with the id of the request: in the topic of the request, if it names one; else in the one topic that
 /// has the id.
-async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
+async fn find(api: &Api, call: &mut JobCall) -> Result<Option<JobId>, Problem> {
     let mut fields = fields(call).await?;
     let id = text(&mut fields, "id")?;
     let said = text(&mut fields, "topic")?;
@@ -168,7 +168,7 @@ async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
 }
 
 /// Finds the topics that have a job of this id, of those that the caller has one of these rights on.
-async fn topics_of(api: &Api, call: &Call, rights: &[Right], id: &LocalId) -> Result<Vec<Topic>, Problem> {
+async fn topics_of(api: &Api, call: &JobCall, rights: &[Right], id: &LocalId) -> Result<Vec<Topic>, Problem> {
     let failed = |error| problem("look for the job in all topics", error);
     let mut all = Vec::new();
     let mut after = None;
@@ -193,7 +193,7 @@ async fn topics_of(api: &Api, call: &Call, rights: &[Right], id: &LocalId) -> Re
     found.try_filter_map(async |topic| Ok(topic)).try_collect().await.map_err(failed)
 }
 
-async fn fields(call: &mut Call) -> Result<JsonFields, Problem> {
+async fn fields(call: &mut JobCall) -> Result<JsonFields, Problem> {
     call.read(JsonFields::parse).await.map_err(|problem| match problem.kind {
         ProblemKind::BadRequest => Problem::bad(NO_JSON),
         _ => problem,

@@ -1,11 +1,12 @@
 //! Adding jobs for a caller, within what the caller may make.
 
 use super::Api;
-use super::call::Call;
+use super::job_call::JobCall;
 use super::problem::{Problem, ProblemKind};
 use super::room::who;
-use super::turns::{CallerTurn, LIGHT, page, weight};
+use super::turns::CallerTurn;
 use super::v1::errors::problem;
+use super::weight::{LIGHT, page, weight};
 use delaybridge_jobs::{Added, JobError, JobState, JobsPage, NewJob, Topic};
 
 impl Api {
@@ -14,7 +15,13 @@ impl Api {
     ///
     /// # Errors
     /// The caller has as many topics as it may have; or those of the queue.
-    pub async fn add(&self, what: &str, call: &Call, topic: &Topic, jobs: Vec<NewJob>) -> Result<Vec<Added>, Problem> {
+    pub async fn add(
+        &self,
+        what: &str,
+        call: &JobCall,
+        topic: &Topic,
+        jobs: Vec<NewJob>,
+    ) -> Result<Vec<Added>, Problem> {
         self.may_make(what, call, topic).await?;
         let Some(weight) = weight(&jobs) else {
             return self.queue.add(topic, jobs).await.map_err(|error| problem(what, error));
@@ -32,7 +39,7 @@ impl Api {
     /// The turn does not come for a while; or those of the queue.
     pub async fn in_turn<T: Send + 'static>(
         &self,
-        call: &Call,
+        call: &JobCall,
         (weight, what): (usize, &str),
         work: impl Future<Output = Result<T, JobError>> + Send + 'static,
     ) -> Result<T, Problem> {
@@ -49,7 +56,7 @@ impl Api {
     /// The turn does not come for a while; or those of the queue.
     pub async fn read_jobs(
         &self,
-        call: &Call,
+        call: &JobCall,
         (topic, state): (&Topic, JobState),
         (skip, limit): (u64, usize),
         what: &str,
@@ -66,7 +73,7 @@ impl Api {
     ///
     /// # Errors
     /// That, or Redis cannot be asked.
-    pub async fn may_make(&self, what: &str, call: &Call, topic: &Topic) -> Result<(), Problem> {
+    pub async fn may_make(&self, what: &str, call: &JobCall, topic: &Topic) -> Result<(), Problem> {
         let failed = |error| problem(what, error);
         let (Some(most), Some(prefixes)) = (self.max_topics_per_token, call.caller.prefixes()) else { return Ok(()) };
         if self.queue.has_topic(topic).await.map_err(failed)? {

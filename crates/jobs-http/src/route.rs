@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use hyper::Method;
 
 use super::Api;
-use super::call::Call;
+use super::job_call::JobCall;
 use super::openapi::operation::Operation;
 use super::problem::Problem;
 use super::reply::Reply;
@@ -30,7 +30,7 @@ pub struct ApiRoute {
     /// The description, of an endpoint of our own API.
     pub operation: Option<Operation>,
     /// The function that answers.
-    pub handler: fn(Arc<Api>, Call) -> Answer,
+    pub handler: fn(Arc<Api>, JobCall) -> Answer,
 }
 
 impl Endpoint for ApiRoute {

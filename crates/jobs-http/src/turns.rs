@@ -1,9 +1,5 @@
-//! Turns of calls that keep Redis busy for long: batches of jobs, large bodies, pages of jobs, and what is done to many jobs at once.
-//!
-//! A batch is one script, because all of its jobs are added or none, and Redis does nothing else meanwhile: some milliseconds for a
-//! thousand jobs, and as long for megabytes. Those of a caller with many connections would wait in Redis one behind the other, and
-//! every other call behind all of them. So only as much as the largest batch is under way at a time, and of each caller one waits for
-//! that: a small call waits for one script, and a large one for one of each other caller.
+//! Turns of calls that keep Redis busy for long. Only so much of them is under way at a time, and of each caller only its part waits
+//! for that: a caller with many connections does not keep the others waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::problem::{Problem, ProblemKind};
 use super::shares::{CallerShares, Who};
-use delaybridge_jobs::{MAX_BATCH, MAX_PAGE, NewJob};
 
-/// Bytes that keep Redis busy for as long as a job does.
-const BYTES_OF_A_JOB: usize = 4 << 10;
-/// Weight of a call that needs no turn.
-pub const LIGHT: usize = 16;
-/// Weight of a call that reads one job, which may be large.
-pub const READ: usize = 100;
 /// The time that a call waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -51,30 +40,6 @@ pub struct Turn {
 pub struct CallerTurn {
     /// The caller's weight, which lives as long as this.
     _weight: (Arc<Semaphore>, OwnedSemaphorePermit),
-}
-
-/// Returns the weight of a call that adds these jobs; `None` for one that needs no turn. A job alone goes together with
-/// others of its topic.
-pub fn weight(jobs: &[NewJob]) -> Option<usize> {
-    let bytes: usize = jobs.iter().map(|job| job.body.len()).sum();
-    let weight = (jobs.len() + weight_of(bytes)).min(MAX_BATCH);
-    (jobs.len() > 1 || weight > LIGHT).then_some(weight)
-}
-
-/// Returns the weight of this many bytes on their way to Redis.
-pub fn weight_of(bytes: usize) -> usize {
-    (bytes / BYTES_OF_A_JOB).min(MAX_BATCH)
-}
-
-/// Returns the weight of a call that reads a page of this many jobs: the largest one is read alone.
-pub fn page(limit: usize) -> usize {
-    (limit * (MAX_BATCH / MAX_PAGE)).max(READ)
-}
-
-impl Default for Turns {
-    fn default() -> Self {
-        Turns::new(MAX_BATCH, MAX_BATCH)
-    }
 }
 
 impl Turns {
@@ -151,26 +116,22 @@ impl Turns {
 mod tests {
     use super::*;
 
+    /// The weight of the largest call.
+    const BATCH: usize = 1_000;
+
     fn who(name: &str) -> Who {
         Who::Token(name.into())
     }
 
-    #[test]
-    fn small_jobs_have_no_weight() {
-        let job = |bytes: usize| NewJob::new(vec![b'x'; bytes]);
-        assert_eq!((weight(&[job(60_000)]), weight(&[job(1), job(1)])), (None, Some(2)));
-        assert_eq!((weight(&[job(1 << 20)]), weight(&[job(8 << 20)])), (Some(257), Some(MAX_BATCH)));
-    }
-
     #[tokio::test(start_paused = true)]
     async fn another_callers_batch_waits_for_one_of_each_caller() {
-        let turns = Turns::default();
+        let turns = Turns::new(BATCH, BATCH);
         let order = parking_lot::Mutex::new(Vec::new());
         let names = (0..20).map(|_| "greedy").chain(["other"]);
         let turns = &turns;
         let order = &order;
         let batches = names.map(|name| async move {
-            let _turn = turns.take(&who(name), MAX_BATCH, "add").await.unwrap();
+            let _turn = turns.take(&who(name), BATCH, "add").await.unwrap();
             tokio::time::sleep(Duration::from_millis(10)).await;
             order.lock().push(name);
         });
@@ -182,9 +143,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_whose_client_is_gone_keeps_its_turn() {
-        let turns = Turns::default();
+        let turns = Turns::new(BATCH, BATCH);
         let who = who("a");
-        let call = || turns.run((&who, MAX_BATCH, "add"), async { tokio::time::sleep(Duration::from_secs(3)).await });
+        let call = || turns.run((&who, BATCH, "add"), async { tokio::time::sleep(Duration::from_secs(3)).await });
         let began = tokio::time::Instant::now();
         assert!(timeout(Duration::from_secs(1), call()).await.is_err(), "it is given up");
         call().await.unwrap();
@@ -193,15 +154,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn small_batches_go_together_and_a_turn_that_does_not_come_is_refused() {
-        let turns = Turns::default();
+        let turns = Turns::new(BATCH, BATCH);
         let mut under_way = Vec::new();
         for _ in 0..10 {
-            under_way.push(turns.take(&who("a"), MAX_BATCH / 10, "add").await.unwrap());
+            under_way.push(turns.take(&who("a"), BATCH / 10, "add").await.unwrap());
         }
-        let late = turns.take(&who("b"), MAX_BATCH / 10, "add").await.unwrap_err();
+        let late = turns.take(&who("b"), BATCH / 10, "add").await.unwrap_err();
         assert_eq!((late.kind, late.retry_after), (ProblemKind::TooMany, Some(Duration::from_secs(1))));
         under_way.pop();
-        assert!(turns.take(&who("b"), MAX_BATCH / 10, "add").await.is_ok());
+        assert!(turns.take(&who("b"), BATCH / 10, "add").await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

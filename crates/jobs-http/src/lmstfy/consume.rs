@@ -13,7 +13,7 @@ use super::shapes::consumed;
 use super::tokens::throttle;
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
+use crate::job_call::JobCall;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::errors::problem;
@@ -28,7 +28,7 @@ const LEAST_TTR: Duration = Duration::from_millis(1);
 const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// Answers with jobs, or with 404.
-pub async fn consume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn consume(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topics = topics(&call, Right::Pop)?;
     throttle(&api, &call, TokenUse::Read)?;
     let ttr = seconds(&call, "ttr", TTR)?.max(LEAST_TTR);
@@ -50,7 +50,7 @@ pub async fn consume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Acknowledges a job, whoever asks: lmstfy has no proof of a reservation.
-pub async fn ack(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn ack(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     if let Some(id) = job(&call, Right::Pop)? {
         match api.queue.delete(&id).await {
             // The answer is the same when there is none.

@@ -10,7 +10,7 @@ use super::names::{namespace, seconds, topic};
 use super::publish::TTL;
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
+use crate::job_call::JobCall;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::errors::problem;
@@ -20,7 +20,7 @@ use delaybridge_jobs::{JobState, MAX_SWEEP, Which};
 const MOST: usize = 100 * MAX_SWEEP;
 
 /// Answers the number of dead jobs, and the oldest.
-pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn peek(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("peek the dead letters", error))?;
     let (oldest, _turn) = api.read_jobs(&call, (&topic, JobState::Dead), (0, 1), "peek the dead letters").await?;
@@ -33,7 +33,7 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers the number of dead jobs.
-pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn size(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;
     let namespace = namespace(&call)?;
@@ -42,7 +42,7 @@ pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Lets the oldest dead jobs wait again.
-pub async fn respawn(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn respawn(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Admin)?;
     let mut left = limit(&call)?;
     let ttl = seconds(&call, "ttl", TTL)?;
@@ -63,7 +63,7 @@ pub async fn respawn(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Removes the oldest dead jobs.
-pub async fn purge(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn purge(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Admin)?;
     let mut left = limit(&call)?;
     while left > 0 {
@@ -80,7 +80,7 @@ pub async fn purge(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-fn limit(call: &Call) -> Result<usize, Problem> {
+fn limit(call: &JobCall) -> Result<usize, Problem> {
     let limit = call.query.text("limit").map_or(Ok(1), str::parse::<usize>);
     limit.ok().filter(|limit| *limit > 0).map(|limit| limit.min(MOST)).ok_or_else(|| Problem::bad("invalid limit"))
 }

@@ -11,18 +11,18 @@ use super::names::{self, namespace, topic};
 use super::shapes::looked_at;
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
+use crate::job_call::JobCall;
 use crate::problem::{Problem, ProblemKind};
 use crate::reply::Reply;
-use crate::turns::READ;
 use crate::v1::errors::problem;
+use crate::weight::READ;
 use delaybridge_jobs::{JobState, MAX_PAGE};
 
 /// Queues that one answer names.
 const MOST: usize = 10_000;
 
 /// Answers with the next job that is ready.
-pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn peek(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let (page, _turn) = api.read_jobs(&call, (&topic, JobState::Ready), (0, 1), "peek").await?;
     Ok(match page.jobs.first() {
@@ -32,7 +32,7 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers with a job, whatever its state.
-pub async fn job(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn job(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let not_found = || Problem::new(ProblemKind::NoSuchJob, "look at the job");
     let id = names::job(&call, Right::Pop)?.ok_or_else(not_found)?;
     let queue = api.queue.clone();
@@ -42,7 +42,7 @@ pub async fn job(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers the number of ready jobs.
-pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn size(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;
     let namespace = namespace(&call)?;
@@ -51,7 +51,7 @@ pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers with the queues of every namespace, of those that the caller may look at.
-pub async fn info(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn info(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let mut all = BTreeMap::<String, Vec<String>>::new();
     let mut after = None;
     let mut seen = 0;
@@ -73,7 +73,7 @@ pub async fn info(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Removes the queue with all of its jobs.
-pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn destroy(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Admin)?;
     api.queue.destroy(&topic, true).await.map_err(|error| problem("destroy the queue", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

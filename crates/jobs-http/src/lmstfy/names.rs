@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::access::Right;
-use crate::call::Call;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::Problem;
 use delaybridge_jobs::{JobId, Topic};
 
@@ -11,7 +11,7 @@ use delaybridge_jobs::{JobId, Topic};
 pub const QUEUES: usize = 16;
 
 /// Returns the topic of the namespace and the queue in the path.
-pub fn topic(call: &Call, right: Right) -> Result<Topic, Problem> {
+pub fn topic(call: &JobCall, right: Right) -> Result<Topic, Problem> {
     let queue = call.part("queue");
     if queue.contains(',') {
         return Err(Problem::bad("queue name contains forbidden characters"));
@@ -20,7 +20,7 @@ pub fn topic(call: &Call, right: Right) -> Result<Topic, Problem> {
 }
 
 /// Reads the topics of the namespace and the queues in the path, which commas separate.
-pub fn topics(call: &Call, right: Right) -> Result<Vec<Topic>, Problem> {
+pub fn topics(call: &JobCall, right: Right) -> Result<Vec<Topic>, Problem> {
     let queues = call.part("queue").split(',').filter(|queue| !queue.is_empty()).take(QUEUES + 1);
     let topics = queues.map(|queue| topic_of(call, queue, right)).collect::<Result<Vec<_>, _>>()?;
     match topics.len() {
@@ -30,13 +30,13 @@ pub fn topics(call: &Call, right: Right) -> Result<Vec<Topic>, Problem> {
 }
 
 /// Reads the job in the path.
-pub fn job(call: &Call, right: Right) -> Result<Option<JobId>, Problem> {
+pub fn job(call: &JobCall, right: Right) -> Result<Option<JobId>, Problem> {
     let topic = topic(call, right)?;
     // What is no id of ours is no job: lmstfy's own ids are.
     Ok(call.part("id").parse().ok().map(|local| JobId { topic, local }))
 }
 
-fn topic_of(call: &Call, queue: &str, right: Right) -> Result<Topic, Problem> {
+fn topic_of(call: &JobCall, queue: &str, right: Right) -> Result<Topic, Problem> {
     let namespace = namespace(call)?;
     if queue.starts_with('_') || !allowed(queue) {
         return Err(Problem::bad("queue name contains forbidden characters"));
@@ -47,7 +47,7 @@ fn topic_of(call: &Call, queue: &str, right: Right) -> Result<Topic, Problem> {
 }
 
 /// Reads the namespace in the path.
-pub fn namespace(call: &Call) -> Result<&str, Problem> {
+pub fn namespace(call: &JobCall) -> Result<&str, Problem> {
     match call.part("namespace") {
         namespace if allowed(namespace) => Ok(namespace),
         _ => Err(Problem::bad("namespace name contains forbidden characters")),
@@ -59,11 +59,11 @@ fn allowed(name: &str) -> bool {
 }
 
 /// Reads a number of seconds in the query.
-pub fn seconds(call: &Call, name: &str, default: u32) -> Result<Duration, Problem> {
+pub fn seconds(call: &JobCall, name: &str, default: u32) -> Result<Duration, Problem> {
     number(call, name, default).map(|seconds| Duration::from_secs(seconds.into()))
 }
 
 /// Reads a number in the query.
-pub fn number(call: &Call, name: &str, default: u32) -> Result<u32, Problem> {
+pub fn number(call: &JobCall, name: &str, default: u32) -> Result<u32, Problem> {
     call.query.text(name).map_or(Ok(default), |text| text.parse().map_err(|_| Problem::bad(format!("invalid {name}"))))
 }

@@ -13,7 +13,7 @@ use super::shapes::{JobAttributes, envelope};
 use super::tokens::throttle;
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
+use crate::job_call::JobCall;
 use crate::problem::{Problem, ProblemKind};
 use crate::reply::Reply;
 use crate::v1::errors::problem;
@@ -28,14 +28,14 @@ const BULK: usize = 64;
 pub const TTL: u32 = 86_400;
 
 /// Adds one job.
-pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn one(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Add)?;
     let id = publish(&api, &mut call, &topic).await?;
     Ok(answer(StatusCode::CREATED, json!({ "msg": "published", "job_id": id.local.as_str() })))
 }
 
 /// Replaces a job by another one. That one is added first: a crash in between leaves both, and not none.
-pub async fn again(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn again(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Add)?;
     let old = job(&call, Right::Pop)?;
     let id = publish(&api, &mut call, &topic).await?;
@@ -48,7 +48,7 @@ pub async fn again(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::CREATED, json!({ "msg": "published", "job_id": id.local.as_str() })))
 }
 
-async fn publish(api: &Api, call: &mut Call, topic: &Topic) -> Result<JobId, Problem> {
+async fn publish(api: &Api, call: &mut JobCall, topic: &Topic) -> Result<JobId, Problem> {
     throttle(api, call, TokenUse::Write)?;
     let settings = PublishSettings::of(call)?;
     let attributes = JobAttributes::of(&call.headers)?;
@@ -59,7 +59,7 @@ async fn publish(api: &Api, call: &mut Call, topic: &Topic) -> Result<JobId, Pro
 }
 
 /// Adds many jobs: all of them, or none.
-pub async fn bulk(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn bulk(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Add)?;
     throttle(&api, &call, TokenUse::Write)?;
     let settings = PublishSettings::of(&call)?;
@@ -90,7 +90,7 @@ struct PublishSettings {
 }
 
 impl PublishSettings {
-    fn of(call: &Call) -> Result<PublishSettings, Problem> {
+    fn of(call: &JobCall) -> Result<PublishSettings, Problem> {
         let delay = seconds(call, "delay", 0)?;
         let ttl = seconds(call, "ttl", TTL)?;
         let tries = u16::try_from(number(call, "tries", 1)?).map_err(|_| Problem::bad("invalid tries"))?;

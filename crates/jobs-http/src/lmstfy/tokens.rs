@@ -14,8 +14,9 @@ use super::known::TokenUse;
 use super::names::namespace;
 use crate::Api;
 use crate::access::{Caller, Made, Right};
-use crate::call::{Call, Query};
+use crate::call::Query;
 use crate::fields::JsonFields;
+use crate::job_call::JobCall;
 use crate::problem::{Problem, ProblemKind};
 use crate::reply::Reply;
 use crate::v1::errors::problem;
@@ -46,7 +47,7 @@ fn without_pool(token: &str) -> Result<&str, Problem> {
 ///
 /// # Errors
 /// There is no such token, or Redis cannot be asked.
-pub async fn owner(api: &Api, token: &str, call: &Call) -> Result<Caller, Problem> {
+pub async fn owner(api: &Api, token: &str, call: &JobCall) -> Result<Caller, Problem> {
     let invalid = || Problem::new(ProblemKind::Unauthorized, "invalid token");
     // Without a namespace in the path only the tokens of the file are valid.
     let namespace = namespace(call).map_err(|_| invalid())?;
@@ -73,7 +74,7 @@ pub async fn owner(api: &Api, token: &str, call: &Call) -> Result<Caller, Proble
 ///
 /// # Errors
 /// It is one too many.
-pub fn throttle(api: &Api, call: &Call, how: TokenUse) -> Result<(), Problem> {
+pub fn throttle(api: &Api, call: &JobCall, how: TokenUse) -> Result<(), Problem> {
     let Some(Made { hash, limits: Some(limits) }) = &call.caller.made else { return Ok(()) };
     let (count, interval) = match how {
         TokenUse::Read => (limits.read, limits.interval),
@@ -88,7 +89,7 @@ pub fn throttle(api: &Api, call: &Call, how: TokenUse) -> Result<(), Problem> {
 }
 
 /// Creates a new token.
-pub async fn new(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn new(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let form = call.read(|body| Query::parse(&String::from_utf8_lossy(&body))).await?;
     let said = |name: &str| call.query.text(name).or_else(|| form.text(name)).filter(|text| !text.is_empty());
@@ -109,7 +110,7 @@ pub async fn new(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers with the tokens: their hashes, and what was said of them.
-pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn list(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let tokens = api.queue.tokens(&namespace).await.map_err(|error| problem("list the tokens", error))?;
     let tokens: Map<String, Value> =
@@ -118,7 +119,7 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Revokes the token, or the one with this hash; for other daemons within two seconds.
-pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn delete(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let hash = hash_in(&call)?;
     api.queue.delete_token(&namespace, &hash).await.map_err(|error| problem("delete the token", error))?;
@@ -127,7 +128,7 @@ pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers the limits of the token.
-pub async fn limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn limits(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let hash = hash_in(&call)?;
     let made = made(&api, &namespace, &hash).await?;
@@ -138,18 +139,18 @@ pub async fn limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Sets limits of a token that has none; for other daemons within two seconds. Each daemon counts for itself.
-pub async fn add_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn add_limits(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let limits = change_limits(&api, call, false).await?;
     Ok(answer(StatusCode::CREATED, json!({ "limiter": limits })))
 }
 
 /// Sets limits of a token in place of those that it has.
-pub async fn set_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn set_limits(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let limits = change_limits(&api, call, true).await?;
     Ok(answer(StatusCode::OK, json!({ "limiter": limits })))
 }
 
-async fn change_limits(api: &Api, mut call: Call, again: bool) -> Result<TokenLimits, Problem> {
+async fn change_limits(api: &Api, mut call: JobCall, again: bool) -> Result<TokenLimits, Problem> {
     let namespace = administered(&call)?;
     let hash = hash_in(&call)?;
     let mut fields = call.read(JsonFields::parse).await?;
@@ -170,7 +171,7 @@ async fn change_limits(api: &Api, mut call: Call, again: bool) -> Result<TokenLi
 }
 
 /// Removes the limits on the use of a token.
-pub async fn delete_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn delete_limits(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let namespace = administered(&call)?;
     let hash = hash_in(&call)?;
     let made = made(&api, &namespace, &hash).await?;
@@ -190,7 +191,7 @@ async fn keep(api: &Api, namespace: &str, hash: &str, token: &MadeToken) -> Resu
 }
 
 /// Computes the hash of the token in the path, or reads that hash itself.
-fn hash_in(call: &Call) -> Result<String, Problem> {
+fn hash_in(call: &JobCall) -> Result<String, Problem> {
     let token = call.part("token");
     match token.strip_prefix("sha256:") {
         Some(hash) => Ok(hash.to_owned()),
@@ -200,7 +201,7 @@ fn hash_in(call: &Call) -> Result<String, Problem> {
 
 /// Reads the namespace in the path, if the caller may do everything with all of its topics. A token that was made at
 /// run time makes no others, and does not change what it may do itself.
-fn administered(call: &Call) -> Result<String, Problem> {
+fn administered(call: &JobCall) -> Result<String, Problem> {
     let namespace = namespace(call)?;
     if call.caller.made.is_none() && administers(&call.caller, namespace) {
         Ok(namespace.to_owned())

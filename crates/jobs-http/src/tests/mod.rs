@@ -62,7 +62,7 @@ impl World {
         let (subscriber, heard) = Subscriber::start(endpoint, vec![wake(&KeyPrefix::default()).into()]);
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
-        let bounds = (super::room::BodyMemory::new(spec.max_body, super::room::ROOM), super::turns::Turns::default());
+        let bounds = (super::room::BodyMemory::new(spec.max_body, super::room::ROOM), super::weight::turns());
         let end = ServiceEnd { leaving: leave.clone(), closing: stop.clone(), goodbye: GOODBYE };
         let api = HttpApi::new(&spec, (queue.clone(), dispenser), bounds, events.api(), end).unwrap();
         let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files, events.api()).unwrap()));

@@ -16,8 +16,9 @@ use super::errors::problem;
 use super::shapes::{AddedShape, AddedShapes};
 use crate::Api;
 use crate::access::Right;
-use crate::call::{Call, Query};
+use crate::call::Query;
 use crate::fields::JsonFields;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::{Problem, ProblemKind};
 use crate::reply::Reply;
 use crate::text::moment;
@@ -52,7 +53,7 @@ pub(super) const CONTENT: &str = "content_type";
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Adds one job.
-pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn one(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
     let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = if call.media_type() == FORM { "" } else { content_type }.to_owned();
@@ -98,7 +99,7 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Adds many jobs.
-pub async fn batch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn batch(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
     if !call.is_json() {
         let detail = "add jobs: several jobs are sent as JSON, with content-type application/json";

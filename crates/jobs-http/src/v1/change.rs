@@ -9,11 +9,11 @@ use serde::Serialize;
 use super::add::{CONTENT, body, due, priority};
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
 use crate::fields::JsonFields;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::Problem;
 use crate::reply::Reply;
-use crate::turns::weight_of;
+use crate::weight::weight_of;
 use delaybridge_jobs::JobChange;
 
 /// The outcome of a change.
@@ -31,7 +31,7 @@ pub struct ChangedJob {
 }
 
 /// Changes a waiting job.
-pub async fn change(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn change(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let id = call.job(Right::Admin)?;
     let now_ms = api.queue.now_ms();
     let change = call.read(move |body| wanted(body, now_ms)).await?;

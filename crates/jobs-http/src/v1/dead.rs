@@ -9,20 +9,20 @@ use super::shapes::Count;
 use super::topics;
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
 use crate::fields::JsonFields;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{JobState, LocalId, MAX_SWEEP, Topic, Which};
 
 /// Answers with a page of dead jobs, the oldest first.
-pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn list(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     topics::jobs(&api, &name, JobState::Dead, &call).await
 }
 
 /// Makes dead jobs wait again: those with these ids, or the oldest.
-pub async fn redrive(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn redrive(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let (name, meant, ttl) = meant(&mut call, true).await?;
     let queue = api.queue.clone();
     let turn = (meant.weight(), "redrive dead jobs");
@@ -31,7 +31,7 @@ pub async fn redrive(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Removes dead jobs for good: those with these ids, or the oldest.
-pub async fn purge(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn purge(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let (name, meant, _) = meant(&mut call, false).await?;
     let queue = api.queue.clone();
     let turn = (meant.weight(), "purge dead jobs");
@@ -63,7 +63,7 @@ impl Meant {
 }
 
 /// Reads the topic, the jobs, and their new time to live. Nothing is meant by nothing: a purge has to say how many.
-async fn meant(call: &mut Call, with_ttl: bool) -> Result<(Topic, Meant, Option<Duration>), Problem> {
+async fn meant(call: &mut JobCall, with_ttl: bool) -> Result<(Topic, Meant, Option<Duration>), Problem> {
     let name = call.topic(Right::Admin)?;
     let mut fields = call.read(JsonFields::parse).await?;
     let ids = fields.list("ids", MAX_SWEEP)?;

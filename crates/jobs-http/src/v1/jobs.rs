@@ -10,10 +10,10 @@ use super::errors::problem;
 use super::shapes::{BodyShape, is_zero};
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::Problem;
 use crate::reply::Reply;
-use crate::turns::READ;
+use crate::weight::READ;
 use delaybridge_jobs::{JobError, JobInfo, JobState};
 
 /// A job. The times depend on its state.
@@ -85,7 +85,7 @@ impl From<JobInfo> for JobShape {
 }
 
 /// Answers with the job.
-pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn get(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let id = call.job(Right::Admin)?;
     let what = "look at the job";
     let queue = api.queue.clone();
@@ -95,7 +95,7 @@ pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Removes a job for good.
-pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn delete(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let id = call.job(Right::Admin)?;
     api.queue.delete(&id).await.map_err(|error| problem("delete the job", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

@@ -8,8 +8,8 @@ use hyper::StatusCode;
 use super::errors::problem;
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
 use crate::fields::JsonFields;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{Allowed, Limits, Topic};
@@ -21,7 +21,7 @@ pub async fn of(api: &Api, topic: &Topic) -> Result<Allowed, Problem> {
 }
 
 /// Replaces the limits that were set. Without a body, or with `{}`, those of the configuration are in effect again.
-pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn set(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     let mut fields = call.read(JsonFields::parse).await?;
     // Zero lifts a limit where there may be none; elsewhere it is refused.
@@ -49,7 +49,7 @@ pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers with the limits in effect.
-pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn get(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     Reply::json(StatusCode::OK, &of(&api, &topic).await?)
 }

@@ -10,7 +10,7 @@ use hyper::header::{ACCEPT, HeaderName, HeaderValue};
 use super::shapes::{PoppedJob, PoppedJobs};
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::message::OpenBody;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -25,7 +25,7 @@ const ATTEMPT: HeaderName = HeaderName::from_static("delaybridge-attempt");
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Pops jobs.
-pub async fn pop(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn pop(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topics = call.topics(Right::Pop)?;
     let count = match call.query.number("count")?.map(usize::try_from) {
         None => 1,

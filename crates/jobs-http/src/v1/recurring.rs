@@ -12,8 +12,8 @@ use super::shapes::BodyShape;
 use super::topics::limit;
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
 use crate::fields::JsonFields;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use bytes::Bytes;
@@ -121,12 +121,12 @@ pub struct SwitchedRecurring {
     changed: bool,
 }
 
-fn name(call: &Call) -> Result<RecurringName, Problem> {
+fn name(call: &JobCall) -> Result<RecurringName, Problem> {
     call.part("name").parse().map_err(|error| Problem::bad(format!("read the path: {error}")))
 }
 
 /// Answers with a page of recurring jobs.
-pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn list(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     let after = call.query.text("after").map(str::parse::<RecurringName>).transpose();
     let after = after.map_err(|error| Problem::bad(format!("read `after` in the query: {error}")))?;
@@ -138,7 +138,7 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers with one recurring job.
-pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn get(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     let name = name(&call)?;
     let found = api.queue.recurring(&topic, &name).await;
@@ -147,7 +147,7 @@ pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Adds or changes a recurring job.
-pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn set(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     let name = name(&call)?;
     let what = "set the recurring job";
@@ -189,7 +189,7 @@ fn wanted(sent: Bytes) -> Result<(Recurring, Bytes), Problem> {
 }
 
 /// Removes a recurring job.
-pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn delete(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     let name = name(&call)?;
     let deleted = api.queue.delete_recurring(&topic, &name).await;
@@ -198,14 +198,14 @@ pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Pauses a recurring job.
-pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn pause(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     let name = name(&call)?;
     switched(&name, true, api.queue.pause_recurring(&topic, &name).await)
 }
 
 /// Lets a recurring job fire again.
-pub async fn resume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn resume(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
     let name = name(&call)?;
     switched(&name, false, api.queue.resume_recurring(&topic, &name).await)

@@ -11,8 +11,9 @@ use serde::Serialize;
 use super::errors::problem;
 use crate::Api;
 use crate::access::Right;
-use crate::call::{Call, Query};
+use crate::call::Query;
 use crate::fields::JsonFields;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{JobId, Release, Settled, Token};
@@ -36,14 +37,14 @@ pub struct TouchedJob {
 }
 
 /// Finishes a job.
-pub async fn finish(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn finish(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let (id, token, _) = said(&mut call, &[]).await?;
     api.queue.finish(&id, token).await.map_err(|error| problem("finish the job", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
 /// Gives a job back, for later.
-pub async fn release(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn release(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let (id, token, said) = said(&mut call, &["delay", "delay_ms", "count_attempt", "reason"]).await?;
     let how = if said.count_attempt.unwrap_or(true) { Release::Counted } else { Release::Uncounted };
     let released = api.queue.release(&id, token, said.delay, how, &said.reason).await;
@@ -57,14 +58,14 @@ pub async fn release(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Extends the time to run of a job.
-pub async fn touch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn touch(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let (id, token, said) = said(&mut call, &["ttr", "ttr_ms"]).await?;
     let deadline_ms = api.queue.touch(&id, token, said.ttr).await.map_err(|error| problem("touch the job", error))?;
     Reply::json(StatusCode::OK, &TouchedJob { deadline_ms })
 }
 
 /// Buries a job.
-pub async fn bury(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn bury(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let (id, token, said) = said(&mut call, &["reason"]).await?;
     api.queue.bury(&id, token, &said.reason).await.map_err(|error| problem("bury the job", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
@@ -80,7 +81,7 @@ struct Said {
 }
 
 /// Reads the job, the proof that the consumer has it, and what it says: in the query, or as JSON in the body.
-async fn said(call: &mut Call, names: &[&'static str]) -> Result<(JobId, Token, Said), Problem> {
+async fn said(call: &mut JobCall, names: &[&'static str]) -> Result<(JobId, Token, Said), Problem> {
     let id = call.job(Right::Pop)?;
     let in_the_body =
         call.read(|body| if body.is_empty() { Ok(None) } else { JsonFields::parse(body).map(Some) }).await?;

@@ -14,8 +14,8 @@ use super::errors::problem;
 use super::settle::{DELAY, TTR};
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
 use crate::fields::JsonFields;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{JobError, JobId, JobQueue, LocalId, MAX_POP, Release, Settled, Token, Topic};
@@ -56,7 +56,7 @@ type JobsOfTopic = Vec<(LocalId, Token)>;
 type DoneInTopic = Result<Vec<Result<Done, JobError>>, JobError>;
 
 /// Finishes jobs.
-pub async fn finish(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn finish(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let said = said(&mut call, &[]).await?;
     said.settle(&api, &call, "finish the jobs", |queue, _, topic, jobs| async move {
         let done = queue.finish_all(&topic, &jobs).await?;
@@ -66,7 +66,7 @@ pub async fn finish(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Gives jobs back, for later.
-pub async fn release(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn release(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let said = said(&mut call, &["delay", "count_attempt", "reason"]).await?;
     said.settle(&api, &call, "release the jobs", |queue, said, topic, jobs| async move {
         let how = if said.count_attempt { Release::Counted } else { Release::Uncounted };
@@ -82,7 +82,7 @@ pub async fn release(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Extends the times to run of jobs.
-pub async fn touch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn touch(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let said = said(&mut call, &["ttr"]).await?;
     said.settle(&api, &call, "touch the jobs", |queue, said, topic, jobs| async move {
         let done = queue.touch_all(&topic, &jobs, said.ttr).await?;
@@ -105,7 +105,7 @@ impl SaidOfJobs {
     async fn settle<R>(
         self,
         api: &Api,
-        call: &Call,
+        call: &JobCall,
         what: &'static str,
         each: impl Fn(JobQueue, Arc<SaidOfJobs>, Topic, JobsOfTopic) -> R + Send + 'static,
     ) -> Result<Reply, Problem>
@@ -167,7 +167,7 @@ impl SaidOfJobs {
 }
 
 /// Reads the request. Every token is checked here, every right on a topic too, before anything is done.
-async fn said(call: &mut Call, names: &[&str]) -> Result<SaidOfJobs, Problem> {
+async fn said(call: &mut JobCall, names: &[&str]) -> Result<SaidOfJobs, Problem> {
     let mut fields = call.read(JsonFields::parse).await?;
     let items = fields.list("jobs", MAX_POP)?;
     let items = items.ok_or_else(|| fields.problem("`jobs` is missing: a list of jobs, each with `id` and `token`"))?;

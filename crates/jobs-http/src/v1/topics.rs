@@ -12,8 +12,8 @@ use super::limits;
 use super::shapes::Count;
 use crate::Api;
 use crate::access::Right;
-use crate::call::Call;
 use crate::fields::JsonFields;
+use crate::job_call::{JobCall, NamedInPath as _};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{Allowed, JobState, MAX_BATCH, MAX_PAGE, Sizes, Topic};
@@ -57,7 +57,7 @@ pub struct JobsShape {
 const SCANNED: usize = 1_000;
 
 /// Answers with a page of topics, in alphabetical order; of those that the caller may look at.
-pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn list(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let limit = limit(&call, MAX_PAGE)?;
     let after = call.query.text("after").map(str::parse::<Topic>).transpose();
     let after = after.map_err(|error| Problem::bad(format!("read `after` in the query: {error}")))?;
@@ -84,13 +84,13 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers with one topic.
-pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn get(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     Reply::json(StatusCode::OK, &topic(&api, &name).await?)
 }
 
 /// Answers with jobs of one state, in the order of their times.
-pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn peek(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     let asked = call.query.text("state").unwrap_or("ready");
     let state = JobState::ALL.into_iter().find(|state| state.as_str() == asked);
@@ -99,7 +99,7 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Pauses a topic: nothing is handed out.
-pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn pause(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     api.may_make("pause the topic", &call, &name).await?;
     api.queue.pause(&name).await.map_err(|error| problem("pause the topic", error))?;
@@ -107,7 +107,7 @@ pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Resumes a topic: its jobs are handed out again.
-pub async fn resume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn resume(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     api.queue.resume(&name).await.map_err(|error| problem("resume the topic", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
@@ -126,7 +126,7 @@ pub struct EmptiedTopic {
 }
 
 /// Removes waiting jobs for good.
-pub async fn empty(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+pub async fn empty(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     let mut fields = call.read(JsonFields::parse).await?;
     let limit = fields.number("limit")?.unwrap_or(MOST_EMPTIED);
@@ -141,7 +141,7 @@ pub async fn empty(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// Removes a topic with all of its jobs.
-pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+pub async fn destroy(api: Arc<Api>, call: JobCall) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     let force = call.query.flag("force")?.unwrap_or(false);
     let count = api.queue.destroy(&name, force).await.map_err(|error| problem("remove the topic", error))?;
@@ -149,7 +149,7 @@ pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 }
 
 /// Answers with a page of jobs.
-pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &Call) -> Result<Reply, Problem> {
+pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &JobCall) -> Result<Reply, Problem> {
     let skip = call.query.number("skip")?.unwrap_or(0);
     let limit = limit(call, MAX_PAGE)?;
     let (page, turn) = api.read_jobs(call, (name, state), (skip, limit), "look at the jobs").await?;
@@ -158,7 +158,7 @@ pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &Call) -> Resu
 }
 
 /// Reads `limit` of the query: 1 to `most`; `most` if it is left out.
-pub fn limit(call: &Call, most: usize) -> Result<usize, Problem> {
+pub fn limit(call: &JobCall, most: usize) -> Result<usize, Problem> {
     match call.query.number("limit")? {
         None => Ok(most),
         Some(limit) => match usize::try_from(limit) {
