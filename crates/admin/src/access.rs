@@ -6,9 +6,7 @@
 //! table of routes.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::HeaderMap;
 use hyper::header::COOKIE;
@@ -17,13 +15,12 @@ use super::failures::Failures;
 use super::proxy::{ProxyHeaders, ProxyWord};
 use super::sessions::Sessions;
 use delaybridge_jobs_http::answer::bearer;
-use delaybridge_jobs_http::file::{News, Reread};
 use delaybridge_jobs_http::named::{NamedTokens, hash};
 use delaybridge_jobs_http::origin::{is_called_by_address, is_local};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::room::MaybeNamed;
 use delaybridge_jobs_http::text::clip;
-use delaybridge_jobs_http::too_old;
+use delaybridge_jobs_http::tokens_file::TokensFile;
 use delaybridge_model::AdminSpec;
 use delaybridge_model::role::{AccessRole, Grantee};
 pub use delaybridge_ops::operation::Need;
@@ -66,8 +63,7 @@ impl MaybeNamed for AdminCaller {
 /// The tokens and what hangs on them, and the proxy.
 pub struct AdminAccess {
     proxy: Option<ProxyHeaders>,
-    tokens: Option<Reread<NamedTokens>>,
-    max_age: Duration,
+    tokens: TokensFile<NamedTokens>,
     sessions: Sessions,
     failures: Failures,
 }
@@ -78,43 +74,20 @@ impl AdminAccess {
     /// # Errors
     /// What is wrong with them.
     pub fn new(spec: &AdminSpec, events: &ApiEvents) -> Result<AdminAccess, String> {
-        let open = |path: &PathBuf| {
-            let path = path.clone();
-            let events = events.clone();
-            let tell = move |news: Option<News<'_, NamedTokens>>, age| {
-                match news {
-                    None => {}
-                    Some(News::Changed(tokens)) => events.tokens_read(tokens.count()),
-                    Some(News::Failed(problem)) => events.tokens_refused(problem),
-                }
-                events.file_seen("http.admin.tokens_file", age);
-            };
-            Reread::new(vec![path.clone()], move |contents| NamedTokens::of(&path, &contents[0]), tell)
-        };
-        let tokens = spec.tokens_file.as_ref().map(open).transpose()?;
+        let tokens =
+            TokensFile::new("http.admin.tokens_file", (spec.tokens_file.as_ref(), spec.tokens_max_age), events)?;
         let proxy = spec.proxy.as_ref().map(ProxyHeaders::new).transpose()?;
-        let max_age = spec.tokens_max_age;
-        Ok(AdminAccess { proxy, tokens, max_age, sessions: Sessions::default(), failures: Failures::default() })
-    }
-
-    /// Returns the tokens that are valid now; `None` without a file.
-    ///
-    /// # Errors
-    /// They are too old: the file could not be read for long, and a token that was removed from it must end.
-    fn tokens(&self) -> Result<Option<Arc<NamedTokens>>, Problem> {
-        let Some(file) = &self.tokens else { return Ok(None) };
-        let age = file.age();
-        if age > self.max_age { Err(too_old("http.admin.tokens_file", age)) } else { Ok(Some(file.get())) }
+        Ok(AdminAccess { proxy, tokens, sessions: Sessions::default(), failures: Failures::default() })
     }
 
     /// Returns the number of tokens, if there is a file of them.
     pub fn count(&self) -> Option<usize> {
-        self.tokens.as_ref().map(|file| file.get().count())
+        self.tokens.count()
     }
 
     /// Returns whether there is a file of tokens.
     pub fn has_tokens(&self) -> bool {
-        self.tokens.is_some()
+        self.count().is_some()
     }
 
     /// Returns whether the configured proxy has this address.
@@ -135,7 +108,7 @@ impl AdminAccess {
             ProxyWord::Nobody => true,
             ProxyWord::None => false,
         };
-        let tokens = match self.tokens() {
+        let tokens = match self.tokens.tokens() {
             Ok(Some(tokens)) => tokens,
             Ok(None) => {
                 // Whoever comes through the proxy is not on this machine, although the proxy is.
@@ -174,7 +147,7 @@ impl AdminAccess {
     /// # Errors
     /// As for [`caller`](Access::caller); or there are no tokens.
     pub fn log_in(&self, token: &str, peer: Peer, events: &AdminEvents) -> Result<String, Problem> {
-        let Some(tokens) = self.tokens()? else {
+        let Some(tokens) = self.tokens.tokens()? else {
             return Err(Problem::new(
                 ProblemKind::Conflict,
                 "log in: there is no `http.admin.tokens_file`, so no login is needed",
@@ -262,6 +235,8 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use hyper::header::HeaderName;
 
     use super::*;

@@ -63,6 +63,7 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use delaybridge_jobs_http::tokens_file::TokenList as _;
 
     #[test]
     fn a_session_ends_with_its_token() {

@@ -14,8 +14,8 @@ use aws_lc_rs::digest;
 
 use super::file::Content;
 use super::room::MaybeNamed;
+use super::tokens_file::TokenList;
 use delaybridge_jobs::TokenLimits;
-use delaybridge_settings::files;
 use delaybridge_settings::keys::tables;
 use delaybridge_settings::problem::{ConfigErrors, Report, Spot};
 use delaybridge_settings::reader::{Context, Needs, Section};
@@ -140,6 +140,24 @@ impl MaybeNamed for Caller {
     }
 }
 
+impl TokenList for Tokens {
+    type Error = ConfigErrors;
+
+    /// Everything that is wrong with it, with file, line and path.
+    fn of(path: &Path, content: &Content) -> Result<Tokens, ConfigErrors> {
+        let report = Report::new(&path.display().to_string());
+        match content.as_ref().map(|content| std::str::from_utf8(content)) {
+            Ok(Ok(text)) => Tokens::parse(text, report, path),
+            Ok(Err(_)) => refuse(report, "read the tokens: the file is not UTF-8 text"),
+            Err(error) => refuse(report, &format!("read the tokens: {error}")),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
 impl Tokens {
     /// Returns the owner of a token.
     pub fn owner(&self, token: &str) -> Option<Caller> {
@@ -157,32 +175,6 @@ impl Tokens {
     /// Returns the owner of the token of this name.
     pub fn named(&self, name: &str) -> Option<Caller> {
         self.0.iter().find(|token| *token.name == *name).map(TopicToken::caller)
-    }
-
-    /// Returns the number of tokens.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Reads the file. Blocks.
-    ///
-    /// # Errors
-    /// Those of [`of`](Tokens::of).
-    pub fn read(path: &Path) -> Result<Tokens, ConfigErrors> {
-        Tokens::of(path, &files::read(path))
-    }
-
-    /// Reads the tokens in the content of the file.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it, with file, line and path.
-    pub fn of(path: &Path, content: &Content) -> Result<Tokens, ConfigErrors> {
-        let report = Report::new(&path.display().to_string());
-        match content.as_ref().map(|content| std::str::from_utf8(content)) {
-            Ok(Ok(text)) => Tokens::parse(text, report, path),
-            Ok(Err(_)) => refuse(report, "read the tokens: the file is not UTF-8 text"),
-            Err(error) => refuse(report, &format!("read the tokens: {error}")),
-        }
     }
 
     fn parse(text: &str, report: Report, path: &Path) -> Result<Tokens, ConfigErrors> {

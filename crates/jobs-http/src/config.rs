@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::access::Tokens;
+use super::tokens_file::TokenList as _;
 use delaybridge_model::{ApiSpec, Face, RequestRate};
 use delaybridge_settings::keys::{Key, Kind, count, count_or, duration, key, tables};
 use delaybridge_settings::reader::Section;

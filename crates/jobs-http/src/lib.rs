@@ -48,13 +48,14 @@ mod stream;
 mod take;
 pub mod text;
 pub mod tls;
+pub mod tokens_file;
 pub mod turns;
 mod v1;
 pub mod weight;
 
 pub use self::dispatch::HttpApi;
 pub(crate) use self::state::Api;
-pub use self::state::{ServiceEnd, too_old};
+pub use self::state::ServiceEnd;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

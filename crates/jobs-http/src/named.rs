@@ -11,8 +11,8 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
 use super::file::Content;
+use super::tokens_file::TokenList;
 use delaybridge_model::role::{AccessGrant, AccessRole, Grantee, NamePattern};
-use delaybridge_settings::files;
 
 /// Shorter tokens can be guessed.
 pub(super) const SHORTEST: usize = 16;
@@ -42,26 +42,23 @@ pub fn hash(token: &str) -> Hash {
     hash
 }
 
-impl NamedTokens {
-    /// Reads the file. Blocks.
-    ///
-    /// # Errors
-    /// Those of [`of`](NamedTokens::of).
-    pub fn read(path: &Path) -> Result<NamedTokens, String> {
-        NamedTokens::of(path, &files::read(path))
-    }
+impl TokenList for NamedTokens {
+    type Error = String;
 
-    /// Reads the tokens in the content of the file.
-    ///
-    /// # Errors
     /// What is wrong with it, with the line; never what is in the line.
-    pub fn of(path: &Path, content: &Content) -> Result<NamedTokens, String> {
+    fn of(path: &Path, content: &Content) -> Result<NamedTokens, String> {
         let failed = |problem: &dyn fmt::Display| format!("read the tokens from {}: {problem}", path.display());
         let content = content.as_ref().map_err(|error| failed(error))?;
         let text = std::str::from_utf8(content).map_err(|_| failed(&"the file is not UTF-8 text"))?;
         NamedTokens::parse(text).map_err(|problem| failed(&problem))
     }
 
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl NamedTokens {
     fn parse(text: &str) -> Result<NamedTokens, String> {
         let mut tokens: Vec<(Grantee, Hash)> = Vec::new();
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
@@ -128,11 +125,6 @@ impl NamedTokens {
             }
         }
         owner
-    }
-
-    /// Returns the number of tokens.
-    pub fn count(&self) -> usize {
-        self.0.len()
     }
 }
 

@@ -1,17 +1,15 @@
 //! The state that all requests of a listener share.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
-use super::file::{News, Reread};
 use super::lmstfy::known::{KnownTokens, TokenUse};
-use super::problem::{Problem, ProblemKind};
 use super::rates::Rates;
 use super::room::{BodyMemory, Who};
+use super::tokens_file::TokensFile;
 use super::turns::Turns;
 use delaybridge_jobs::{Dispenser, JobQueue, TokenLimits};
 use delaybridge_model::ApiSpec;
@@ -23,7 +21,7 @@ use delaybridge_telemetry::events::api::ApiEvents;
 pub struct Api {
     pub(super) queue: JobQueue,
     pub(super) dispenser: Dispenser,
-    pub(super) access: TokensFile,
+    pub(super) access: TokensFile<Tokens>,
     pub(super) memory: BodyMemory,
     /// Turns of heavy calls, of all listeners.
     pub(super) turns: Turns,
@@ -70,7 +68,7 @@ impl Api {
         Ok(Api {
             queue,
             dispenser,
-            access: TokensFile::new(spec, &events)?,
+            access: TokensFile::new("jobs.tokens_file", (spec.tokens_file.as_ref(), spec.tokens_max_age), &events)?,
             memory,
             turns,
             max_connections: spec.max_connections,
@@ -84,54 +82,4 @@ impl Api {
             end,
         })
     }
-}
-
-/// The tokens file, if there is one.
-pub(super) struct TokensFile {
-    file: Option<Reread<Tokens>>,
-    max_age: Duration,
-}
-
-impl TokensFile {
-    fn new(spec: &ApiSpec, events: &ApiEvents) -> Result<TokensFile, ConfigErrors> {
-        let open = |path: &PathBuf| {
-            let path = path.clone();
-            let events = events.clone();
-            let tell = move |news: Option<News<'_, Tokens>>, age| {
-                match news {
-                    None => {}
-                    Some(News::Changed(tokens)) => events.tokens_read(tokens.count()),
-                    Some(News::Failed(problem)) => events.tokens_refused(problem),
-                }
-                events.file_seen("jobs.tokens_file", age);
-            };
-            Reread::new(vec![path.clone()], move |contents| Tokens::of(&path, &contents[0]), tell)
-        };
-        let file = spec.tokens_file.as_ref().map(open).transpose()?;
-        Ok(TokensFile { file, max_age: spec.tokens_max_age })
-    }
-
-    /// Returns the tokens that are valid now; `None` without a file.
-    ///
-    /// # Errors
-    /// They are too old: the file could not be read for long, and a token that was removed from it must end.
-    pub(super) fn tokens(&self) -> Result<Option<Arc<Tokens>>, Problem> {
-        let Some(file) = &self.file else { return Ok(None) };
-        let age = file.age();
-        if age > self.max_age { Err(too_old("jobs.tokens_file", age)) } else { Ok(Some(file.get())) }
-    }
-
-    /// Returns the number of tokens, if there is a file of them.
-    pub(super) fn count(&self) -> Option<usize> {
-        self.file.as_ref().map(|file| file.get().count())
-    }
-}
-
-/// Returns the refusal of every token because the file under this key could not be used for so long.
-pub fn too_old(key: &str, age: Duration) -> Problem {
-    let detail = format!(
-        "authenticate: the file of `{key}` could not be used for {} s, so that no token is known to be valid still; the log has the reason",
-        age.as_secs()
-    );
-    Problem::new(ProblemKind::Unavailable, detail)
 }
