@@ -15,15 +15,15 @@ use tokio_util::sync::CancellationToken;
 use super::access::{AdminCaller, Need};
 use super::routes::{AdminRoute, ROUTES, is_api};
 use super::{Admin, pages};
-use delaybridge_jobs_http::answer::{Exchange, allow};
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::handover::ReplyBody;
-use delaybridge_jobs_http::origin::{may_look, same_origin};
-use delaybridge_jobs_http::problem::{Problem, ProblemKind, ProblemPage};
-use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::room::{MaybeNamed, who};
-use delaybridge_jobs_http::router::Router;
-use delaybridge_jobs_http::server::{Connection, Served};
+use delaybridge_http_server::answer::{Exchange, allow};
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::handover::ReplyBody;
+use delaybridge_http_server::origin::{may_look, same_origin};
+use delaybridge_http_server::problem::{Problem, ProblemKind, ProblemPage};
+use delaybridge_http_server::reply::Reply;
+use delaybridge_http_server::room::{MaybeNamed, who};
+use delaybridge_http_server::router::Router;
+use delaybridge_http_server::server::{Connection, Served};
 use delaybridge_telemetry::events::api::ApiEvents;
 
 /// Connections at once.

@@ -1,8 +1,8 @@
 //! Fields of a form, as a browser sends them.
 
 use super::access::AdminCaller;
-use delaybridge_jobs_http::call::{Call, Query};
-use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_http_server::call::{Call, Query};
+use delaybridge_http_server::problem::{Problem, ProblemKind};
 
 /// Returns the fields of the form in a request.
 ///

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! connection -> dispatch -> access -> v1/ ... or pages/ ... -> operate
-//! api/server    routes      token     JSON       HTML          Redis
+//! http-server   routes      token     JSON       HTML          Redis
 //! ```
 //!
-//! The listener, the reading of requests and the problems are those of the job queue's API ([`delaybridge_jobs_http`]). Both the API and the
+//! The listener, the reading of requests and the problems are those of all APIs ([`delaybridge_http_server`]). Both the API and the
 //! pages call the same functions and show the same values, so nothing is only on a page.
 //!
 //! Redis is asked over connections of their own: what an operator looks at does not wait in front of a claim. An answer is kept for

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::access::Need;
 use super::routes::ROUTES;
 use super::v1::events::EventShape;
-use delaybridge_jobs_http::openapi::schemas;
-use delaybridge_jobs_http::openapi::write::{ApiDescription, DescribedEndpoint, parameter, write};
-use delaybridge_jobs_http::problem::ProblemKind;
+use delaybridge_http_server::openapi::schemas;
+use delaybridge_http_server::openapi::write::{ApiDescription, DescribedEndpoint, parameter, write};
+use delaybridge_http_server::problem::ProblemKind;
 
 /// Problems of every endpoint that asks Redis.
 const ALWAYS: &[ProblemKind] = &[
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_file_of_the_document_is_current() {
-        delaybridge_jobs_http::testing::assert_current(env!("CARGO_MANIFEST_DIR"), "openapi.json", &document());
+        delaybridge_http_server::testing::assert_current(env!("CARGO_MANIFEST_DIR"), "openapi.json", &document());
     }
 
     #[test]

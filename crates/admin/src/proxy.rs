@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use hyper::HeaderMap;
 use hyper::header::HeaderName;
 
-use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_http_server::problem::{Problem, ProblemKind};
 use delaybridge_model::proxy::ProxySpec;
 use delaybridge_model::role::Grantee;
 use delaybridge_ops::content::escaped;

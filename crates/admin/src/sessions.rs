@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use delaybridge_core::clock::Instant;
-use delaybridge_jobs_http::named::{Hash, NamedTokens, hash};
-use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_http_server::named::{Hash, NamedTokens, hash};
+use delaybridge_http_server::problem::{Problem, ProblemKind};
 use delaybridge_model::role::Grantee;
 
 /// The length of a session.
@@ -63,7 +63,7 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use delaybridge_jobs_http::tokens_file::TokenList as _;
+    use delaybridge_http_server::tokens_file::TokenList as _;
 
     #[test]
     fn a_session_ends_with_its_token() {

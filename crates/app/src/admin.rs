@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 
 use super::tasks::named;
 use delaybridge_admin::Admin;
-use delaybridge_jobs_http::listener::ApiListener;
-use delaybridge_jobs_http::server::{Served, serve};
+use delaybridge_http_server::listener::ApiListener;
+use delaybridge_http_server::server::{Served, serve};
 use delaybridge_model::Config;
 use delaybridge_ops::reload::ReloadHandle;
 use delaybridge_pipeline::process::Process;

@@ -7,12 +7,12 @@ use tokio::task::JoinSet;
 
 use super::jobs::Jobs;
 use super::tasks::named;
+use delaybridge_http_server::listener::ApiListener;
+use delaybridge_http_server::room::{BodyMemory, ROOM};
+use delaybridge_http_server::server::Served;
+use delaybridge_http_server::tls::Certificates;
+use delaybridge_http_server::turns::Turns;
 use delaybridge_jobs_http::HttpApi;
-use delaybridge_jobs_http::listener::ApiListener;
-use delaybridge_jobs_http::room::{BodyMemory, ROOM};
-use delaybridge_jobs_http::server::Served;
-use delaybridge_jobs_http::tls::Certificates;
-use delaybridge_jobs_http::turns::Turns;
 use delaybridge_jobs_http::weight;
 use delaybridge_model::ApiSpec;
 use delaybridge_pipeline::process::Process;

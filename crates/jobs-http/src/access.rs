@@ -12,9 +12,9 @@ use std::sync::Arc;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
-use super::file::Content;
-use super::room::MaybeNamed;
-use super::tokens_file::TokenList;
+use delaybridge_http_server::file::Content;
+use delaybridge_http_server::room::MaybeNamed;
+use delaybridge_http_server::tokens_file::TokenList;
 use delaybridge_jobs::TokenLimits;
 use delaybridge_settings::keys::tables;
 use delaybridge_settings::problem::{ConfigErrors, Report, Spot};

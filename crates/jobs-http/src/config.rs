@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::access::Tokens;
-use super::tokens_file::TokenList as _;
+use delaybridge_http_server::tokens_file::TokenList as _;
 use delaybridge_model::{ApiSpec, Face, RequestRate};
 use delaybridge_settings::keys::{Key, Kind, count, count_or, duration, key, tables};
 use delaybridge_settings::reader::Section;
@@ -145,7 +145,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     });
     let tls = tls.and_then(|(certificate, key)| Some([certificate?, key?]));
     if let Some(files) = &tls
-        && let Err(problem) = super::tls::check(files)
+        && let Err(problem) = delaybridge_http_server::tls::check(files)
     {
         report.problem(&section.spot(&TLS), problem, "certificate and key are PEM files that belong together");
     }

@@ -1,12 +1,12 @@
 //! The differences between the APIs: the shape of problems, and the owners of tokens.
 
 use super::access::Caller;
-use super::answer::allow;
 use super::job_call::JobCall;
-use super::problem::{Problem, ProblemKind};
-use super::reply::Reply;
 use super::route::ApiDialect;
 use super::{Api, lmstfy, ouqiang};
+use delaybridge_http_server::answer::allow;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
 use delaybridge_model::Face;
 
 /// Returns the dialect of a path that no route has, where these APIs are served.

@@ -1,8 +1,8 @@
 //! A request to the job queue. A topic comes out of it only together with the right to use it, so no handler can forget to ask.
 
 use super::access::{Caller, Right};
-use super::call::Call;
-use super::problem::{Problem, ProblemKind};
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
 use delaybridge_jobs::{JobId, Topic};
 
 /// Most topics of one `pop`.

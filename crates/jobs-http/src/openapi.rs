@@ -5,13 +5,8 @@
 //! of it. What writes it is no part of the daemon.
 
 pub mod bodies;
-pub mod operation;
 #[cfg(test)]
 mod own;
-#[cfg(any(test, feature = "testing"))]
-pub mod schemas;
-#[cfg(any(test, feature = "testing"))]
-pub mod write;
 
 use serde_json::{Value, json};
 

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use super::Api;
 use super::access::Right;
-use super::fields::JsonFields;
 use super::job_call::{JobCall, NamedInPath as _};
 use super::message::OpenBody;
-use super::problem::{Problem, ProblemKind};
-use super::reply::Reply;
 use super::route::{ApiDialect, ApiRoute, routes};
 use super::v1::errors::problem;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{Due, JobError, JobId, LocalId, NewJob, PopRequest, Topic};
 
 /// The endpoints. Clients send `POST`; any other method is served as well.

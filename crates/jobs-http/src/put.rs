@@ -2,11 +2,11 @@
 
 use super::Api;
 use super::job_call::JobCall;
-use super::problem::{Problem, ProblemKind};
-use super::room::who;
-use super::turns::CallerTurn;
 use super::v1::errors::problem;
 use super::weight::{LIGHT, page, weight};
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::room::who;
+use delaybridge_http_server::turns::CallerTurn;
 use delaybridge_jobs::{Added, JobError, JobState, JobsPage, NewJob, Topic};
 
 impl Api {

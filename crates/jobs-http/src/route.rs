@@ -7,10 +7,10 @@ use hyper::Method;
 
 use super::Api;
 use super::job_call::JobCall;
-use super::openapi::operation::Operation;
-use super::problem::Problem;
-use super::reply::Reply;
-use super::router::Endpoint;
+use delaybridge_http_server::openapi::operation::Operation;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
+use delaybridge_http_server::router::Endpoint;
 
 /// The answer of a handler.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;

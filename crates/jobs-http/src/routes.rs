@@ -7,8 +7,6 @@ use super::openapi::bodies::{
     ChangeBody, EmptyBody, FinishBody, LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RecurringBody, RedriveBody,
     ReleaseBody, TouchBody,
 };
-use super::openapi::operation::Operation;
-use super::problem::ProblemKind;
 use super::route::{ApiDialect, ApiRoute, routes};
 use super::v1::change::ChangedJob;
 use super::v1::jobs::JobShape;
@@ -18,6 +16,8 @@ use super::v1::settle_many::SettledJobs;
 use super::v1::shapes::{AddedShape, AddedShapes, Count, PoppedJobs};
 use super::v1::topics::{EmptiedTopic, JobsShape, TopicShape, TopicsShape};
 use super::{lmstfy, ouqiang, v1};
+use delaybridge_http_server::openapi::operation::Operation;
+use delaybridge_http_server::problem::ProblemKind;
 use delaybridge_jobs::Allowed;
 use delaybridge_model::{ApiSpec, Face};
 

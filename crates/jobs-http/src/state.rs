@@ -7,10 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
 use super::lmstfy::known::{KnownTokens, TokenUse};
-use super::rates::Rates;
-use super::room::{BodyMemory, Who};
-use super::tokens_file::TokensFile;
-use super::turns::Turns;
+use delaybridge_http_server::rates::Rates;
+use delaybridge_http_server::room::{BodyMemory, Who};
+use delaybridge_http_server::tokens_file::TokensFile;
+use delaybridge_http_server::turns::Turns;
 use delaybridge_jobs::{Dispenser, JobQueue, TokenLimits};
 use delaybridge_model::ApiSpec;
 use delaybridge_model::RequestRate;

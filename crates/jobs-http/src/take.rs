@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Api;
-use super::handover;
-use super::problem::{Problem, ProblemKind};
 use super::v1::errors::{AGAIN, problem};
+use delaybridge_http_server::handover;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
 use delaybridge_jobs::{PopRequest, Reserved};
 
 /// Longest wait for jobs while the server leaves. An empty answer at once would be asked again at once.

@@ -5,7 +5,7 @@
 //! every other call behind all of them. So only as much as the largest batch is under way at a time, and of each caller one waits for
 //! that: a small call waits for one script, and a large one for one of each other caller.
 
-use super::turns::Turns;
+use delaybridge_http_server::turns::Turns;
 use delaybridge_jobs::{MAX_BATCH, MAX_PAGE, NewJob};
 
 /// Bytes that keep Redis busy for as long as a job does.

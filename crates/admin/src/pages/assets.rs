@@ -8,9 +8,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Admin;
 use crate::access::AdminCaller;
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::{Problem, ProblemKind};
-use delaybridge_jobs_http::reply::Reply;
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
 
 const FILES: &[(&str, &str, &str)] = &[
     ("style.css", "text/css; charset=utf-8", include_str!("../assets/style.css")),

@@ -13,9 +13,9 @@ use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
 use delaybridge_config::describe_json;
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::Problem;
-use delaybridge_jobs_http::reply::Reply;
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_model::Config;
 use delaybridge_model::role::AccessRole;
 

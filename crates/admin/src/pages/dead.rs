@@ -19,9 +19,9 @@ use crate::changes::Asker;
 use crate::v1::elements::SHOWN;
 use crate::v1::errors::problem;
 use delaybridge_core::message::Class;
-use delaybridge_jobs_http::call::{Call, Query};
-use delaybridge_jobs_http::problem::Problem;
-use delaybridge_jobs_http::reply::Reply;
+use delaybridge_http_server::call::{Call, Query};
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::Queue;
 use delaybridge_ops::dead::{FILTER_NAMES, Filter, Letter, Summary};
@@ -263,7 +263,7 @@ pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     let found = admin.operate(ShowDead::one(id, call.part("id")), Asker::of(&call)).await?;
     let Some(letter) = found.dead_letters.first() else {
         return Err(Problem::new(
-            delaybridge_jobs_http::problem::ProblemKind::NotFound,
+            delaybridge_http_server::problem::ProblemKind::NotFound,
             "find the dead letter: it is not there any more",
         ));
     };

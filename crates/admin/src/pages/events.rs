@@ -10,9 +10,9 @@ use super::show::late;
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::v1::events::{EventFilter, EventShape};
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::Problem;
-use delaybridge_jobs_http::reply::Reply;
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_model::role::AccessRole;
 use delaybridge_telemetry::tail::Fate;
 

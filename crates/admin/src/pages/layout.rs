@@ -5,9 +5,9 @@ use hyper::{StatusCode, header};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::access::AdminCaller;
-use delaybridge_jobs_http::call::Query;
-use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::room::MaybeNamed;
+use delaybridge_http_server::call::Query;
+use delaybridge_http_server::reply::Reply;
+use delaybridge_http_server::room::MaybeNamed;
 use delaybridge_model::role::{AccessRole, Grantee};
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");

@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 
 use super::layout::encoded;
-use delaybridge_jobs_http::call::Query;
+use delaybridge_http_server::call::Query;
 use delaybridge_ops::operations::ListQueues;
 use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 

@@ -11,9 +11,9 @@ use crate::Admin;
 use crate::access::{AdminCaller, COOKIE_NAME};
 use crate::forms::form;
 use crate::sessions::LASTS;
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::Problem;
-use delaybridge_jobs_http::reply::Reply;
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 

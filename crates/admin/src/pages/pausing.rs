@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::list_place::ListPlace;
 use crate::access::AdminCaller;
-use delaybridge_jobs_http::call::{Call, Query};
-use delaybridge_jobs_http::problem::Problem;
+use delaybridge_http_server::call::{Call, Query};
+use delaybridge_http_server::problem::Problem;
 use delaybridge_ops::operations::{Pause, Resume};
 use delaybridge_ops::time::Moment;
 

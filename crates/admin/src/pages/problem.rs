@@ -6,8 +6,8 @@ use maud::html;
 use super::layout::{View, encoded, page};
 use super::login;
 use crate::access::AdminCaller;
-use delaybridge_jobs_http::problem::{Problem, ProblemKind};
-use delaybridge_jobs_http::reply::Reply;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
 
 /// Returns the page of a problem; where a token is missing, the form that asks for one.
 pub fn show(problem: &Problem, path: &str, caller: &AdminCaller, tokens: bool) -> Reply {

@@ -15,10 +15,10 @@ use crate::access::AdminCaller;
 use crate::v1::elements::SHOWN;
 use crate::v1::errors::problem;
 use delaybridge_core::clock::Instant;
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::Problem;
-use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::room::who;
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
+use delaybridge_http_server::room::who;
 use delaybridge_ops::progress::{Progress, ProgressWatch};
 use delaybridge_ops::search::{Search, search};
 

@@ -318,7 +318,7 @@ async fn without_a_file_of_tokens_only_this_machine_changes_something() {
     // A name that anybody could point here, and a proxy.
     assert_eq!(pause(&[("host", "evil.example")]).await.problem().1, "forbidden");
     assert_eq!(pause(&[("x-forwarded-for", "10.0.0.7")]).await.problem().1, "forbidden");
-    let mut client = delaybridge_jobs_http::testing::Client::connect(world.address).await;
+    let mut client = delaybridge_http_server::testing::Client::connect(world.address).await;
     let request =
         "POST /v1/queues/orders/pause HTTP/1.1\r\nhost: localhost:9465\r\ncontent-length: 11\r\n\r\n{\"why\":\"x\"}";
     client.raw(request.as_bytes()).await;

@@ -1,7 +1,7 @@
 //! Odd heads of requests at the listener of operators.
 
 use super::World;
-use delaybridge_jobs_http::testing::ODD_HEADS;
+use delaybridge_http_server::testing::ODD_HEADS;
 
 #[tokio::test]
 async fn without_tokens_only_this_machine_changes_something_and_no_other_page_looks() {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{TOKEN, World};
 use delaybridge_core::message::Identity;
-use delaybridge_jobs_http::testing::Client;
+use delaybridge_http_server::testing::Client;
 use delaybridge_telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS};
 
 /// An event of an element with this id.

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{TOKEN, World};
-use delaybridge_jobs_http::testing::Answer;
+use delaybridge_http_server::testing::Answer;
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 const ORIGIN: (&str, &str) = ("origin", "http://localhost");

@@ -1,7 +1,7 @@
 //! The page, as far as no browser is needed for it.
 
 use super::{TOKEN, World};
-use delaybridge_jobs_http::testing::Answer;
+use delaybridge_http_server::testing::Answer;
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 const ORIGIN: (&str, &str) = ("origin", "http://localhost");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{TOKEN, World};
-use delaybridge_jobs_http::testing::Answer;
+use delaybridge_http_server::testing::Answer;
 
 /// The proxy of the tests is on this machine, where the tests are too.
 const PROXY: &str = ", proxy: { addresses: [127.0.0.0/8], roles: [{ group: sre, role: admin }, { group: shop, role: operator, \

@@ -2,7 +2,7 @@
 
 use super::errors::problem;
 use crate::Admin;
-use delaybridge_jobs_http::problem::Problem;
+use delaybridge_http_server::problem::Problem;
 pub use delaybridge_ops::operations::SHOWN;
 use delaybridge_ops::{Queue, check_id, dead};
 

@@ -1,6 +1,6 @@
 //! What an error of a use case means to a client.
 
-use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_http_server::problem::{Problem, ProblemKind};
 use std::time::Duration;
 
 /// Before another attempt in an outage.

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::Admin;
 use crate::access::AdminCaller;
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::{Problem, ProblemKind};
-use delaybridge_jobs_http::reply::Reply;
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
 use delaybridge_ops::find;
 use delaybridge_telemetry::history::{Past, PastSpan};
 

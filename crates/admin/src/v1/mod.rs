@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::Admin;
 use super::access::AdminCaller;
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::Problem;
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::problem::Problem;
 use delaybridge_ops::{Queue, find};
 
 impl Admin {

@@ -10,9 +10,9 @@ use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::pages::list_place::LIST;
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::Problem;
-use delaybridge_jobs_http::reply::Reply;
+use delaybridge_http_server::call::Call;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_ops::operation::{LINES, Remote, RequestFields};
 
 /// Carries out an operation.

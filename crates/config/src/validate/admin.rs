@@ -1,7 +1,7 @@
 //! The operators' listener.
 
-use delaybridge_jobs_http::named::NamedTokens;
-use delaybridge_jobs_http::tokens_file::TokenList as _;
+use delaybridge_http_server::named::NamedTokens;
+use delaybridge_http_server::tokens_file::TokenList as _;
 use delaybridge_model::AdminSpec;
 use delaybridge_model::keys::admin;
 use delaybridge_settings::Settings;

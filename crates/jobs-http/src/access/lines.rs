@@ -1,7 +1,7 @@
 //! Tokens by lines: `NAME TOKEN RIGHTS TOPICS`, the last two with commas between. Several lines of a name are its rights together.
 
 use super::{PATTERN, Right, Tokens, TopicGrant, TopicToken, is_pattern};
-use crate::named::{Hash, SHORTEST, hash};
+use delaybridge_http_server::named::{Hash, SHORTEST, hash};
 use delaybridge_settings::problem::{Position, Report};
 use delaybridge_settings::words::Words as _;
 
@@ -59,7 +59,7 @@ fn read(line: &str) -> Result<(&str, Hash, TopicGrant), String> {
     };
     let right = |word: &str| match Right::VALUES.iter().find(|(known, _)| *known == word) {
         Some((_, right)) => Ok(*right),
-        None => Err(format!("`{}` is no right: add, pop or admin", crate::text::clip(word))),
+        None => Err(format!("`{}` is no right: add, pop or admin", delaybridge_http_server::text::clip(word))),
     };
     let rights = rights.split(',').map(right).collect::<Result<_, _>>()?;
     if topics.split(',').any(|topic| topic.is_empty() || !is_pattern(topic)) {

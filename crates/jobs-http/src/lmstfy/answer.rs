@@ -3,8 +3,8 @@
 use hyper::StatusCode;
 use serde_json::json;
 
-use crate::problem::{Problem, ProblemKind};
-use crate::reply::Reply;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
 
 /// Returns a problem as lmstfy's clients expect it. What they cannot know is an internal error to them.
 pub(crate) fn reply(problem: &Problem) -> Reply {

@@ -14,9 +14,9 @@ use super::tokens::throttle;
 use crate::Api;
 use crate::access::Right;
 use crate::job_call::JobCall;
-use crate::problem::Problem;
-use crate::reply::Reply;
 use crate::v1::errors::problem;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{JobError, PopRequest};
 
 const COUNT: u32 = 100;

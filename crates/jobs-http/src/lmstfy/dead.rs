@@ -11,9 +11,9 @@ use super::publish::TTL;
 use crate::Api;
 use crate::access::Right;
 use crate::job_call::JobCall;
-use crate::problem::Problem;
-use crate::reply::Reply;
 use crate::v1::errors::problem;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{JobState, MAX_SWEEP, Which};
 
 /// Most jobs of one request: a hundred calls on the queue.

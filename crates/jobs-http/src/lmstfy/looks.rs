@@ -12,10 +12,10 @@ use super::shapes::looked_at;
 use crate::Api;
 use crate::access::Right;
 use crate::job_call::JobCall;
-use crate::problem::{Problem, ProblemKind};
-use crate::reply::Reply;
 use crate::v1::errors::problem;
 use crate::weight::READ;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{JobState, MAX_PAGE};
 
 /// Queues that one answer names.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::access::Right;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::Problem;
+use delaybridge_http_server::problem::Problem;
 use delaybridge_jobs::{JobId, Topic};
 
 /// Most queues of one request.

@@ -14,10 +14,10 @@ use super::tokens::throttle;
 use crate::Api;
 use crate::access::Right;
 use crate::job_call::JobCall;
-use crate::problem::{Problem, ProblemKind};
-use crate::reply::Reply;
 use crate::v1::errors::problem;
 use delaybridge_core::json::{Json, NoParts};
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{Added, Due, JobError, JobId, NewJob, Topic};
 
 /// Largest body of a job.

@@ -10,8 +10,8 @@ use hyper::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::message::OpenBody;
-use crate::problem::Problem;
 use delaybridge_core::json::Json;
+use delaybridge_http_server::problem::Problem;
 use delaybridge_jobs::{JobInfo, Reserved};
 
 /// The content type of the envelope.

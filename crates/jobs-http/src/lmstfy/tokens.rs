@@ -14,12 +14,12 @@ use super::known::TokenUse;
 use super::names::namespace;
 use crate::Api;
 use crate::access::{Caller, Made, Right};
-use crate::call::Query;
-use crate::fields::JsonFields;
 use crate::job_call::JobCall;
-use crate::problem::{Problem, ProblemKind};
-use crate::reply::Reply;
 use crate::v1::errors::problem;
+use delaybridge_http_server::call::Query;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{MadeToken, TokenLimits};
 use delaybridge_model::RequestRate;
 

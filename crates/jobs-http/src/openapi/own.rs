@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::schemas;
-use super::write::{ApiDescription, DescribedEndpoint, parameter, write};
-use crate::problem::ProblemKind;
 use crate::routes::OWN;
+use delaybridge_http_server::openapi::schemas;
+use delaybridge_http_server::openapi::write::{ApiDescription, DescribedEndpoint, parameter, write};
+use delaybridge_http_server::problem::ProblemKind;
 
 /// Problems of every endpoint that needs a token and asks Redis.
 const ALWAYS: [ProblemKind; 9] = [
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_file_of_the_document_is_current() {
-        crate::testing::assert_current(env!("CARGO_MANIFEST_DIR"), "openapi.json", &document());
+        delaybridge_http_server::testing::assert_current(env!("CARGO_MANIFEST_DIR"), "openapi.json", &document());
     }
 
     #[test]

@@ -95,7 +95,7 @@ async fn jobs_of_several_topics_are_settled_at_once_and_each_has_its_outcome() {
     let other = json!({ "id": "b~1", "token": "AAAAAAAAAAAAAAAA" });
     let settle =
         async |what: &str, said: Value| world.ask("POST", &format!("/v1/jobs/{what}"), &said.to_string()).await;
-    let outcomes = |answer: &crate::testing::Answer| {
+    let outcomes = |answer: &delaybridge_http_server::testing::Answer| {
         assert_eq!(answer.status, 200, "{}", answer.text());
         let jobs = answer.json()["jobs"].as_array().unwrap().clone();
         jobs.iter().map(|job| format!("{} {}", job["id"], job["outcome"]).replace('"', "")).collect::<Vec<_>>()

@@ -1,7 +1,7 @@
 //! Odd heads of requests at the listener of the job queue.
 
 use super::World;
-use crate::testing::ODD_HEADS;
+use delaybridge_http_server::testing::ODD_HEADS;
 
 #[tokio::test]
 async fn only_a_program_of_this_machine_is_let_in_without_a_token() {

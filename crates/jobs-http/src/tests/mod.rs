@@ -18,10 +18,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::listener::ApiListener;
-use super::server::{GOODBYE, serve};
 use super::{HttpApi, ServiceEnd};
-pub(super) use crate::testing::{Answer, Client};
+use delaybridge_http_server::listener::ApiListener;
+use delaybridge_http_server::server::{GOODBYE, serve};
+pub(super) use delaybridge_http_server::testing::{Answer, Client};
 use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, wake};
 use delaybridge_link::test_server::{PATIENCE, TestServer};
 use delaybridge_link::{KeyPrefix, Link, LinkOptions, Subscriber};
@@ -62,10 +62,15 @@ impl World {
         let (subscriber, heard) = Subscriber::start(endpoint, vec![wake(&KeyPrefix::default()).into()]);
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
-        let bounds = (super::room::BodyMemory::new(spec.max_body, super::room::ROOM), super::weight::turns());
+        let bounds = (
+            delaybridge_http_server::room::BodyMemory::new(spec.max_body, delaybridge_http_server::room::ROOM),
+            super::weight::turns(),
+        );
         let end = ServiceEnd { leaving: leave.clone(), closing: stop.clone(), goodbye: GOODBYE };
         let api = HttpApi::new(&spec, (queue.clone(), dispenser), bounds, events.api(), end).unwrap();
-        let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files, events.api()).unwrap()));
+        let certificates = spec
+            .tls
+            .map(|files| Arc::new(delaybridge_http_server::tls::Certificates::read(files, events.api()).unwrap()));
         let listener = ApiListener::bind(&spec.listen.into()).unwrap();
         let address = listener.address.tcp().unwrap();
         let served = tokio::spawn(serve(listener, Arc::new(api), certificates));
@@ -92,7 +97,7 @@ impl World {
     pub(super) async fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
         let headers = [("content-type", "application/json")];
         let answer = self.client().await.ask(method, path, &headers, body.as_bytes()).await;
-        crate::testing::check(&crate::openapi::document(), method, path, &answer);
+        delaybridge_http_server::testing::check(&crate::openapi::document(), method, path, &answer);
         answer
     }
 

@@ -16,13 +16,13 @@ use super::errors::problem;
 use super::shapes::{AddedShape, AddedShapes};
 use crate::Api;
 use crate::access::Right;
-use crate::call::Query;
-use crate::fields::JsonFields;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::{Problem, ProblemKind};
-use crate::reply::Reply;
-use crate::text::moment;
 use delaybridge_core::json::Json;
+use delaybridge_http_server::call::Query;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::Reply;
+use delaybridge_http_server::text::moment;
 use delaybridge_jobs::{Due, MAX_PRIORITY, NewJob, Unique, UniqueUntil};
 
 /// Most jobs of one request.

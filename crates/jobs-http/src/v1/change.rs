@@ -9,11 +9,11 @@ use serde::Serialize;
 use super::add::{CONTENT, body, due, priority};
 use crate::Api;
 use crate::access::Right;
-use crate::fields::JsonFields;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::Problem;
-use crate::reply::Reply;
 use crate::weight::weight_of;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::JobChange;
 
 /// The outcome of a change.

@@ -9,10 +9,10 @@ use super::shapes::Count;
 use super::topics;
 use crate::Api;
 use crate::access::Right;
-use crate::fields::JsonFields;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::Problem;
-use crate::reply::Reply;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{JobState, LocalId, MAX_SWEEP, Topic, Which};
 
 /// Answers with a page of dead jobs, the oldest first.

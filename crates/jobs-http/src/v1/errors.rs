@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::problem::{Problem, ProblemKind};
+use delaybridge_http_server::problem::{Problem, ProblemKind};
 use delaybridge_jobs::JobError;
 use delaybridge_link::LinkError;
 

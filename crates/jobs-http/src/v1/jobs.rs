@@ -11,9 +11,9 @@ use super::shapes::{BodyShape, is_zero};
 use crate::Api;
 use crate::access::Right;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::Problem;
-use crate::reply::Reply;
 use crate::weight::READ;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{JobError, JobInfo, JobState};
 
 /// A job. The times depend on its state.

@@ -8,10 +8,10 @@ use hyper::StatusCode;
 use super::errors::problem;
 use crate::Api;
 use crate::access::Right;
-use crate::fields::JsonFields;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::Problem;
-use crate::reply::Reply;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{Allowed, Limits, Topic};
 
 /// Reads the limits of a topic.

@@ -7,8 +7,8 @@ use hyper::StatusCode;
 use crate::Api;
 use crate::job_call::JobCall;
 use crate::openapi::{DOCUMENT, older};
-use crate::problem::{Problem, ProblemKind};
-use crate::reply::{JSON, Reply};
+use delaybridge_http_server::problem::{Problem, ProblemKind};
+use delaybridge_http_server::reply::{JSON, Reply};
 
 /// Answers with the OpenAPI document of our own API. Everybody may read it.
 pub async fn openapi(_api: Arc<Api>, _call: JobCall) -> Result<Reply, Problem> {

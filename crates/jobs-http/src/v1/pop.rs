@@ -12,8 +12,8 @@ use crate::Api;
 use crate::access::Right;
 use crate::job_call::{JobCall, NamedInPath as _};
 use crate::message::OpenBody;
-use crate::problem::Problem;
-use crate::reply::Reply;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{MAX_POP, PopRequest, Reserved};
 
 /// Longest time that a client may wait for jobs.

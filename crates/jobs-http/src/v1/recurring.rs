@@ -12,11 +12,11 @@ use super::shapes::BodyShape;
 use super::topics::limit;
 use crate::Api;
 use crate::access::Right;
-use crate::fields::JsonFields;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::Problem;
-use crate::reply::Reply;
 use bytes::Bytes;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{
     CronSchedule, JobError, MAX_PAGE, MissedFirings, Recurring, RecurringName, RecurringState, SetRecurring,
 };

@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::errors::problem;
 use crate::Api;
 use crate::access::Right;
-use crate::call::Query;
-use crate::fields::JsonFields;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::Problem;
-use crate::reply::Reply;
+use delaybridge_http_server::call::Query;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{JobId, Release, Settled, Token};
 
 /// The outcome of a release.

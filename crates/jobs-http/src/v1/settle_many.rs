@@ -14,10 +14,10 @@ use super::errors::problem;
 use super::settle::{DELAY, TTR};
 use crate::Api;
 use crate::access::Right;
-use crate::fields::JsonFields;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::Problem;
-use crate::reply::Reply;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{JobError, JobId, JobQueue, LocalId, MAX_POP, Release, Settled, Token, Topic};
 
 /// The outcomes, in the order of the request.

@@ -12,10 +12,10 @@ use super::limits;
 use super::shapes::Count;
 use crate::Api;
 use crate::access::Right;
-use crate::fields::JsonFields;
 use crate::job_call::{JobCall, NamedInPath as _};
-use crate::problem::Problem;
-use crate::reply::Reply;
+use delaybridge_http_server::fields::JsonFields;
+use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_jobs::{Allowed, JobState, MAX_BATCH, MAX_PAGE, Sizes, Topic};
 
 /// One topic.

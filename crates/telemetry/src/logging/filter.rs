@@ -11,7 +11,7 @@ const DEFAULT: &str = "info";
 /// The first part of the targets of the daemon's own lines.
 const OURS: &str = "delaybridge";
 /// The second parts: the crates with log lines, and the lines about single elements in shadow mode.
-const PARTS: [&str; 31] = [
+const PARTS: [&str; 32] = [
     "admin",
     "app",
     "aws",
@@ -20,6 +20,7 @@ const PARTS: [&str; 31] = [
     "core",
     "dial",
     "http_client",
+    "http_server",
     "input",
     "jobs",
     "jobs_http",

@@ -15,7 +15,7 @@ use super::tokens_file::TokenList;
 use delaybridge_model::role::{AccessGrant, AccessRole, Grantee, NamePattern};
 
 /// Shorter tokens can be guessed.
-pub(super) const SHORTEST: usize = 16;
+pub const SHORTEST: usize = 16;
 /// Longest name of a token.
 const LONGEST_NAME: usize = 64;
 /// Most tokens of a file.
