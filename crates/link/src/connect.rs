@@ -13,14 +13,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use delaybridge_dial::{Attempt, DialStream, Options, Phase, ReadBudget, Tls, WriteGate};
 
-use super::LinkOptions;
 use super::asking::AskingStream;
+use super::endpoint::RedisEndpoint;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::gate::Gate;
 use super::info::ServerInfo;
+use super::options::LinkOptions;
 use super::refusal::{Question, explain, not_connected, refusal};
 use super::replies::{Largest, Measured, Replies};
-use crate::RedisEndpoint;
 
 /// Time for which data may stay unacknowledged before the kernel closes the connection (`TCP_USER_TIMEOUT`).
 const USER_TIMEOUT: Duration = Duration::from_secs(10);

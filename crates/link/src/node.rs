@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Conn, Link};
+use super::conn::Conn;
+use super::link::Link;
 
 /// One server, shared by everything that is kept there.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use redis::{ErrorKind, RedisError};
 
 use delaybridge_dial::{Attempt, DialError, Phase};
 
+use super::endpoint::RedisEndpoint;
 use super::error::ConnectErrorKind;
 use super::words::server_code;
-use crate::RedisEndpoint;
 
 /// The questions of the greeting, in the order in which they are sent.
 pub(super) enum Question {

@@ -18,11 +18,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connect::connect_pubsub;
+use super::endpoint::RedisEndpoint;
 use super::error::{ConnectError, ConnectErrorKind};
+use super::locator::Locator;
 use super::refusal::lets_nobody_in;
 use super::replies::Replies;
-use super::supervisor::wait_after;
-use crate::{Locator, RedisEndpoint};
+use super::wait::wait_after;
 use delaybridge_core::clock::Instant;
 
 /// Maximum number of channels in one `SUBSCRIBE`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::cluster::ClusterTarget;
+use super::address::Address;
 use super::endpoint::RedisEndpoint;
 use super::key_space::KeySpace;
 use delaybridge_settings::{Secret, shown};
@@ -34,6 +34,15 @@ pub struct SentinelTarget {
     pub nodes: Vec<Arc<RedisEndpoint>>,
     /// The settings that the master and its replicas have in common; host and port are unused, because sentinels name
     /// them.
+    pub servers: RedisEndpoint,
+}
+
+/// The address of a cluster and the settings of its nodes.
+#[derive(Debug, Clone)]
+pub struct ClusterTarget {
+    /// Nodes that are asked for the map until others are known; at least one.
+    pub seeds: Vec<Address>,
+    /// Login, TLS and time-outs of all nodes; host and port are unused.
     pub servers: RedisEndpoint,
 }
 
@@ -159,6 +168,25 @@ impl SentinelTarget {
         // The time-outs are the same for the servers, and are shown there.
         fields.extend(login.into_iter().filter(|(key, _)| !key.ends_with("_timeout")));
         fields
+    }
+}
+
+impl ClusterTarget {
+    /// Returns the settings of one node.
+    pub fn node(&self, at: &Address) -> Arc<RedisEndpoint> {
+        Arc::new(self.servers.at(&at.host, at.port))
+    }
+
+    /// Returns `cluster:host:port,host:port` with the seeds.
+    pub fn address(&self) -> String {
+        let seeds: Vec<_> = self.seeds.iter().map(ToString::to_string).collect();
+        format!("cluster:{}", seeds.join(","))
+    }
+
+    /// Returns whether the two have a node in common.
+    fn same_servers(&self, other: &ClusterTarget) -> bool {
+        let nodes: Vec<_> = other.seeds.iter().map(|at| other.node(at)).collect();
+        self.seeds.iter().map(|at| self.node(at)).any(|one| nodes.iter().any(|other| one.same_server(other)))
     }
 }
 

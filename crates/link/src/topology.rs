@@ -12,12 +12,17 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::cluster::Cluster;
+use super::conn::Conn;
+use super::error::ConnectError;
+use super::info::History;
 use super::key_space::KeySpace;
+use super::link::Link;
 use super::locator::Locator;
 use super::node::Node;
+use super::options::LinkOptions;
 use super::slot::slot;
+use super::state::LinkState;
 use super::target::RedisTarget;
-use super::{Conn, ConnectError, History, Link, LinkOptions, LinkState};
 use delaybridge_core::clock::RedisClock;
 
 /// The name of a Redis without a name in the configuration.

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::Shared;
 use super::redirect::Redirect;
-use super::slots::Address;
+use super::shared::Shared;
+use crate::address::Address;
+use crate::conn::Conn;
 use crate::connect::ask_and_stay;
-use crate::{Conn, ConnectErrorKind, LinkError};
+use crate::error::{ConnectErrorKind, LinkError};
 use delaybridge_core::clock::Instant;
 
 /// Maximum number of nodes that one command is sent on to: a map that is changing may be wrong twice.

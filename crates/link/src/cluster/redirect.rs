@@ -1,7 +1,7 @@
 //! The redirection in a node's error reply. Pure.
 
-use super::slots::Address;
-use crate::LinkError;
+use crate::address::Address;
+use crate::error::LinkError;
 
 /// A redirection to the node that serves a slot. The command was not executed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,11 +13,12 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 
-use super::Shared;
-use super::slots::{Address, Slots};
+use super::shared::Shared;
+use super::slots::Slots;
+use crate::address::Address;
 use crate::connect::ask;
 use crate::error::{ConnectError, ConnectErrorKind};
-use crate::supervisor::wait_after;
+use crate::wait::wait_after;
 
 /// Time in which requests for a map are gathered and answered by one.
 const GATHER: Duration = Duration::from_millis(100);

@@ -1,38 +1,11 @@
 //! The map from slots to nodes, as a node of the cluster reports it. Pure.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::sync::Arc;
 
 use redis::Value;
 
+use crate::address::Address;
 use crate::slot::SLOTS;
-
-/// The address of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address {
-    /// Host name or IP address.
-    pub host: Arc<str>,
-    /// TCP port.
-    pub port: u16,
-}
-
-impl Address {
-    /// Creates an address.
-    pub fn new(host: impl Into<Arc<str>>, port: u16) -> Address {
-        Address { host: host.into(), port }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
 
 /// The index of no master.
 const NO_MASTER: u16 = u16::MAX;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::cluster::{Address, ClusterTarget};
+use super::super::address::Address;
 use super::super::endpoint::RedisEndpoint;
-use super::super::target::RedisTarget;
+use super::super::target::{ClusterTarget, RedisTarget};
 use super::CLUSTER;
 use super::connection::DATABASE;
 use delaybridge_settings::reader::Section;

@@ -12,10 +12,10 @@ use tokio::sync::watch;
 
 pub(super) use self::sentinel::CHANNELS as SENTINEL_CHANNELS;
 use self::sentinel::Sentinels;
-use super::LinkOptions;
 use super::cluster::Cluster;
 use super::endpoint::RedisEndpoint;
 use super::error::{ConnectError, ConnectErrorKind};
+use super::options::LinkOptions;
 use super::target::RedisTarget;
 
 /// The way to find a server. Clones share their knowledge, and the connections through which it is updated.

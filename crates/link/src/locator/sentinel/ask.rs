@@ -7,7 +7,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{FromRedisValue, Value};
 use tokio::time::timeout;
 
-use super::verdict::Address;
+use crate::address::Address;
 use crate::connect;
 use crate::endpoint::RedisEndpoint;
 use crate::error::{ConnectError, ConnectErrorKind};
@@ -79,7 +79,7 @@ fn named(answer: Value) -> Result<Option<Address>, &'static str> {
         return Err("no address of a host");
     }
     match port.parse() {
-        Ok(port) if port != 0 => Ok(Some(Address { host, port })),
+        Ok(port) if port != 0 => Ok(Some(Address::new(host, port))),
         _ => Err("an address without a port"),
     }
 }

@@ -7,7 +7,7 @@ use delaybridge_core::log;
 use futures_util::stream::{SelectAll, StreamExt, unfold};
 use tokio::sync::mpsc;
 
-use super::Group;
+use super::group::Group;
 use super::verdict::Switch;
 use crate::subscriber::{Subscriber, SubscriberEvent};
 

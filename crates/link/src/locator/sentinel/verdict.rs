@@ -1,20 +1,6 @@
 //! The verdict of several sentinels. Pure.
 
-use super::super::super::endpoint::RedisEndpoint;
-
-/// A host and a port, as sentinels name them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Address {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
-
-impl Address {
-    /// Returns whether it is the address of this server.
-    pub(super) fn is_of(&self, server: &RedisEndpoint) -> bool {
-        self.host == server.host && self.port == server.port
-    }
-}
+use crate::address::Address;
 
 /// A change of the master, as a sentinel announces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +19,7 @@ impl Switch {
             [_, _, new_host, new_port, "@", name, old_host, old_port] => (name, old_host, old_port, new_host, new_port),
             _ => return None,
         };
-        let address = |host: &str, port: &str| Some(Address { host: host.to_owned(), port: port.parse().ok()? });
+        let address = |host: &str, port: &str| Some(Address::new(host, port.parse().ok()?));
         let switch = Switch { old: address(old_host, old_port)?, new: address(new_host, new_port)? };
         (name == master).then_some(switch)
     }
@@ -78,7 +64,7 @@ mod tests {
     use super::*;
 
     fn at(letter: char) -> Address {
-        Address { host: letter.to_string(), port: 6379 }
+        Address::new(letter.to_string(), 6379)
     }
 
     fn switch(letters: &str) -> Option<Switch> {
