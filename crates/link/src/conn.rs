@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster::Route;
 use super::connect::Wire;
 use super::error::{LinkError, NoAnswer};
 use super::gate::Gate;
@@ -42,13 +42,45 @@ impl Reports {
     }
 }
 
+/// The way of commands that a node refuses because another one has their slot. A new value is made for each use of a
+/// connection.
+pub(super) trait Route: Send + Sync {
+    /// Returns whether a command was sent on.
+    fn has_led_on(&self) -> bool;
+
+    /// Returns whether the error redirects to another node. An error that makes the map doubtful requests a new one.
+    fn leads_on(&self, error: &LinkError) -> bool;
+
+    /// Sends a command on that `from` has refused with this error.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the node that answered last; [`LinkError::NotSent`] if a node could not be connected, or if
+    /// it is too late.
+    fn follow<'a>(
+        &'a self,
+        from: &'a Conn,
+        command: &'a Cmd,
+        error: LinkError,
+        send_before: Option<Instant>,
+    ) -> BoxFuture<'a, Result<Value, LinkError>>;
+
+    /// Sends a command to every node of the map: to masters in use on their connections, to the others on connections
+    /// that are kept for the next question. For read-only commands: a node whose kept connection has ended is asked
+    /// again.
+    fn ask_all<'a>(&'a self, words: &'static str, command: &'a Cmd) -> BoxFuture<'a, Result<Vec<Value>, LinkError>>;
+
+    /// Returns all current connections, for commands that every node needs.
+    fn everywhere(&self) -> Vec<Conn>;
+}
+
 /// A connection that was up when it was returned. Cheap to clone; all clones end together when the supervisor replaces
 /// the connection.
 #[derive(Clone)]
 pub struct Conn {
     inner: Arc<Inner>,
     /// The route for commands that the server refuses because another one has their slot.
-    route: Option<Route>,
+    route: Option<Arc<dyn Route>>,
 }
 
 struct Inner {
@@ -81,7 +113,7 @@ impl Conn {
     }
 
     /// Sets a route for commands whose slot has moved to another node.
-    pub(super) fn in_cluster(self, route: Route) -> Conn {
+    pub(super) fn in_cluster(self, route: Arc<dyn Route>) -> Conn {
         Conn { route: Some(route), ..self }
     }
 
@@ -90,9 +122,9 @@ impl Conn {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Returns whether a command on this value was answered by another node. A new value is made for each use.
+    /// Returns whether a command on this value was answered by another node.
     pub(super) fn was_redirected(&self) -> bool {
-        self.route.as_ref().is_some_and(Route::has_led_on)
+        self.route.as_ref().is_some_and(|route| route.has_led_on())
     }
 
     /// Returns the number of this connection on its link, starting at 1.
@@ -146,9 +178,7 @@ impl Conn {
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LinkError> {
         let value = self.call(async |connection| connection.send_packed_command(command).await).await?;
         let value = match (self.checked(value), &self.route) {
-            (Err(error), Some(route)) if route.leads_on(&error) => {
-                Box::pin(route.follow(self, command, error, None)).await?
-            }
+            (Err(error), Some(route)) if route.leads_on(&error) => route.follow(self, command, error, None).await?,
             (answer, _) => answer?,
         };
         T::from_redis_value(value).map_err(|error| LinkError::Malformed(error.to_string()))

@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use redis::{Cmd, Pipeline, Value};
 
 use super::redirect::Redirect;
 use super::shared::Shared;
 use crate::address::Address;
-use crate::conn::Conn;
+use crate::conn::{Conn, Route};
 use crate::connect::ask_and_stay;
 use crate::error::{ConnectErrorKind, LinkError};
 use delaybridge_core::clock::Instant;
@@ -27,25 +29,18 @@ const HOPS: usize = 4;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A connection's handle on its cluster, which sends redirected commands on.
-#[derive(Clone)]
-pub(crate) struct Route {
+pub(super) struct ClusterRoute {
     cluster: Arc<Shared>,
     /// Whether a command was sent on.
-    led_on: Arc<AtomicBool>,
+    led_on: AtomicBool,
 }
 
-impl Route {
-    pub(super) fn new(cluster: Arc<Shared>) -> Route {
-        Route { cluster, led_on: Arc::default() }
-    }
-
-    /// Returns whether a command was sent on.
-    pub(crate) fn has_led_on(&self) -> bool {
+impl Route for ClusterRoute {
+    fn has_led_on(&self) -> bool {
         self.led_on.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the error redirects to another node. An error that makes the map doubtful requests a new one.
-    pub(crate) fn leads_on(&self, error: &LinkError) -> bool {
+    fn leads_on(&self, error: &LinkError) -> bool {
         match error.code() {
             Some("MOVED" | "ASK") => true,
             Some("CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
@@ -56,13 +51,32 @@ impl Route {
         }
     }
 
-    /// Sends a command on that `from` has refused with this error.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of the node that answered last; [`LinkError::NotSent`] if a node could not be connected, or if
-    /// it is too late.
-    pub(crate) async fn follow(
+    fn follow<'a>(
+        &'a self,
+        from: &'a Conn,
+        command: &'a Cmd,
+        error: LinkError,
+        send_before: Option<Instant>,
+    ) -> BoxFuture<'a, Result<Value, LinkError>> {
+        self.send_on(from, command, error, send_before).boxed()
+    }
+
+    fn ask_all<'a>(&'a self, words: &'static str, command: &'a Cmd) -> BoxFuture<'a, Result<Vec<Value>, LinkError>> {
+        self.ask_nodes(words, command).boxed()
+    }
+
+    fn everywhere(&self) -> Vec<Conn> {
+        self.cluster.map.read().nodes.values().filter_map(|node| node.current()).collect()
+    }
+}
+
+impl ClusterRoute {
+    /// Returns a route that nothing was sent on.
+    pub(super) fn new(cluster: &Arc<Shared>) -> Arc<ClusterRoute> {
+        Arc::new(ClusterRoute { cluster: cluster.clone(), led_on: AtomicBool::new(false) })
+    }
+
+    async fn send_on(
         &self,
         from: &Conn,
         command: &Cmd,
@@ -118,10 +132,7 @@ impl Route {
         }
     }
 
-    /// Sends a command to every node of the map: to masters in use on their connections, to the others on connections
-    /// that are kept for the next question. For read-only commands: a node whose kept connection has ended is asked
-    /// again.
-    pub(crate) async fn ask_all(&self, words: &'static str, command: &Cmd) -> Result<Vec<Value>, LinkError> {
+    async fn ask_nodes(&self, words: &'static str, command: &Cmd) -> Result<Vec<Value>, LinkError> {
         let nodes: Vec<Address> = self.cluster.map.read().slots.nodes().cloned().collect();
         self.cluster.asking.lock().retain(|at, _| nodes.contains(at));
         let asked = nodes.iter().map(async |at| {
@@ -152,10 +163,5 @@ impl Route {
         })?;
         self.cluster.asking.lock().insert(at.clone(), asking);
         Ok(answer)
-    }
-
-    /// Returns all current connections, for commands that every node needs.
-    pub(crate) fn everywhere(&self) -> Vec<Conn> {
-        self.cluster.map.read().nodes.values().filter_map(|node| node.current()).collect()
     }
 }

@@ -18,7 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(super) use self::follow::Route;
+use self::follow::ClusterRoute;
 use self::shared::{Map, Shared};
 use self::slots::Slots;
 use super::conn::Conn;
@@ -105,12 +105,12 @@ impl Cluster {
     /// Returns the connection to the master of a slot.
     pub(super) fn conn(&self, slot: u16) -> Option<Conn> {
         let conn = self.node(slot)?.current()?;
-        Some(conn.in_cluster(follow::Route::new(self.shared.clone())))
+        Some(conn.in_cluster(ClusterRoute::new(&self.shared)))
     }
 
     /// Returns the connection to a node, which follows redirections.
     pub(super) fn conn_of(&self, node: &Node) -> Option<Conn> {
-        Some(node.current()?.in_cluster(follow::Route::new(self.shared.clone())))
+        Some(node.current()?.in_cluster(ClusterRoute::new(&self.shared)))
     }
 
     /// Returns the master of a slot.
