@@ -36,6 +36,7 @@ mod reply;
 pub mod rights;
 mod score;
 mod script;
+mod sentinel;
 mod slot;
 mod state;
 mod storage;

@@ -13,7 +13,6 @@ use super::locator::Locator;
 use super::options::LinkOptions;
 use super::state::LinkState;
 use super::supervisor::Supervisor;
-use super::target::RedisTarget;
 
 /// A handle on a supervised connection; clones share it. The supervisor ends with the last clone or at
 /// [`close`](Link::close).
@@ -36,14 +35,10 @@ struct Shared {
 }
 
 impl Link {
-    /// Starts the supervisor of a connection to `target`. Never fails: problems are reported by [`state`](Link::state)
-    /// and retried.
-    pub fn start(target: impl Into<RedisTarget>, options: LinkOptions) -> Link {
-        Link::at(Locator::start(&target.into()), options)
-    }
-
-    /// Starts a link to the server of `locator`, which several links may share.
-    pub fn at(locator: Locator, options: LinkOptions) -> Link {
+    /// Starts the supervisor of a connection to a server, or to the server of a locator, which several links may share.
+    /// Never fails: problems are reported by [`state`](Link::state) and retried.
+    pub fn start(at: impl Into<Locator>, options: LinkOptions) -> Link {
+        let locator = at.into();
         let (address, command_timeout): (Arc<str>, _) = (locator.address().into(), locator.servers().command_timeout);
         let stop = CancellationToken::new();
         let (supervisor, state, current) = Supervisor::new(locator.clone(), options, stop.clone());

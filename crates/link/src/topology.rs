@@ -20,6 +20,7 @@ use super::link::Link;
 use super::locator::Locator;
 use super::node::Node;
 use super::options::LinkOptions;
+use super::sentinel::Sentinels;
 use super::slot::slot;
 use super::state::LinkState;
 use super::target::RedisTarget;
@@ -98,8 +99,9 @@ impl Redis {
     pub fn start(target: &RedisTarget, options: LinkOptions) -> Redis {
         let space = target.space();
         let kind = match target {
-            RedisTarget::Fixed(_) | RedisTarget::Sentinel(_) => {
-                Kind::One(Arc::new(Node::new(Link::start(target, options))))
+            RedisTarget::Fixed(endpoint) => Kind::One(Arc::new(Node::new(Link::start(endpoint.clone(), options)))),
+            RedisTarget::Sentinel(target) => {
+                Kind::One(Arc::new(Node::new(Link::start(Sentinels::start(target.clone()), options))))
             }
             RedisTarget::Cluster(target) => Kind::Cluster(Cluster::start(target.clone(), options)),
         };
@@ -109,7 +111,7 @@ impl Redis {
     /// Starts additional connections to the same servers.
     pub fn beside(&self, options: LinkOptions) -> Redis {
         let kind = match &self.kind {
-            Kind::One(node) => Kind::One(Arc::new(Node::new(Link::at(node.link.locator(), options)))),
+            Kind::One(node) => Kind::One(Arc::new(Node::new(Link::start(node.link.locator(), options)))),
             Kind::Cluster(cluster) => Kind::Cluster(Cluster::start(cluster.target().clone(), options)),
         };
         Redis { name: self.name.clone(), space: self.space.clone(), kind, clock: Arc::default() }
@@ -134,7 +136,7 @@ impl Redis {
     pub fn locator(&self) -> Locator {
         match &self.kind {
             Kind::One(node) => node.link.locator(),
-            Kind::Cluster(cluster) => Locator::AnyNode(cluster.clone()),
+            Kind::Cluster(cluster) => Locator::new(Arc::new(cluster.clone())),
         }
     }
 

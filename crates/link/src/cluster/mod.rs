@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -24,6 +25,7 @@ use self::slots::Slots;
 use super::conn::Conn;
 use super::endpoint::RedisEndpoint;
 use super::error::ConnectError;
+use super::locator::Locate;
 use super::node::Node;
 use super::options::LinkOptions;
 use super::target::ClusterTarget;
@@ -154,34 +156,6 @@ impl Cluster {
         masters.iter().map(|master| self.shared.node_at(&mut map, master)).collect()
     }
 
-    /// Returns the nodes that may be asked for common knowledge, replicas included.
-    pub(super) fn any(&self) -> Vec<Arc<RedisEndpoint>> {
-        self.shared.candidates().iter().map(|at| self.shared.target.node(at)).collect()
-    }
-
-    /// Returns the settings that all nodes have in common; host and port are unused.
-    pub(super) fn servers(&self) -> &RedisEndpoint {
-        &self.shared.target.servers
-    }
-
-    /// Waits until a node has left the cluster. Cancel safe.
-    pub(super) async fn left(&self, node: &RedisEndpoint) {
-        let mut changes = self.changes();
-        loop {
-            changes.borrow_and_update();
-            let named = {
-                let map = self.shared.map.read();
-                map.problem.is_some() || map.slots.nodes().any(|at| at.is_of(node))
-            };
-            if !named {
-                return;
-            }
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
     /// Returns the reason why there is no map; the inner option is empty until an attempt has failed.
     pub(super) fn problem(&self) -> Option<Option<Arc<ConnectError>>> {
         self.shared.map.read().problem.clone()
@@ -206,5 +180,46 @@ impl Cluster {
         self.shared.asking.lock().clear();
         let nodes: Vec<_> = self.shared.map.write().nodes.drain().map(|(_, node)| node).collect();
         futures_util::future::join_all(nodes.iter().map(|node| node.link.close())).await;
+    }
+}
+
+/// Any node will do: it is asked for what all of them know.
+impl Locate for Cluster {
+    fn address(&self) -> String {
+        self.shared.address.to_string()
+    }
+
+    fn servers(&self) -> &RedisEndpoint {
+        &self.shared.target.servers
+    }
+
+    /// Returns the nodes of the map, replicas included.
+    fn locate(&self) -> BoxFuture<'_, Result<Vec<Arc<RedisEndpoint>>, ConnectError>> {
+        let nodes = self.shared.candidates().iter().map(|at| self.shared.target.node(at)).collect();
+        Box::pin(std::future::ready(Ok(nodes)))
+    }
+
+    /// Waits until a node has left the cluster.
+    fn left<'a>(&'a self, node: &'a RedisEndpoint) -> BoxFuture<'a, ()> {
+        Box::pin(async {
+            let mut changes = Cluster::changes(self);
+            loop {
+                changes.borrow_and_update();
+                let named = {
+                    let map = self.shared.map.read();
+                    map.problem.is_some() || map.slots.nodes().any(|at| at.is_of(node))
+                };
+                if !named {
+                    return;
+                }
+                if changes.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        })
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
     }
 }

@@ -32,7 +32,7 @@ pub fn to_follow_slots() -> Grant {
 
 /// Returns the rights at a sentinel.
 pub fn to_ask_sentinels() -> Vec<Grant> {
-    let channels = super::locator::SENTINEL_CHANNELS.map(Pattern::exact);
+    let channels = super::sentinel::CHANNELS.map(Pattern::exact);
     vec![Grant::plain([PING, SENTINEL_MASTER]), Grant::channels(channels, [SUBSCRIBE])]
 }
 

@@ -3,58 +3,78 @@
 //! A supervisor asks its locator before each attempt to connect, and is told by it when a connection must be closed at
 //! once. The locator knows addresses only: whether a server is a master is checked on the connection itself.
 
-mod sentinel;
-
+use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-pub(super) use self::sentinel::CHANNELS as SENTINEL_CHANNELS;
-use self::sentinel::Sentinels;
-use super::cluster::Cluster;
 use super::endpoint::RedisEndpoint;
 use super::error::{ConnectError, ConnectErrorKind};
-use super::options::LinkOptions;
-use super::target::RedisTarget;
 
-/// The way to find a server. Clones share their knowledge, and the connections through which it is updated.
-#[derive(Clone, Debug)]
-pub enum Locator {
-    /// The address in the configuration.
-    Fixed(Arc<RedisEndpoint>),
-    /// The master that sentinels name.
-    Sentinel(Arc<Sentinels>),
-    /// Any node of a cluster.
-    AnyNode(Cluster),
+/// The knowledge of where a server is.
+pub(super) trait Locate: fmt::Debug + Send + Sync {
+    /// Returns the address for people: `host:port/db`, or the name of the master.
+    fn address(&self) -> String;
+
+    /// Returns the settings that all its servers have in common; host and port are unused.
+    fn servers(&self) -> &RedisEndpoint;
+
+    /// Finds the possible servers, the most likely first; at least one.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if no server is known.
+    fn locate(&self) -> BoxFuture<'_, Result<Vec<Arc<RedisEndpoint>>, ConnectError>>;
+
+    /// Waits until a connection to this server must be closed at once, because another one is the master. Cancel safe.
+    fn left<'a>(&'a self, server: &'a RedisEndpoint) -> BoxFuture<'a, ()>;
+
+    /// Subscribes to the changes that are a reason to look again; `None` if no change is ever announced.
+    fn changes(&self) -> Option<watch::Receiver<u64>>;
 }
 
-impl Locator {
-    /// Creates the locator of a Redis; for sentinels it starts to subscribe to them.
-    pub fn start(target: &RedisTarget) -> Locator {
-        match target {
-            RedisTarget::Fixed(endpoint) => Locator::Fixed(endpoint.clone()),
-            RedisTarget::Sentinel(target) => Locator::Sentinel(Sentinels::start(target.clone())),
-            RedisTarget::Cluster(target) => Locator::AnyNode(Cluster::start(target.clone(), LinkOptions::default())),
-        }
+/// The address in the configuration, which never changes.
+impl Locate for RedisEndpoint {
+    fn address(&self) -> String {
+        RedisEndpoint::address(self)
     }
 
-    /// Returns the address for people: `host:port/db`, or the name of the master.
+    fn servers(&self) -> &RedisEndpoint {
+        self
+    }
+
+    fn locate(&self) -> BoxFuture<'_, Result<Vec<Arc<RedisEndpoint>>, ConnectError>> {
+        Box::pin(async { Ok(vec![Arc::new(self.clone())]) })
+    }
+
+    fn left<'a>(&'a self, _server: &'a RedisEndpoint) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+}
+
+/// The way to find a server: its address, the master that sentinels name, or any node of a cluster. Clones share their
+/// knowledge, and the connections through which it is updated.
+#[derive(Clone, Debug)]
+pub struct Locator(Arc<dyn Locate>);
+
+impl Locator {
+    pub(super) fn new(locate: Arc<dyn Locate>) -> Locator {
+        Locator(locate)
+    }
+
+    /// Returns the address for people; see [`Locate::address`].
     pub(super) fn address(&self) -> String {
-        match self {
-            Locator::Fixed(endpoint) => endpoint.address(),
-            Locator::Sentinel(sentinels) => sentinels.target().address(),
-            Locator::AnyNode(cluster) => cluster.address().to_owned(),
-        }
+        self.0.address()
     }
 
     /// Returns the settings that all its servers have in common; host and port are unused.
     pub(super) fn servers(&self) -> &RedisEndpoint {
-        match self {
-            Locator::Fixed(endpoint) => endpoint,
-            Locator::Sentinel(sentinels) => &sentinels.target().servers,
-            Locator::AnyNode(cluster) => cluster.servers(),
-        }
+        self.0.servers()
     }
 
     /// Tries the possible servers one after the other.
@@ -68,7 +88,7 @@ impl Locator {
     ) -> Result<(Arc<RedisEndpoint>, T), ConnectError> {
         let error = |kind, address, message: &str| ConnectError { kind, address, message: message.to_owned() };
         let mut first_error = None;
-        for server in self.locate().await? {
+        for server in self.0.locate().await? {
             // A master that is unreachable may keep a connection waiting for long. Both branches can be dropped at any
             // time.
             let attempt = tokio::select! {
@@ -87,41 +107,20 @@ impl Locator {
         Err(first_error.unwrap_or_else(|| error(ConnectErrorKind::Server, self.address(), "no server is named")))
     }
 
-    /// Finds the possible servers, the most likely first; at least one.
-    ///
-    /// # Errors
-    ///
-    /// Returns the reason if no server is known.
-    async fn locate(&self) -> Result<Vec<Arc<RedisEndpoint>>, ConnectError> {
-        match self {
-            Locator::Fixed(endpoint) => Ok(vec![endpoint.clone()]),
-            Locator::Sentinel(sentinels) => sentinels.locate().await,
-            Locator::AnyNode(cluster) => Ok(cluster.any()),
-        }
-    }
-
-    /// Waits until a connection to this server must be closed at once, because another one is the master. Cancel safe.
+    /// Waits until a connection to this server must be closed at once; see [`Locate::left`]. Cancel safe.
     pub(super) async fn left(&self, server: &RedisEndpoint) {
-        match self {
-            Locator::Fixed(_) => std::future::pending().await,
-            Locator::Sentinel(sentinels) => sentinels.left(server).await,
-            Locator::AnyNode(cluster) => cluster.left(server).await,
-        }
+        self.0.left(server).await;
     }
 
     /// Subscribes to changes from now on.
     pub(super) fn news(&self) -> News {
-        match self {
-            Locator::Fixed(_) => News(None),
-            Locator::Sentinel(sentinels) => News(Some(sentinels.news())),
-            Locator::AnyNode(_) => News(None),
-        }
+        News(self.0.changes())
     }
 }
 
 impl From<Arc<RedisEndpoint>> for Locator {
     fn from(endpoint: Arc<RedisEndpoint>) -> Self {
-        Locator::Fixed(endpoint)
+        Locator(endpoint)
     }
 }
 

@@ -5,24 +5,26 @@
 //! announcement ends every connection to the former master at once; in all other cases the majority of the replies
 //! decides.
 
-pub(crate) use self::listen::CHANNELS;
-
 mod ask;
 mod group;
 mod listen;
 mod verdict;
 
+pub(super) use self::listen::CHANNELS;
+
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::group::{Group, Known};
 use self::verdict::Verdict;
-use super::super::address::Address;
-use super::super::endpoint::RedisEndpoint;
-use super::super::error::ConnectError;
-use super::super::target::SentinelTarget;
+use super::address::Address;
+use super::endpoint::RedisEndpoint;
+use super::error::ConnectError;
+use super::locator::{Locate, Locator};
+use super::target::SentinelTarget;
 
 /// The sentinels of one master, and the task that subscribes to them; it ends with the last handle.
 #[derive(Debug)]
@@ -33,40 +35,50 @@ pub struct Sentinels {
 
 impl Sentinels {
     /// Starts the task.
-    pub(super) fn start(target: Arc<SentinelTarget>) -> Arc<Sentinels> {
+    pub(super) fn start(target: Arc<SentinelTarget>) -> Locator {
         let (known, _) = watch::channel(Known::default());
         let (changes, _) = watch::channel(0);
         let group = Arc::new(Group { target, known, changes, look: Notify::new() });
         let listener = AbortOnDropHandle::new(tokio::spawn(listen::run(group.clone())));
-        Arc::new(Sentinels { group, _listener: listener })
+        Locator::new(Arc::new(Sentinels { group, _listener: listener }))
+    }
+}
+
+impl Locate for Sentinels {
+    fn address(&self) -> String {
+        self.group.target.address()
     }
 
-    pub(super) fn target(&self) -> &Arc<SentinelTarget> {
-        &self.group.target
+    fn servers(&self) -> &RedisEndpoint {
+        &self.group.target.servers
     }
 
-    /// Asks the sentinels for the master; see [`Locator::locate`](super::Locator::locate).
-    pub(super) async fn locate(&self) -> Result<Vec<Arc<RedisEndpoint>>, ConnectError> {
-        let found = match self.group.ask().await? {
-            Verdict::Agreed(address) => vec![address],
-            Verdict::Doubt(addresses) => addresses,
-        };
-        let servers = &self.group.target.servers;
-        Ok(found.into_iter().map(|Address { host, port }| Arc::new(servers.at(&host, port))).collect())
+    /// Asks the sentinels for the master.
+    fn locate(&self) -> BoxFuture<'_, Result<Vec<Arc<RedisEndpoint>>, ConnectError>> {
+        Box::pin(async {
+            let found = match self.group.ask().await? {
+                Verdict::Agreed(address) => vec![address],
+                Verdict::Doubt(addresses) => addresses,
+            };
+            let servers = self.servers();
+            Ok(found.into_iter().map(|Address { host, port }| Arc::new(servers.at(&host, port))).collect())
+        })
     }
 
-    /// Waits until the sentinels name another master; see [`Locator::left`](super::Locator::left).
-    pub(super) async fn left(&self, server: &RedisEndpoint) {
-        let mut known = self.group.known.subscribe();
-        let another = |known: &Known| known.master.as_ref().is_some_and(|master| !master.is_of(server));
-        if known.wait_for(another).await.is_err() {
-            // The sender is in the group, which lives as long as this.
-            std::future::pending().await
-        }
+    /// Waits until the sentinels name another master.
+    fn left<'a>(&'a self, server: &'a RedisEndpoint) -> BoxFuture<'a, ()> {
+        Box::pin(async {
+            let mut known = self.group.known.subscribe();
+            let another = |known: &Known| known.master.as_ref().is_some_and(|master| !master.is_of(server));
+            if known.wait_for(another).await.is_err() {
+                // The sender is in the group, which lives as long as this.
+                std::future::pending().await
+            }
+        })
     }
 
-    pub(super) fn news(&self) -> watch::Receiver<u64> {
-        self.group.changes.subscribe()
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.group.changes.subscribe())
     }
 }
 
