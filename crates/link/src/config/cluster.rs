@@ -5,11 +5,17 @@ use std::sync::Arc;
 use super::super::address::Address;
 use super::super::endpoint::RedisEndpoint;
 use super::super::target::{ClusterTarget, RedisTarget};
-use super::CLUSTER;
-use super::connection::DATABASE;
+use super::beside::connection::DATABASE;
+use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::url::host_and_port;
 
+/// The key of the nodes of a cluster.
+pub const CLUSTER: Key = key(
+    "cluster",
+    Kind::Texts,
+    "Some nodes of a [Redis Cluster](redis.md#cluster) as `host:port` (default port 6379), in place of `url`. The others are discovered.",
+);
 /// The default port of a node.
 const PORT: u16 = 6379;
 /// Maximum number of seeds; more add nothing, because each node names all others.

@@ -1,103 +1,34 @@
 //! The keys of a Redis, for the queues' Redis and for a sink's own.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::endpoint::RedisEndpoint;
-use super::key_space::KeyPrefix;
 use super::target::RedisTarget;
 use super::url::RedisUrl;
-use delaybridge_settings::keys::{Group, Key, Kind, key, tables};
-use delaybridge_settings::reader::{Section, clip};
-use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
+use delaybridge_settings::keys::{Group, Key, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::{Secret, Settings};
 
+mod beside;
 pub mod cluster;
 pub mod durability;
 pub mod sentinel;
+
+use self::beside::{Beside, connection};
+pub use self::cluster::CLUSTER;
+pub use self::sentinel::SENTINEL;
 
 /// The keys that locate a Redis; exactly one is used.
 pub const PLACES: &[Key] = &[redis::URL, SENTINEL, CLUSTER];
 /// The keys for login, certificates and time-outs.
 pub const CONNECTION: &[Key] = connection::OWN;
 
-/// The key of the sentinels.
-pub const SENTINEL: Key = key(
-    "sentinel",
-    Kind::Section(&sentinel::keys::TABLE),
-    "[Sentinels](redis.md#sentinel) that know the master, in place of `url`.",
-);
-/// The key of the nodes of a cluster.
-pub const CLUSTER: Key = key(
-    "cluster",
-    Kind::Texts,
-    "Some nodes of a [Redis Cluster](redis.md#cluster) as `host:port` (default port 6379), in place of `url`. The others are discovered.",
-);
 tables! {
     mod redis at "redis", "The Redis of the queues: `url`, `sentinel` or `cluster`." {
         URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS, or `unix:///path[?db=database]`. IPv6 addresses are in brackets, special characters percent-encoded.");
         SENTINEL = super::SENTINEL;
         CLUSTER = super::CLUSTER;
     } + &[Group { of: None, keys: CONNECTION }]
-}
-
-/// The settings that accompany the location: login, certificates, time-outs.
-#[derive(Settings)]
-#[settings(connection, at = "redis")]
-struct Beside {
-    /// Database number; with `url`, write it in the URL.
-    #[key(count(0, 1_000_000))]
-    database: Option<u32>,
-    /// [Prefix](redis.md#prefix) of the daemon's keys and channels. Ends with `:`. Drain the queues before you change
-    /// it.
-    #[key(Kind::Text, default = "delaybridge:", read = key_prefix, hidden)]
-    key_prefix: KeyPrefix,
-    /// ACL user, if the URL has none.
-    #[key(Kind::Text)]
-    username: Option<String>,
-    /// The password.
-    #[settings(keys(secrets::PASSWORD, secrets::PASSWORD_FILE), read = password)]
-    password: Option<Secret>,
-    /// Certificates for `rediss://`. With `sentinel` or `cluster` it enables TLS; `{}` trusts the system's authorities.
-    #[key(Kind::Section(&tls::TABLE))]
-    tls: Option<TlsFiles>,
-    /// Timeout for TCP, TLS and login together.
-    #[key(duration(1), default = "5s")]
-    connect_timeout: Duration,
-    /// Timeout for one command or script.
-    #[key(duration(1), default = "5s")]
-    command_timeout: Duration,
-}
-
-fn password(section: &Section<'_>) -> Option<Secret> {
-    secrets::password(section, "REDIS_PASSWORD")
-}
-
-fn key_prefix(section: &Section<'_>, key: &Key) -> KeyPrefix {
-    let Some(written) = section.text(key) else { return KeyPrefix::default() };
-    written.value.parse().unwrap_or_else(|error| {
-        let message = format!("`{}` is no prefix of keys", clip(&written.written));
-        section.cx.report.problem(&written.spot, message, format!("{error}, as in `team-a:`"));
-        KeyPrefix::default()
-    })
-}
-
-impl Beside {
-    /// Returns the settings that all servers have in common, without host and port.
-    fn servers(self, section: &Section<'_>) -> RedisEndpoint {
-        needs_password(section, &self.username, &self.password);
-        RedisEndpoint {
-            host: String::new(),
-            port: 0,
-            socket: None,
-            tls: self.tls,
-            database: self.database.unwrap_or(0),
-            key_prefix: self.key_prefix,
-            username: self.username,
-            password: self.password,
-            connect_timeout: self.connect_timeout,
-            command_timeout: self.command_timeout,
-        }
-    }
 }
 
 /// Reads every Redis under the key with its name: one, or several that the user has named. `only` is the name of a
@@ -197,12 +128,4 @@ fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
         connect_timeout,
         command_timeout,
     })
-}
-
-/// Reports a user without a password.
-fn needs_password(section: &Section<'_>, username: &Option<String>, password: &Option<Secret>) {
-    if username.is_some() && password.is_none() {
-        let help = "Redis logs a user in by name and password";
-        section.cx.report.problem(&section.spot(&connection::USERNAME), "there is a user, but no password", help);
-    }
 }

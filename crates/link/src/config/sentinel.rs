@@ -5,11 +5,18 @@ use std::sync::Arc;
 use super::super::endpoint::RedisEndpoint;
 use super::super::key_space::KeyPrefix;
 use super::super::target::{RedisTarget, SentinelTarget};
-use super::needs_password;
+use super::beside::needs_password;
+use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::url::host_and_port;
 use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
 
+/// The key of the sentinels.
+pub const SENTINEL: Key = key(
+    "sentinel",
+    Kind::Section(&keys::TABLE),
+    "[Sentinels](redis.md#sentinel) that know the master, in place of `url`.",
+);
 /// The default port of a sentinel.
 const PORT: u16 = 26379;
 /// Maximum number of sentinels: all are asked at once, and each is subscribed to.
