@@ -7,16 +7,16 @@
 //! The number of the attempt is no operand: an element that a sink has refused must not find at its next attempt that no destination
 //! is meant for it.
 
+mod expression;
 mod number;
 mod parse;
-mod test;
 #[cfg(test)]
 mod tests;
 mod token;
 
 use std::sync::Arc;
 
-use self::test::Test;
+use self::expression::Test;
 pub use self::token::{ConditionError, Mistake};
 use crate::template::{Field, Filler};
 

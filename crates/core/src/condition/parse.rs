@@ -8,7 +8,7 @@
 //!       | "exists" "(" FIELD ")" | "starts_with" "(" FIELD "," TEXT ")"
 //! ```
 
-use super::test::{Literal, Operand, Relation, Test};
+use super::expression::{Literal, Operand, Relation, Test};
 use super::token::{ConditionError, DEEPEST, LONGEST, Lexeme, Lexemes, Mistake};
 use crate::template::{Field, TemplateError};
 

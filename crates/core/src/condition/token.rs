@@ -1,6 +1,6 @@
 //! The words and signs of a condition, each with its column.
 
-use super::test::Relation;
+use super::expression::Relation;
 
 /// Maximum length of a condition, in bytes.
 pub(super) const LONGEST: usize = 1_024;
