@@ -2,13 +2,37 @@
 
 use std::time::Duration;
 
-use super::Ended;
+use super::super::error::explained;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Part, Whole};
 use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, Hints, Ledger};
-use delaybridge_link::Conn;
+use delaybridge_link::{Conn, LinkError};
+use delaybridge_source::StoreError;
 
 /// Longer than any run.
 const LEASE: Duration = Duration::from_secs(3_600);
+
+/// Why a measurement did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// The caller asked for it.
+    #[error("stopped")]
+    Stopped,
+    /// A failed measurement: the attempt, and its outcome.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<StoreError> for Ended {
+    fn from(error: StoreError) -> Self {
+        Ended::Failed(explained(&error))
+    }
+}
+
+impl From<LinkError> for Ended {
+    fn from(error: LinkError) -> Self {
+        StoreError::from(error).into()
+    }
+}
 
 /// One claim after the other.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! Claim and settling at depth, two scripts outstanding at any time, as in the daemon.
 
-use super::limits::Times;
-use super::{AT_LATEST, Batch, Claimer, Ended, Trial, bury, settle};
+use super::claimer::{Claimer, Ended, bury, settle};
+use super::times::Times;
+use super::trial::Trial;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::{BATCH_ENTRIES, redis_now_ms};
 
@@ -28,7 +29,7 @@ pub(super) async fn drain(trial: &Trial<'_>) -> Result<Drained, Ended> {
         let claim = async {
             let asked = Instant::now();
             let most = BATCH_ENTRIES.min(wanted - drained.count);
-            let reply = if most > 0 { Some(claim(trial, &mut claimer, most).await?) } else { None };
+            let reply = if most > 0 { Some(trial.claim(&mut claimer, most).await?) } else { None };
             Ok::<_, Ended>((reply, asked.elapsed()))
         };
         let settling = async {
@@ -54,13 +55,4 @@ pub(super) async fn drain(trial: &Trial<'_>) -> Result<Drained, Ended> {
     bury(&trial.conn, &trial.queue, &settled).await?;
     drained.per_second = drained.count as f64 / started.elapsed().as_secs_f64();
     Ok(drained)
-}
-
-/// Claims; the keys that the first claim makes expire like the others.
-pub(super) async fn claim(trial: &Trial<'_>, claimer: &mut Claimer, most: usize) -> Result<Batch, Ended> {
-    let reply = claimer.claim(&trial.conn, &trial.queue, most).await?;
-    if claimer.was_first() {
-        trial.queue.vanish_after(&trial.conn, AT_LATEST).await?;
-    }
-    Ok(reply)
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::deep::claim;
-use super::limits::{Times, element};
-use super::{Claimer, Ended, PIECE, Trial, bury, settle};
+use super::claimer::{Claimer, Ended, bury, settle};
+use super::times::Times;
+use super::trial::{PIECE, Trial};
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::{BATCH_ENTRIES, redis_now_ms};
 
@@ -18,7 +18,7 @@ pub(super) async fn run(trial: &Trial<'_>) -> Result<Times, Ended> {
     let count = (trial.options.rate * trial.options.seconds) as usize;
     let start = redis_now_ms(&trial.conn).await? + LEAD_MS;
     // In order, so that those that fall due first are there first, however long the offers take.
-    let elements: Vec<_> = (0..count).map(|n| element(trial, start + n as i64 * 1_000 / rate)).collect();
+    let elements: Vec<_> = (0..count).map(|n| trial.element(start + n as i64 * 1_000 / rate)).collect();
     for some in elements.chunks(PIECE) {
         trial.step("lateness", 0, count)?;
         trial.queue.schedule(&trial.conn, some).await?;
@@ -29,7 +29,7 @@ pub(super) async fn run(trial: &Trial<'_>) -> Result<Times, Ended> {
     let mut settled = Vec::new();
     while late.count() < count {
         trial.step("lateness", late.count(), count)?;
-        let batch = claim(trial, &mut claimer, BATCH_ENTRIES).await?;
+        let batch = trial.claim(&mut claimer, BATCH_ENTRIES).await?;
         let reply = &batch.claimed;
         if reply.elements.is_empty() {
             let wait = reply.next_ms.map_or(LONGEST_SLEEP_MS, |next| next - reply.now_ms);

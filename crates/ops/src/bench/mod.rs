@@ -4,44 +4,27 @@ mod claimer;
 mod deep;
 mod late;
 mod limits;
+mod times;
+mod trial;
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-pub use self::claimer::{Batch, Claimer, bury, settle};
-use super::error::{Error, explained};
+pub use self::claimer::{Batch, Claimer, Ended, bury, settle};
+pub use self::times::Quantiles;
+use self::trial::{AT_LATEST, Trial};
+pub use self::trial::{Options, Watch};
+use super::error::Error;
 use super::session::{at, connected, redis};
 use delaybridge_link::RedisTarget;
-use delaybridge_link::{Conn, LinkError, Redis};
-use delaybridge_source::StoreError;
+use delaybridge_link::{Conn, Redis};
 use delaybridge_source::redisson::{Redisson, memory_left};
 
-/// Elements of one command while the queue is filled: small enough that other clients come in between.
-const PIECE: usize = 500;
-/// If this process is killed, what it left is gone after so long.
-const AT_LATEST: Duration = Duration::from_secs(3_600);
 /// Bytes of Redis for an element beside its payload, which is stored twice: 210 of 10,000, more while a table grows.
 const OVERHEAD: u64 = 300;
 /// Time to wait for the server if the connection broke before the queue was removed.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The options of a measurement.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The queue's name in Redis; nothing may be there, and everything there is removed afterwards.
-    pub name: String,
-    /// Pending elements during the measurement.
-    pub depth: u32,
-    /// Elements to claim and settle.
-    pub drain: u32,
-    /// Bytes of each payload.
-    pub payload_bytes: u32,
-    /// Elements per second in the lateness run.
-    pub rate: u32,
-    /// Duration of the lateness run, in seconds.
-    pub seconds: u32,
-}
 
 /// The results of a measurement.
 #[derive(Debug, Clone, Serialize)]
@@ -72,58 +55,6 @@ pub struct Figures {
     pub late_per_second: u32,
     /// From the due time to the settling.
     pub late_ms: Quantiles,
-}
-
-/// Times in milliseconds, by the share that did not exceed them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Quantiles {
-    /// RedissonSource of them.
-    pub p50: f64,
-    /// 99 of 100.
-    pub p99: f64,
-    /// All.
-    pub max: f64,
-}
-
-/// Why a measurement did not come to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum Ended {
-    /// The caller asked for it.
-    #[error("stopped")]
-    Stopped,
-    /// A failed measurement: the attempt, and its outcome.
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl From<StoreError> for Ended {
-    fn from(error: StoreError) -> Self {
-        Ended::Failed(explained(&error))
-    }
-}
-
-impl From<LinkError> for Ended {
-    fn from(error: LinkError) -> Self {
-        StoreError::from(error).into()
-    }
-}
-
-/// Is called before each step, which takes milliseconds, with the name of the part, how much of it is done, and of how
-/// much; returns false to end the measurement.
-pub type Watch<'a> = &'a dyn Fn(&'static str, usize, usize) -> bool;
-
-/// The state that all parts of the measurement share.
-struct Trial<'a> {
-    options: &'a Options,
-    conn: Conn,
-    queue: Redisson,
-    watch: Watch<'a>,
-}
-
-impl Trial<'_> {
-    fn step(&self, part: &'static str, done: usize, of: usize) -> Result<(), Ended> {
-        if (self.watch)(part, done, of) { Ok(()) } else { Err(Ended::Stopped) }
-    }
 }
 
 /// Measures, and removes the queue again, whatever happened. The second value says what could not be removed.
