@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Health, LiveFinding, finding};
+use super::finding::{Health, LiveFinding, finding};
 use delaybridge_model::InputSpec;
 
 /// Time for the answer of a broker.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Health, LiveFinding, finding};
+use super::finding::{Health, LiveFinding, finding};
 use crate::error::explained;
 use crate::session::Queue;
 use delaybridge_core::clock::Instant;

@@ -1,15 +1,18 @@
 //! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
 
+mod finding;
 mod inputs;
 mod leases;
 mod replication;
+mod rights;
 mod server;
 mod sinks;
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
+use self::finding::finding;
+pub use self::finding::{Health, LiveFinding};
+use self::rights::rights;
 use super::acl;
 use super::descriptors::{self, Descriptors};
 use super::error::explained;
@@ -17,42 +20,13 @@ use super::first_elements::{self, CodecFinding};
 use super::plural;
 use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
-use delaybridge_link::rights::{Dialect, Grant, Missing, Rules};
-use delaybridge_link::{Conn, ConnectError, LinkError, Redis, missing_rights, whoami};
+use delaybridge_link::{Conn, ConnectError, Redis};
 use delaybridge_model::{Config, Mode, OnAbsurdDue, QueueSpec, is_in_seconds};
 use delaybridge_source::SourceConfig;
 use delaybridge_source::competitors::{advice, blocked_consumers};
 use delaybridge_source::job_pool::{JobPoolSpec, held, rivals};
 use delaybridge_source::redisson::{Keys, ListCleanup, RedissonSpec, free_places};
 use delaybridge_source::zset::{ZsetSpec, announced};
-
-/// The state of one thing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Health {
-    /// In order.
-    #[serde(rename = "ok")]
-    Well,
-    /// In order, with a drawback.
-    Warning,
-    /// Not working.
-    Failed,
-}
-
-/// The finding about one thing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LiveFinding {
-    /// The thing.
-    pub what: String,
-    /// The state.
-    pub state: Health,
-    /// The finding, and what to do.
-    pub detail: String,
-}
-
-fn finding(what: impl Into<String>, state: Health, detail: impl Into<String>) -> LiveFinding {
-    LiveFinding { what: what.into(), state, detail: detail.into() }
-}
 
 /// Nanoseconds that `LREM` takes for each entry of the list, on average over all places of the element.
 const LREM_NS: u64 = 36;
@@ -299,37 +273,6 @@ fn is_plausible(due_ms: i64) -> bool {
     due_ms <= 0 || (978_307_200_000..4_102_444_800_000).contains(&due_ms)
 }
 
-/// Returns whether everything is allowed, and what to run where it is not.
-async fn rights(conn: &Conn, what: String, grants: &[Grant]) -> LiveFinding {
-    let missing = missing_rights(conn, grants).await;
-    // A server that answers about rights also answers about the name.
-    let user = whoami(conn).await.unwrap_or_default();
-    judged(what, &user, missing)
-}
-
-fn judged(what: String, user: &str, missing: Result<Option<Vec<Missing>>, LinkError>) -> LiveFinding {
-    match missing {
-        Ok(Some(missing)) if missing.is_empty() => finding(what, Health::Well, "complete"),
-        Ok(Some(missing)) => finding(what, Health::Failed, remedy(user, missing)),
-        Ok(None) => finding(
-            what,
-            Health::Warning,
-            "unknown: that takes Redis 7.0 or newer and the right to ACL WHOAMI and ACL DRYRUN",
-        ),
-        Err(error) => finding(what, Health::Failed, error.to_string()),
-    }
-}
-
-/// Returns the missing rights in the server's words, and the line that grants them.
-pub(super) fn remedy(user: &str, missing: Vec<Missing>) -> String {
-    let (mut words, grants): (Vec<_>, Vec<_>) = missing.into_iter().map(|right| (right.words, right.grant)).unzip();
-    words.sort();
-    words.dedup();
-    // A server that can be asked knows selectors.
-    let rules: Vec<_> = Rules::of(&grants, Dialect::Selectors).iter().map(str::to_owned).collect();
-    format!("{}; fix it with: ACL SETUSER {user} {}", words.join("; "), rules.join(" "))
-}
-
 /// Returns the depths, and what `list_cleanup: exact` costs at them.
 fn depths(what: String, source: &dyn SourceConfig, on_absurd_due: OnAbsurdDue, s: &QueueState) -> LiveFinding {
     let mut detail = format!(
@@ -379,8 +322,6 @@ mod tests {
 
     use super::*;
     use delaybridge_link::ConnectErrorKind;
-    use delaybridge_link::rights::Pattern;
-    use delaybridge_link::rights::command::XADD;
     use delaybridge_source::redisson::Consume;
 
     fn redisson(list_cleanup: ListCleanup) -> RedissonSpec {
@@ -469,18 +410,5 @@ mod tests {
         check("10.0.0.1:6379/0", "10.0.0.1:6379/0", "the connection was refused");
         check("cluster:10.0.0.1:6379", "10.0.0.7:6380/0", "10.0.0.7:6380/0: the connection was refused");
         check("sentinel:orders/0", "10.0.0.7:6379/0", "10.0.0.7:6379/0: the connection was refused");
-    }
-
-    #[test]
-    fn missing_rights_are_reported_once_each() {
-        let lack = |words: &str, key: &'static str| Missing {
-            words: words.to_owned(),
-            grant: Grant::on([Pattern::exact(key)], [XADD]),
-        };
-        let missing = vec![lack("no xadd", "a"), lack("no key", "b"), lack("no xadd", "a")];
-        let found = judged("q".to_owned(), "me", Ok(Some(missing)));
-        let words = "no key; no xadd; fix it with: ACL SETUSER me (%W~a %W~b +xadd)";
-        assert_eq!((found.state, found.detail.as_str()), (Health::Failed, words));
-        assert_eq!(judged("q".to_owned(), "", Ok(None)).state, Health::Warning);
     }
 }

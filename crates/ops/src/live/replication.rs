@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Health, LiveFinding, finding};
+use super::finding::{Health, LiveFinding, finding};
 use crate::error::explained;
 use delaybridge_link::{Conn, Version, replication, storage};
 use delaybridge_link::{Durability, RedisTarget};

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
-use super::{Health, LiveFinding, finding};
+use super::finding::{Health, LiveFinding, finding};
 use crate::descriptors::Descriptors;
 use crate::error::explained;
 use delaybridge_link::{Conn, Storage, storage};

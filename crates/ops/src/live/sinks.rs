@@ -2,7 +2,8 @@
 
 use super::super::acl;
 use super::super::session::{first, redis};
-use super::{Health, LiveFinding, finding, remedy};
+use super::finding::{Health, LiveFinding, finding};
+use super::rights::remedy;
 use delaybridge_link::{Conn, Redis, missing_rights, whoami};
 use delaybridge_model::{Config, RouteSpec};
 use delaybridge_sink::{Fixed, SinkRedis, SinkSpec};
