@@ -23,6 +23,7 @@ mod redis_write;
 mod repeats;
 mod spec;
 pub mod task;
+mod task_sink;
 pub mod worker_queue;
 
 use std::panic::AssertUnwindSafe;
@@ -42,6 +43,7 @@ pub use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
 pub use self::redis_write::{MARKS, RedisCommand, RedisWrite, SinkRedis};
 pub use self::repeats::{AttemptId, CopyMark, DeliveryMark, Lookup, Recognition, Suspicion};
 pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
+pub use self::task_sink::TaskSink;
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Identity, Outcome};

@@ -303,7 +303,7 @@ impl Amqp1Links {
 }
 
 /// A question whether an address is there; without one, whether the broker is.
-pub(super) struct Amqp1Question {
+pub struct Amqp1Question {
     /// The address.
     pub(super) address: Option<Arc<str>>,
     /// The answer.

@@ -29,16 +29,13 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-
 use self::link::{LinkNote, LinkReply};
 use self::links::Amqp1Question;
 use crate::{Amqp1Destination, Amqp1Spec, NAME};
-use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_core::message::Failure;
 use delaybridge_sink::reconnect::run;
 use delaybridge_sink::task::SinkTask;
-use delaybridge_sink::{Answers, Destination, Outbound, Sink, together};
+use delaybridge_sink::{Destination, TaskSink};
 
 /// Delivers to the addresses of one AMQP 1.0 broker.
 #[derive(Debug)]
@@ -60,84 +57,36 @@ impl Amqp1Sink {
         let attempt = format!("connect to AMQP 1.0 broker {}", self.spec.shown_address());
         self.task.ask(attempt, |reply| Amqp1Question { address, reply }).await
     }
-
-    /// Asks for the link of a destination.
-    async fn look(&self, destination: &Destination) -> LinkReply {
-        let Amqp1Destination { address, .. } = destination.of_kind(NAME)?;
-        self.ask(Some(address.clone())).await
-    }
 }
 
-impl Sink for Amqp1Sink {
-    fn kind(&self) -> &'static str {
-        self.task.items.kind()
+impl TaskSink for Amqp1Sink {
+    type Question = Amqp1Question;
+    type Address = Amqp1Destination;
+    type Found = LinkNote;
+
+    fn task(&self) -> &SinkTask<Amqp1Question> {
+        &self.task
     }
 
-    fn timeout(&self) -> Duration {
-        self.task.items.timeout()
+    async fn connects(&self) -> Result<(), Failure> {
+        self.ask(None).await.map(drop)
     }
 
-    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.task.items.deliver(message).boxed()
+    async fn look(&self, destination: &Amqp1Destination) -> LinkReply {
+        self.ask(Some(destination.address.clone())).await
     }
 
-    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.task.items.deliver_all(batch, answers).boxed()
-    }
-
-    fn copies(&self, _bytes: usize) -> u64 {
-        1
-    }
-
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
-        async move {
-            let mut failures = Vec::new();
-            for destination in destinations {
-                failures.extend(self.look(destination).await.err());
-            }
-            if destinations.is_empty() {
-                self.ask(None).await?;
-            }
-            together(failures).map(|()| Vec::new())
+    async fn drawbacks_of(&self, found: Vec<(&Destination, LinkNote)>) -> Vec<String> {
+        let unroutable = found.iter().any(|(_, note)| note.accepts_unroutable);
+        let without_credit = found.iter().filter(|(_, note)| !note.has_credit).map(|(destination, _)| {
+            format!("{destination} takes no messages now: the broker grants no credit; it may be full, or blocked")
+        });
+        let mut drawbacks: Vec<_> = without_credit.collect();
+        if unroutable {
+            let text =
+                "RabbitMQ 3 confirms messages that no queue takes, over AMQP 1.0: use a sink `amqp`, which holds them";
+            drawbacks.push(text.to_owned());
         }
-        .boxed()
-    }
-
-    fn drawbacks<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
-        async move {
-            let mut found = Vec::new();
-            let mut unroutable = false;
-            for destination in destinations {
-                match self.look(destination).await {
-                    Ok(LinkNote { has_credit, accepts_unroutable }) => {
-                        unroutable |= accepts_unroutable;
-                        if !has_credit {
-                            found.push(format!(
-                                "{destination} takes no messages now: the broker grants no credit; it may be full, or blocked"
-                            ));
-                        }
-                    }
-                    Err(failure) => found.push(failure.message),
-                }
-            }
-            if unroutable {
-                let text = "RabbitMQ 3 confirms messages that no queue takes, over AMQP 1.0: use a sink `amqp`, which holds them";
-                found.push(text.to_owned());
-            }
-            found
-        }
-        .boxed()
-    }
-
-    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
-        Some(async { self.ask(None).await.map(drop) }.boxed())
-    }
-
-    fn ended(&self) -> BoxFuture<'_, ()> {
-        self.task.items.ended().boxed()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.task.close().boxed()
+        drawbacks
     }
 }

@@ -25,14 +25,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-
 use self::requests::AwsClient;
 use super::{AwsDestination, AwsSpec};
-use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_core::message::Failure;
 use delaybridge_sink::task::SinkTask;
-use delaybridge_sink::{Answers, Destination, Outbound, Sink, together};
+use delaybridge_sink::{Destination, TaskSink};
 
 /// A limit of a queue on the bytes of a message, below which it is worth a word.
 const SMALL: u64 = 256 << 10;
@@ -60,76 +57,27 @@ impl AwsSink {
     }
 }
 
-impl Sink for AwsSink {
-    fn kind(&self) -> &'static str {
-        self.task.items.kind()
+impl TaskSink for AwsSink {
+    type Question = Infallible;
+    type Address = AwsDestination;
+    type Found = Vec<(String, String)>;
+
+    fn task(&self) -> &SinkTask<Infallible> {
+        &self.task
     }
 
-    fn timeout(&self) -> Duration {
-        self.task.items.timeout()
+    /// Opens a connection and sends nothing: a request has a price, and needs rights that deliveries do not need.
+    async fn connects(&self) -> Result<(), Failure> {
+        self.client.connects().await
     }
 
-    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.task.items.deliver(message).boxed()
-    }
-
-    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.task.items.deliver_all(batch, answers).boxed()
-    }
-
-    fn copies(&self, _bytes: usize) -> u64 {
-        // The request, while it is under way.
-        1
-    }
-
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
-        async move {
-            let mut failures = Vec::new();
-            for destination in destinations {
-                let found = self.look(destination).await;
-                failures.extend(found.err());
-            }
-            if destinations.is_empty() {
-                self.client.connects().await?;
-            }
-            together(failures).map(|()| Vec::new())
-        }
-        .boxed()
-    }
-
-    fn drawbacks<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
-        async move {
-            let mut found = Vec::new();
-            for destination in destinations {
-                match self.look(destination).await {
-                    Ok(settings) => found.extend(drawbacks(&destination.to_string(), &settings)),
-                    Err(failure) => found.push(failure.message),
-                }
-            }
-            found
-        }
-        .boxed()
-    }
-
-    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
-        // A request has a price, and needs rights that deliveries do not need.
-        Some(self.client.connects().boxed())
-    }
-
-    fn ended(&self) -> BoxFuture<'_, ()> {
-        self.task.items.ended().boxed()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.task.close().boxed()
-    }
-}
-
-impl AwsSink {
     /// Asks for the settings of a queue or a topic.
-    async fn look(&self, destination: &Destination) -> Result<Vec<(String, String)>, Failure> {
-        let place = destination.of_kind::<AwsDestination>(self.kind())?;
-        self.client.look(&format!("look up {destination}"), &place.place).await
+    async fn look(&self, destination: &AwsDestination) -> Result<Vec<(String, String)>, Failure> {
+        self.client.look(&format!("look up {destination}"), &destination.place).await
+    }
+
+    async fn drawbacks_of(&self, found: Vec<(&Destination, Vec<(String, String)>)>) -> Vec<String> {
+        found.iter().flat_map(|(destination, settings)| drawbacks(&destination.to_string(), settings)).collect()
     }
 }
 

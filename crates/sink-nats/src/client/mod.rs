@@ -27,18 +27,16 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-
 use self::waiting::{NatsQuestion, Reply};
 use crate::{NAME, NatsDestination, NatsSpec, errors};
-use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_core::message::Failure;
 use delaybridge_sink::reconnect::run;
 use delaybridge_sink::task::SinkTask;
-use delaybridge_sink::{Answers, Destination, Outbound, Sink, together};
+use delaybridge_sink::{Destination, TaskSink};
 
 /// Delivers to the streams of one NATS cluster.
 #[derive(Debug)]
@@ -60,88 +58,46 @@ impl NatsSink {
         let attempt = format!("connect to NATS {}", self.spec.addresses().join(", "));
         self.task.ask(attempt, |reply| NatsQuestion { subject: subject.to_owned(), body, reply }).await
     }
+}
+
+impl TaskSink for NatsSink {
+    type Question = NatsQuestion;
+    type Address = NatsDestination;
+    type Found = String;
+
+    fn task(&self) -> &SinkTask<NatsQuestion> {
+        &self.task
+    }
+
+    async fn connects(&self) -> Result<(), Failure> {
+        // With or without responders: the connection is there.
+        self.ask(streams::NAMES, streams::of_subject("delaybridge")).await.map(drop)
+    }
+
+    async fn probes(&self) -> Result<(), Failure> {
+        // It has no responders, which the server answers at once.
+        self.ask("delaybridge.probe", Vec::new()).await.map(drop)
+    }
 
     /// Asks for the stream that takes the subject.
-    async fn look(&self, destination: &Destination) -> Result<String, Failure> {
-        let NatsDestination { subject } = destination.of_kind(NAME)?;
+    async fn look(&self, destination: &NatsDestination) -> Result<String, Failure> {
         let attempt = format!("look up the stream of {destination}");
-        let body = self.ask(streams::NAMES, streams::of_subject(subject)).await?;
+        let body = self.ask(streams::NAMES, streams::of_subject(&destination.subject)).await?;
         match streams::names(body) {
             Ok(names) => names.into_iter().next().ok_or_else(|| errors::no_stream(&attempt)),
             Err(Some((number, text))) => Err(errors::refused(&attempt, number, &text)),
             Err(None) => Err(errors::jetstream_off(&attempt)),
         }
     }
-}
-
-impl Sink for NatsSink {
-    fn kind(&self) -> &'static str {
-        self.task.items.kind()
-    }
-
-    fn timeout(&self) -> Duration {
-        self.task.items.timeout()
-    }
-
-    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.task.items.deliver(message).boxed()
-    }
-
-    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.task.items.deliver_all(batch, answers).boxed()
-    }
-
-    fn copies(&self, _bytes: usize) -> u64 {
-        1
-    }
-
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
-        async move {
-            let mut failures = Vec::new();
-            for destination in destinations {
-                failures.extend(self.look(destination).await.err());
+    async fn drawbacks_of(&self, found: Vec<(&Destination, String)>) -> Vec<String> {
+        let mut drawbacks = Vec::new();
+        let streams: BTreeSet<_> = found.into_iter().map(|(_, stream)| stream).collect();
+        for stream in streams {
+            match self.ask(&streams::info(&stream), Vec::new()).await {
+                Ok(body) => drawbacks.extend(streams::drawbacks(&stream, body)),
+                Err(failure) => drawbacks.push(failure.message),
             }
-            if destinations.is_empty() {
-                // With or without responders: the connection is there.
-                self.ask(streams::NAMES, streams::of_subject("delaybridge")).await?;
-            }
-            together(failures).map(|()| Vec::new())
         }
-        .boxed()
-    }
-
-    fn drawbacks<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
-        async move {
-            let mut streams = Vec::new();
-            let mut found = Vec::new();
-            for destination in destinations {
-                match self.look(destination).await {
-                    Ok(stream) if streams.contains(&stream) => {}
-                    Ok(stream) => streams.push(stream),
-                    Err(failure) => found.push(failure.message),
-                }
-            }
-            for stream in streams {
-                match self.ask(&streams::info(&stream), Vec::new()).await {
-                    Ok(body) => found.extend(streams::drawbacks(&stream, body)),
-                    Err(failure) => found.push(failure.message),
-                }
-            }
-            found
-        }
-        .boxed()
-    }
-
-    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
-        // It has no responders, which the server answers at once.
-        Some(async { self.ask("delaybridge.probe", Vec::new()).await.map(drop) }.boxed())
-    }
-
-    fn ended(&self) -> BoxFuture<'_, ()> {
-        self.task.items.ended().boxed()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.task.close().boxed()
+        drawbacks
     }
 }

@@ -14,7 +14,7 @@ use delaybridge_sink::worker_queue::WorkItem;
 pub(super) type Reply = Result<Option<Bytes>, Failure>;
 
 /// A question to the server that is not a publication.
-pub(super) struct NatsQuestion {
+pub struct NatsQuestion {
     /// The subject; empty for one that only asks whether the server is there.
     pub(super) subject: String,
     /// The body.

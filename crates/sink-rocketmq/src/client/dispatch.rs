@@ -42,7 +42,7 @@ const MAX_QUEUES: usize = 100_000;
 const UNUSED: Duration = Duration::from_secs(300);
 
 /// A question of a check or a probe.
-pub(super) struct ClusterQuestion {
+pub struct ClusterQuestion {
     /// The topic, or whether anything is there.
     pub(super) topic: Option<Arc<str>>,
     pub(super) reply: oneshot::Sender<Result<(), Failure>>,

@@ -29,14 +29,11 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-
 use self::dispatch::ClusterQuestion;
 use crate::{NAME, RocketMqDestination, RocketMqSpec};
-use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_core::message::Failure;
 use delaybridge_sink::task::SinkTask;
-use delaybridge_sink::{Answers, Connector, Destination, Outbound, Sink, together};
+use delaybridge_sink::{Connector, TaskSink};
 
 /// Delivers to the topics of one RocketMQ cluster.
 #[derive(Debug)]
@@ -60,52 +57,20 @@ impl RocketMqSink {
     }
 }
 
-impl Sink for RocketMqSink {
-    fn kind(&self) -> &'static str {
-        self.task.items.kind()
+impl TaskSink for RocketMqSink {
+    type Question = ClusterQuestion;
+    type Address = RocketMqDestination;
+    type Found = ();
+
+    fn task(&self) -> &SinkTask<ClusterQuestion> {
+        &self.task
     }
 
-    fn timeout(&self) -> Duration {
-        self.task.items.timeout()
+    async fn connects(&self) -> Result<(), Failure> {
+        self.ask(None).await
     }
 
-    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.task.items.deliver(message).boxed()
-    }
-
-    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.task.items.deliver_all(batch, answers).boxed()
-    }
-
-    fn copies(&self, _bytes: usize) -> u64 {
-        // The request, while it is written.
-        1
-    }
-
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
-        async move {
-            let mut failures = Vec::new();
-            for destination in destinations {
-                let topic = destination.of_kind::<RocketMqDestination>(NAME)?.topic.clone();
-                failures.extend(self.ask(Some(topic)).await.err());
-            }
-            if destinations.is_empty() {
-                self.ask(None).await?;
-            }
-            together(failures).map(|()| Vec::new())
-        }
-        .boxed()
-    }
-
-    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
-        Some(self.ask(None).boxed())
-    }
-
-    fn ended(&self) -> BoxFuture<'_, ()> {
-        self.task.items.ended().boxed()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.task.close().boxed()
+    async fn look(&self, destination: &RocketMqDestination) -> Result<(), Failure> {
+        self.ask(Some(destination.topic.clone())).await
     }
 }

@@ -45,11 +45,11 @@ pub(super) enum LinkEnd {
 }
 
 /// The answer to a question about a link; what is true of it.
-pub(super) type LinkReply = Result<LinkNote, Failure>;
+pub type LinkReply = Result<LinkNote, Failure>;
 
 /// A link as its attach and its first credit show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LinkNote {
+pub struct LinkNote {
     /// Whether the broker lets messages come.
     pub(super) has_credit: bool,
     /// Whether the broker is known to accept messages that no queue takes.
