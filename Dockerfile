@@ -10,14 +10,14 @@
 ARG RUST_IMAGE=docker.io/library/rust:1.95-bookworm
 ARG BASE_IMAGE=gcr.io/distroless/static-debian12:nonroot
 
-# The manifests with empty sources: those of ours, and of the test servers, which belong to the workspace but are not built here.
+# The manifests with empty sources: those of ours, and of the tests, which belong to the workspace but are not built here.
 FROM ${RUST_IMAGE} AS manifests
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
-COPY tests/brokers/Cargo.toml tests/brokers/
+COPY tests tests
 RUN find crates -type f ! -name Cargo.toml -delete \
- && for crate in . crates/* tests/brokers; do mkdir -p $crate/src && touch $crate/src/lib.rs; done \
+ && for crate in . crates/* tests/*; do mkdir -p $crate/src && touch $crate/src/lib.rs; done \
  && echo 'fn main() {}' >src/main.rs
 
 FROM ${RUST_IMAGE} AS build

@@ -21,6 +21,7 @@ mod harness;
 mod hostile;
 #[cfg(feature = "http")]
 mod http;
+mod image;
 #[cfg(feature = "amqp")]
 mod inputs;
 mod job_pool;
