@@ -12,6 +12,7 @@ mod numbers;
 mod page;
 mod socket;
 mod why;
+mod with_script;
 
 use redis::AsyncCommands;
 

@@ -1,4 +1,5 @@
-// Adds the time of the reader's zone to each time of a page, which is in UTC without this script, and a box for all rows of a list.
+// Adds the time of the reader's zone to each time of a page and to the fields for times, which are in UTC without this script, and
+// a box for all rows of a list.
 (() => {
   "use strict";
   const main = document.querySelector("main");
@@ -15,6 +16,18 @@
       shown.textContent += ", " + at.toLocaleString([], other ? { ...day, ...clock } : clock);
     }
   };
+  // A field for a time takes it in the reader's zone, and sends it in UTC.
+  const enter = () => {
+    for (const field of main.querySelectorAll("input[type=datetime-local]:not([data-local])")) {
+      field.dataset.local = "";
+      const words = field.previousSibling;
+      words.textContent = words.textContent.replace("UTC", "your time");
+      field.form.addEventListener("formdata", ({ formData }) => {
+        const at = new Date(field.value);
+        if (!isNaN(at)) formData.set(field.name, at.toISOString().slice(0, 16));
+      });
+    }
+  };
   // A box that ticks all rows of a list.
   const choose = () => {
     for (const bar of main.querySelectorAll("form.chosen .choose:not([data-all])")) {
@@ -28,7 +41,7 @@
       });
     }
   };
-  const all = () => { show(); choose(); };
+  const all = () => { show(); enter(); choose(); };
   all();
   new MutationObserver(all).observe(main, { childList: true });
 })();

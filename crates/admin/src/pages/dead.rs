@@ -199,25 +199,30 @@ fn count(n: u64) -> i64 {
 /// Returns the filters: a choice where the values are known.
 fn filters(query: &Query, queue: &Queue, causes: Option<&Counted>) -> Markup {
     let hints = ["", "", "timeout", "", "2h", "1d", "", "orderId=7"];
+    let narrowed = FILTER_NAMES.iter().any(|name| query.text(name).is_some_and(|value| !value.is_empty()));
     html! {
-        form.filters method="get" action="dead" role="search" {
-            @for (name, hint) in FILTER_NAMES.iter().zip(hints) {
-                @let (value, known) = (query.text(name).unwrap_or_default(), known(name, queue, causes));
-                label {
-                    span { (name.replace('_', " ")) }
-                    @if known.is_empty() {
-                        input name=(name) value=(value) placeholder=(hint) size="12" autocomplete="off" spellcheck="false";
-                    } @else {
-                        select name=(name) {
-                            option value="" { "any" }
-                            @for word in &known { option value=(word) selected[word == value] { (word) } }
-                            // Several, or one of another version.
-                            @if !value.is_empty() && !known.iter().any(|word| word == value) { option value=(value) selected { (value) } }
+        // On a phone it is closed until somebody wants it: eight fields stand above the first letter otherwise.
+        details.narrow open[narrowed] {
+            summary { "Filter" }
+            form.filters method="get" action="dead" role="search" {
+                @for (name, hint) in FILTER_NAMES.iter().zip(hints) {
+                    @let (value, known) = (query.text(name).unwrap_or_default(), known(name, queue, causes));
+                    label {
+                        span { (name.replace('_', " ")) }
+                        @if known.is_empty() {
+                            input name=(name) value=(value) placeholder=(hint) size="12" autocomplete="off" spellcheck="false";
+                        } @else {
+                            select name=(name) {
+                                option value="" { "any" }
+                                @for word in &known { option value=(word) selected[word == value] { (word) } }
+                                // Several, or one of another version.
+                                @if !value.is_empty() && !known.iter().any(|word| word == value) { option value=(value) selected { (value) } }
+                            }
                         }
                     }
                 }
+                button type="submit" { "Filter" }
             }
-            button type="submit" { "Filter" }
         }
     }
 }
