@@ -10,7 +10,7 @@ use delaybridge_sink::{Answers, Destination, Sink};
 use delaybridge_testing::sink::outbound;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::fill::payload;
+use harness::fill::payload;
 
 /// The largest number of elements in a claim of the daemon.
 const BATCH: usize = 500;

@@ -6,14 +6,14 @@ use anyhow::{Result, ensure};
 use redis::AsyncCommands;
 
 use crate::daemon::Daemon;
-use crate::fill::{Load, Order, fill};
-use crate::oracle::{Oracle, read_stream};
 use crate::passage::median;
-use crate::redis_cluster::RedisCluster;
-use crate::redis_server::{RedisServer, ServerOptions};
-use crate::redisson::{RedissonQueue, redis_now_ms};
 use crate::report::{Table, middle};
 use crate::settings::{number, rounds, said};
+use harness::cluster::RedisCluster;
+use harness::fill::{Load, Order, fill};
+use harness::oracle::{Oracle, read_stream};
+use harness::redis_server::{RedisServer, ServerOptions};
+use harness::redisson::{RedissonQueue, redis_now_ms};
 
 const QUEUES: usize = 12;
 const MASTERS: usize = 3;

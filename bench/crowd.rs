@@ -6,15 +6,15 @@ use anyhow::{Result, ensure};
 use redis::AsyncCommands;
 
 use crate::daemon::Daemon;
-use crate::fill::{Load, fill};
 use crate::lateness::{arrive, late, offer};
 use crate::observed::Counters;
-use crate::oracle::{Oracle, read_stream};
 use crate::passage::median;
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::report::{Table, middle, quantiles};
 use crate::settings::{number, numbers, rounds, said};
+use harness::fill::{Load, fill};
+use harness::oracle::{Oracle, read_stream};
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 const CROWDS: &[usize] = &[1, 20];
 const ELEMENTS: usize = 200_000;
@@ -104,7 +104,7 @@ async fn run(crowd: usize, elements: usize) -> Result<Ran> {
     // The backlog is complete before any daemon can claim from it.
     let () = redis.del("out").await?;
     let mut oracle = Oracle::new();
-    let load = Load { last_in_ms: 20_000, order: crate::fill::Order::OneMillisecond, ..Load::overdue(elements) };
+    let load = Load { last_in_ms: 20_000, order: harness::fill::Order::OneMillisecond, ..Load::overdue(elements) };
     fill(&mut redis, &queue, load, |some| oracle.offered(some)).await?;
     ensure!(redis.xlen::<_, usize>("out").await? == 0, "{elements} could not be offered before they fell due");
     let before = Counters::read(&mut redis).await?;

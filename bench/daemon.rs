@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::logs::Lines;
-use crate::metrics::Metrics;
-use crate::process::{Process, command};
-use crate::{http, ports};
+use harness::logs::Lines;
+use harness::metrics::Metrics;
+use harness::process::{Process, command};
+use harness::{http, ports};
 
 /// The build of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

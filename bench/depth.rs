@@ -7,13 +7,13 @@ use anyhow::{Context, Result};
 use redis::aio::MultiplexedConnection;
 
 use crate::chart::Chart;
-use crate::fill::{Load, Order, fill};
 use crate::observed::{Counters, keep_backlog, log_scripts, longest_scripts, show_longest};
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::report::{Findings, Table};
 use crate::scripts::Scripts;
 use crate::settings::{number, numbers, said};
+use harness::fill::{Load, Order, fill};
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 const DEPTHS: &[usize] = &[1_000, 10_000, 100_000, 1_000_000, 5_000_000];
 /// Number of elements drained at each depth unless `DRAIN` is set. Few, so that the depth does not change much.

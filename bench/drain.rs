@@ -7,11 +7,11 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use crate::daemon::Daemon;
-use crate::fill::{Load, fill};
 use crate::observed::{Counters, log_scripts, longest_scripts, show_longest};
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::report::Row;
+use harness::fill::{Load, fill};
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 const DEPTHS: [usize; 4] = [1_000, 20_000, 100_000, 1_000_000];
 

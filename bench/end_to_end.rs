@@ -10,14 +10,14 @@ use lapin::{Channel, Connection, ConnectionProperties};
 use redis::AsyncCommands;
 
 use crate::daemon::Build;
-use crate::fill::{Load, payload};
-use crate::oracle::{Delivery, read_list, read_stream};
 use crate::passage::{Passage, Stock};
-use crate::redis_server::RedisServer;
 use crate::report::Table;
 use crate::settings::{number, numbers, said, words};
 use crate::to_webhook::Webhook;
 use crate::{to_amqp, to_kafka};
+use harness::fill::{Load, payload};
+use harness::oracle::{Delivery, read_list, read_stream};
+use harness::redis_server::RedisServer;
 
 const SINKS: &[&str] = &["kafka", "amqp-classic", "amqp-quorum", "list", "stream", "webhook"];
 const SIZES: &[usize] = &[100, 1_000, 10_000];

@@ -18,10 +18,10 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProper
 use crate::daemon::Daemon;
 use crate::intake::{Arrived, scheduled, timed};
 use crate::passage::{each, median};
-use crate::redis_server::RedisServer;
 use crate::report::Row;
 use crate::settings::{number, rounds, said};
 use crate::to_amqp::{Publication, declare, publish};
+use harness::redis_server::RedisServer;
 
 /// The default number of messages of one run.
 const MESSAGES: usize = 100_000;

@@ -14,13 +14,13 @@ use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer as _, Threa
 use rdkafka::types::RDKafkaErrorCode;
 
 use crate::daemon::Daemon;
-use crate::fill::payload;
 use crate::from_amqp::rows;
 use crate::intake::{Arrived, scheduled, timed};
-use crate::redis_server::RedisServer;
 use crate::report::Row;
 use crate::settings::{number, rounds, said};
 use crate::to_kafka;
+use harness::fill::payload;
+use harness::redis_server::RedisServer;
 
 /// The default number of records of one run.
 const RECORDS: usize = 100_000;

@@ -2,7 +2,7 @@
 
 use delaybridge_telemetry::catalogue::CATALOGUE;
 
-use crate::metrics::Metrics;
+use harness::metrics::Metrics;
 
 /// A histogram.
 pub struct Histogram {

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::daemon::Daemon;
-use crate::process::Usage;
-use crate::redis_server::RedisServer;
 use crate::report::Row;
+use harness::process::Usage;
+use harness::redis_server::RedisServer;
 
 const QUEUES: usize = 10;
 const SETTLE: Duration = Duration::from_secs(60);

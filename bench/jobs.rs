@@ -12,9 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::passage::median;
-use crate::redis_server::{RedisServer, ServerOptions};
 use crate::report::{Findings, Table};
 use crate::settings::{number, rounds, said};
+use harness::redis_server::{RedisServer, ServerOptions};
 
 const JOBS: usize = 50_000;
 const PRODUCERS: usize = 4;

@@ -7,12 +7,12 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use crate::daemon::Daemon;
-use crate::fill::{Load, fill};
 use crate::histogram::Histogram;
-use crate::oracle::read_stream;
-use crate::redis_server::RedisServer;
-use crate::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
 use crate::report::{Row, quantiles};
+use harness::fill::{Load, fill};
+use harness::oracle::read_stream;
+use harness::redis_server::RedisServer;
+use harness::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
 
 const PER_SECOND: i64 = 1_000;
 const SECONDS: i64 = 20;

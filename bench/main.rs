@@ -7,35 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use brokers::{ports, process};
 
-// The tools of the integration tests, so that there is one starter of redis-server and one writer of Redisson's format.
-macro_rules! tools {
-    ($($name:ident $path:literal),* $(,)?) => {
-        $(
-            #[path = $path]
-            #[allow(dead_code, reason = "the tests use the rest")]
-            mod $name;
-        )*
-    };
-}
-tools! {
-    amqp1 "../tests/it/harness/amqp1.rs",
-    http "../tests/it/harness/http.rs",
-    java "../tests/it/harness/java.rs",
-    kafka "../tests/it/harness/kafka.rs",
-    least "../tests/it/harness/least.rs",
-    logs "../tests/it/harness/logs.rs",
-    metrics "../tests/it/harness/metrics.rs",
-    nats "../tests/it/harness/nats.rs",
-    oracle "../tests/it/harness/oracle.rs",
-    redis_cluster "../tests/it/harness/cluster.rs",
-    redis_server "../tests/it/harness/redis_server.rs",
-    redisson "../tests/it/harness/redisson.rs",
-    rocketmq "../tests/it/harness/rocketmq.rs",
-    sqs "../tests/it/harness/sqs.rs",
-    tls "../tests/it/harness/tls.rs",
-}
 mod bare;
 mod chart;
 mod cluster;
@@ -44,7 +16,6 @@ mod daemon;
 mod depth;
 mod drain;
 mod end_to_end;
-mod fill;
 mod from_amqp;
 mod from_kafka;
 mod histogram;
@@ -192,7 +163,7 @@ fn write(file: &str, text: &str) -> Result<()> {
 async fn heading() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");
-    let server = redis_server::RedisServer::start().await;
+    let server = harness::RedisServer::start().await;
     let info: String =
         redis::cmd("INFO").arg("server").query_async(&mut server.client().await).await.unwrap_or_default();
     let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("unknown");

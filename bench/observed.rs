@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use delaybridge_source::redisson::SCRIPTS;
 use redis::aio::MultiplexedConnection;
 
-use crate::redis_server::RedisServer;
+use harness::redis_server::RedisServer;
 
 /// The name of scripts that are not the daemon's.
 pub const REDISSON: &str = "Redisson's";

@@ -10,11 +10,11 @@ use redis::aio::MultiplexedConnection;
 
 use crate::daemon::Daemon;
 use crate::observed::Counters;
-use crate::redis_server::RedisServer;
-use crate::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
 use crate::report::{Table, middle};
 use crate::settings::{number, rounds, said};
 use crate::to_kafka;
+use harness::redis_server::RedisServer;
+use harness::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
 
 /// Number of due elements.
 const ELEMENTS: usize = 200_000;

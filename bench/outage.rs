@@ -6,14 +6,14 @@ use anyhow::{Context, Result, ensure};
 use redis::AsyncCommands;
 
 use crate::daemon::Daemon;
-use crate::fill::{Load, fill};
-use crate::oracle::Oracle;
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::report::{Row, at};
 use crate::settings::{number, said};
 use crate::steady::sink;
 use crate::to_kafka;
+use harness::fill::{Load, fill};
+use harness::oracle::Oracle;
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 const SECONDS: u64 = 3_600;
 const DUE: usize = 1_000_000;

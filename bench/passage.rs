@@ -6,13 +6,13 @@ use anyhow::{Result, bail};
 use redis::aio::MultiplexedConnection;
 
 use crate::daemon::{Build, Daemon};
-use crate::fill::{Load, fill, payload};
 use crate::observed::log_scripts;
-use crate::oracle::{Delivery, Oracle, Report};
-use crate::process::Usage;
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::scripts::Scripts;
+use harness::fill::{Load, fill, payload};
+use harness::oracle::{Delivery, Oracle, Report};
+use harness::process::Usage;
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 /// The name of the only queue, and the prefix of several ones. Its hash tag puts all of them in one slot, with the list
 /// of the sink.

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::logs::Lines;
-use crate::process::Process;
+use harness::logs::Lines;
+use harness::process::Process;
 
 /// The version of Redisson: the newest that setup installs.
 pub const REDISSON: &str = "4.7.0";

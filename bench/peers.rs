@@ -10,14 +10,14 @@ use brokers::Kafka;
 
 use crate::chart::Chart;
 use crate::daemon::Build;
-use crate::fill::{Load, Order};
 use crate::observed::{Counters, REDISSON, log_scripts, longest_scripts};
 use crate::passage::{QUEUE, Stock};
-use crate::process::{Process, command};
 use crate::report::{Findings, Table};
 use crate::settings::{number, numbers, said};
 use crate::steady::{Client, Forwarder, add, alone, run, sink, spawn, table};
 use crate::to_kafka;
+use harness::fill::{Load, Order};
+use harness::process::{Process, command};
 
 const DEPTHS: &[usize] = &[10_000, 100_000, 500_000];
 const FORWARDERS: [Forwarder; 3] = [Forwarder::Delaybridge(Build::This), Forwarder::Take, Forwarder::DrainTo];

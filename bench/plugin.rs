@@ -15,10 +15,10 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
 
 use crate::daemon::Daemon;
-use crate::redis_server::{RedisServer, ServerOptions};
 use crate::report::{Table, quantiles};
 use crate::settings::{number, said};
 use crate::to_amqp::{Publication, declare, publish};
+use harness::redis_server::{RedisServer, ServerOptions};
 
 /// The default number of messages.
 const MESSAGES: usize = 10_000;

@@ -14,9 +14,9 @@ use delaybridge_source::store::Claims;
 use redis::aio::MultiplexedConnection;
 
 use crate::observed::{Counters, log_scripts, longest_scripts, show_longest};
-use crate::redis_server::RedisServer;
 use crate::report::Table;
 use crate::settings::{number, numbers, said};
+use harness::redis_server::RedisServer;
 
 pub(crate) const DEPTHS: &[usize] = &[1_000, 100_000, 1_000_000];
 /// Maximum number of jobs drained at each depth.

@@ -8,10 +8,10 @@ use redis::aio::MultiplexedConnection;
 use crate::daemon::Daemon;
 use crate::idle::watch;
 use crate::lateness::to_stream;
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::report::{Row, middle};
 use crate::settings::{number, rounds, said};
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 const MANY: usize = 10_000;
 const BUSY: usize = 10;

@@ -4,15 +4,15 @@
 use anyhow::{Context, Result};
 use redis::aio::MultiplexedConnection;
 
-use crate::fill::{Load, Order, fill};
 use crate::observed::{Counters, keep_backlog};
 use crate::passage::median;
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::report::Table;
 use crate::scripts::Scripts;
 use crate::settings::{number, numbers, rounds, said};
 use crate::yardstick::Yardstick;
+use harness::fill::{Load, Order, fill};
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 const DEPTHS: &[usize] = &[1_000, 100_000, 1_000_000];
 /// Number of elements drained in a round. A smaller depth is filled and drained repeatedly.

@@ -8,14 +8,14 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use crate::daemon::{Build, Daemon};
-use crate::fill::{Load, Order, fill};
 use crate::observed::Counters;
 use crate::passage::median;
-use crate::redis_server::RedisServer;
-use crate::redisson::{RedissonQueue, redis_now_ms};
 use crate::report::Table;
 use crate::settings::{number, numbers, rounds, said};
 use crate::yardstick::Yardstick;
+use harness::fill::{Load, Order, fill};
+use harness::redis_server::RedisServer;
+use harness::redisson::{RedissonQueue, redis_now_ms};
 
 const RATES: &[usize] = &[20, 200, 1_000];
 const DAY_MS: i64 = 86_400_000;

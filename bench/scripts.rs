@@ -17,8 +17,8 @@ use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{mpsc, watch};
 
-use crate::redis_server::RedisServer;
-use crate::redisson::redis_now_ms;
+use harness::redis_server::RedisServer;
+use harness::redisson::redis_now_ms;
 
 /// The interval between the daemon's sweeps.
 const SWEEP_EVERY: Duration = Duration::from_millis(250);

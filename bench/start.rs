@@ -6,11 +6,11 @@ use anyhow::Result;
 use redis::AsyncCommands;
 
 use crate::daemon::Daemon;
-use crate::oracle::read_stream;
-use crate::redis_server::RedisServer;
-use crate::redisson::{RedissonQueue, redis_now_ms};
 use crate::report::{Row, quantiles};
 use crate::settings::number;
+use harness::oracle::read_stream;
+use harness::redis_server::RedisServer;
+use harness::redisson::{RedissonQueue, redis_now_ms};
 
 /// Measured starts with each number of queues.
 const RUNS: usize = 10;

@@ -13,11 +13,11 @@ use crate::daemon::{Build, Daemon};
 use crate::histogram::Histogram;
 use crate::passage::Stock;
 use crate::peer::{Done, Peer, REDISSON};
-use crate::redis_server::RedisServer;
-use crate::redisson::{RedissonQueue, redis_now_ms};
 use crate::report::{Table, at, middle};
 use crate::settings::{number, numbers, rounds, said};
 use crate::to_kafka;
+use harness::redis_server::RedisServer;
+use harness::redisson::{RedissonQueue, redis_now_ms};
 
 /// Default number of elements of the passage that finds the limit.
 const PASSED: usize = 100_000;

@@ -14,10 +14,10 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
 
-use crate::fill::payload;
-use crate::oracle::Delivery;
 use crate::passage::{Stock, costs, each, median};
 use crate::report::Row;
+use harness::fill::payload;
+use harness::oracle::Delivery;
 
 const ELEMENTS: usize = 100_000;
 /// Maximum number of unconfirmed messages: the daemon's default.

@@ -15,14 +15,14 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, ClientContext};
 
 use crate::daemon::Build;
-use crate::fill::{Load, Order, payload};
-use crate::kafka;
-use crate::oracle::Delivery;
 use crate::passage::{Stock, each, median};
 use crate::peers::{Ran, drain};
 use crate::report::{Table, at};
 use crate::settings::{number, rounds, said};
 use crate::steady::Forwarder;
+use harness::fill::{Load, Order, payload};
+use harness::kafka;
+use harness::oracle::Delivery;
 
 /// Default number of elements of one run.
 const ELEMENTS: usize = 100_000;

@@ -11,13 +11,13 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 
 use crate::daemon::Daemon;
-use crate::fill::payload;
 use crate::lateness::offer;
-use crate::nats::{ask, make_stream, read_stream};
 use crate::passage::{Stock, costs, each, median};
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::report::{Row, quantiles};
+use harness::fill::payload;
+use harness::nats::{ask, make_stream, read_stream};
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 const ELEMENTS: usize = 100_000;
 /// Maximum number of unconfirmed messages: what the daemon's sink waits for at most.
@@ -90,7 +90,7 @@ fn sink(nats: &Nats) -> String {
     format!("{{ nats: {{ servers: ['127.0.0.1:{}'] }} }}", nats.port())
 }
 
-fn read(nats: &Nats) -> Result<Vec<crate::oracle::Delivery>> {
+fn read(nats: &Nats) -> Result<Vec<harness::oracle::Delivery>> {
     read_stream(nats, "OUT").map_err(|error| anyhow::anyhow!("read the stream: {error}"))
 }
 

@@ -12,13 +12,13 @@ use tempfile::NamedTempFile;
 use crate::bare::BareSink;
 use crate::daemon::Daemon;
 use crate::lateness::offer;
-use crate::oracle::Delivery;
 use crate::passage::{Stock, costs, cpu_of, each, median};
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::report::{Row, quantiles};
 use crate::settings::{number, rounds, said};
-use crate::{amqp1, rocketmq, sqs};
+use harness::oracle::Delivery;
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
+use harness::{amqp1, rocketmq, sqs};
 
 /// Size of each payload, in bytes.
 const SIZE: usize = 256;

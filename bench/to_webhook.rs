@@ -9,8 +9,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::fill::payload;
-use crate::oracle::Delivery;
+use harness::fill::payload;
+use harness::oracle::Delivery;
 
 /// Connections of the bare client: as many as the sink has by default.
 const CONNECTIONS: usize = 64;

@@ -7,15 +7,15 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use crate::daemon::Daemon;
-use crate::fill::{Load, Order, fill};
-use crate::java::JavaClient;
 use crate::observed::{Counters, keep_backlog, log_scripts, longest_scripts, show_longest};
-use crate::oracle::read_stream;
 use crate::peer::REDISSON;
-use crate::redis_server::RedisServer;
-use crate::redisson::{RedissonQueue, redis_now_ms};
 use crate::report::{Table, at};
 use crate::settings::{number, said};
+use harness::fill::{Load, Order, fill};
+use harness::java::JavaClient;
+use harness::oracle::read_stream;
+use harness::redis_server::RedisServer;
+use harness::redisson::{RedissonQueue, redis_now_ms};
 
 const DAY_MS: i64 = 86_400_000;
 

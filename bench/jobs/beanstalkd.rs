@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::{BODY, CONSUMERS, Kept, PRODUCERS, Ran, each, gathered, own_cpu, p99};
-use crate::ports::free_port;
+use harness::ports::free_port;
 
 pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     let port = free_port();

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use delaybridge_jobs::{Due, NewJob};
 
 use super::library::{queue, topic};
-use crate::redis_server::RedisServer;
+use harness::redis_server::RedisServer;
 
 /// Measures the costs while `depth` jobs wait: some due now, the rest in an hour. Each has a priority from 1 to 9, or none has.
 pub(super) async fn run(depth: usize, priorities: bool) -> Result<Vec<String>> {

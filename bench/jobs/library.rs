@@ -9,7 +9,7 @@ use delaybridge_link::{Link, LinkOptions, Subscriber};
 use tokio_util::sync::CancellationToken;
 
 use super::{BODY, CONSUMERS, Kept, PRODUCERS, Ran, each, gathered, own_cpu, p99};
-use crate::redis_server::RedisServer;
+use harness::redis_server::RedisServer;
 
 pub fn topic() -> Topic {
     "bench".parse().expect("a topic")

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::{BODY, CONSUMERS, Kept, PRODUCERS, Ran, each, gathered, own_cpu, p99};
 use crate::daemon::Daemon;
-use crate::ports::free_port;
+use harness::ports::free_port;
 
 pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     let mut server = kept.redis().await;

@@ -10,52 +10,19 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use brokers::{ports, process};
 use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-// The tools of the integration tests, so that there is one starter of redis-server and one writer of Redisson's format.
-macro_rules! tools {
-    ($($name:ident $path:literal),* $(,)?) => {
-        $(
-            #[path = $path]
-            #[allow(dead_code, reason = "the tests use the rest")]
-            mod $name;
-        )*
-    };
-}
-tools! {
-    least "../../tests/it/harness/least.rs",
-    logs "../../tests/it/harness/logs.rs",
-    oracle "../../tests/it/harness/oracle.rs",
-    redis_server "../../tests/it/harness/redis_server.rs",
-    redisson "../../tests/it/harness/redisson.rs",
-    tls "../../tests/it/harness/tls.rs",
-}
-
-// The clients of the brokers are compiled only for a demo that reads from one.
-#[cfg(feature = "amqp")]
-#[path = "../../tests/it/harness/amqp.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
-mod amqp;
-#[cfg(feature = "amqp")]
-#[path = "../../tests/it/harness/eventually.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
-mod eventually;
-#[cfg(feature = "kafka")]
-#[path = "../../tests/it/harness/kafka.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
-mod kafka;
-
 mod target;
 
-use logs::Lines;
-use oracle::{Delivery, Oracle, Report};
-use process::Process;
-use redis_server::RedisServer;
-use redisson::{RedissonQueue, redis_now_ms};
+use harness::logs::Lines;
+use harness::oracle::{self, Delivery, Oracle, Report};
+use harness::ports;
+use harness::process::{self, Process};
+use harness::redis_server::RedisServer;
+use harness::redisson::{RedissonQueue, redis_now_ms};
 use target::Target;
 
 const ELEMENTS: usize = 1000;

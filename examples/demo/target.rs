@@ -5,10 +5,10 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 #[cfg(feature = "amqp")]
-use crate::amqp::Rabbits;
+use harness::amqp::Rabbits;
 #[cfg(feature = "kafka")]
-use crate::kafka;
-use crate::oracle::{self, Delivery};
+use harness::kafka;
+use harness::oracle::{self, Delivery};
 
 /// The name of the stream, topic or queue.
 const NAME: &str = "order.timed-out";

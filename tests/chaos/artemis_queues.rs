@@ -6,11 +6,11 @@ use std::time::Duration;
 use brokers::{Artemis, ArtemisOptions};
 use tokio::time::sleep;
 
-use crate::amqp1::read_queue;
 use crate::offers::QUEUES;
-use crate::oracle::Delivery;
 use crate::target::{blocking, place};
 use crate::what::Ailment;
+use harness::amqp1::read_queue;
+use harness::oracle::Delivery;
 
 /// The broker.
 pub struct ArtemisQueues {

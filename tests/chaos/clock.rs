@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use tempfile::TempDir;
 
 use crate::offers::now_ms;
-use crate::redis_server::ServerOptions;
+use harness::redis_server::ServerOptions;
 
 /// The library that is preloaded into the server.
 const SOURCE: &str = include_str!("skew.c");

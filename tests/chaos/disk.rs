@@ -13,8 +13,8 @@ use redis::aio::MultiplexedConnection;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::process::{Process, command};
-use crate::redis_server::{RedisServer, ServerOptions, program};
+use harness::process::{Process, command};
+use harness::redis_server::{RedisServer, ServerOptions, program};
 
 /// The size with enough space: the append-only file is rewritten when it has doubled.
 const ROOM: &str = "2g";

@@ -7,9 +7,9 @@ use std::collections::{BTreeSet, HashMap};
 use crate::evidence::Evidence;
 use crate::judge::{Found, Rule};
 use crate::offers::{Answer, Kind, QUEUES};
-use crate::oracle::Delivery;
 use crate::payload::key;
 use crate::target::{Target, place};
+use harness::oracle::Delivery;
 
 /// The sink of the records, and the stream at the server of the destinations.
 const TRAIL: &str = "trail";

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::failovers::Failover;
 use crate::offers::QUEUES;
 use crate::plan::Settings;
 use crate::profile::Profile;
 use crate::receiver::Manner;
-use crate::toxic::Toxic;
 use crate::what::{Ailment, Ill, Side, Trouble, What};
+use harness::failovers::Failover;
+use harness::toxic::Toxic;
 
 /// The strands of faults: they run in parallel, and the faults of a strand one after the other.
 pub fn strands(settings: &Settings) -> Vec<Vec<What>> {

@@ -16,13 +16,13 @@ use crate::payload::number;
 use crate::plan::Plan;
 use crate::produce::{Producer, connect};
 use crate::profile::Profile;
-use crate::proxy::{Mode, Proxy};
 use crate::quiet;
-use crate::redis_server::{RedisServer, ServerOptions};
-use crate::redisson::RedissonQueue;
 use crate::source::{Clients, Guide};
 use crate::target::Target;
 use crate::what::Side;
+use harness::proxy::{Mode, Proxy};
+use harness::redis_server::{RedisServer, ServerOptions};
+use harness::redisson::RedissonQueue;
 
 /// Time for which elements are offered before the server fails.
 const OFFERS: Duration = Duration::from_secs(3);

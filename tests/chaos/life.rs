@@ -9,21 +9,21 @@ use std::time::Duration;
 use delaybridge_ops::acl::AclPurpose;
 use rustix::process::Signal;
 
-use crate::daemon::ConfigFile;
 use crate::evidence::Lived;
 use crate::fates;
-use crate::http;
 use crate::jobs::TRIES;
-use crate::least::PASSWORD;
-use crate::logs::Lines;
-use crate::metrics::Metrics;
 use crate::offers::QUEUES;
 use crate::plan::Plan;
-use crate::ports::free_port;
-use crate::process::{Process, command};
-use crate::proxy::Proxy;
 use crate::target::Target;
 use crate::what::Side;
+use harness::daemon::ConfigFile;
+use harness::http;
+use harness::least::PASSWORD;
+use harness::logs::Lines;
+use harness::metrics::Metrics;
+use harness::ports::free_port;
+use harness::process::{Process, command};
+use harness::proxy::Proxy;
 
 /// The binary that cargo built for this test.
 const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");

@@ -9,11 +9,11 @@ use brokers::{Nats, NatsOptions};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::nats::{ask, make_stream, read_stream};
 use crate::offers::QUEUES;
-use crate::oracle::Delivery;
 use crate::target::{blocking, place};
 use crate::what::Ailment;
+use harness::nats::{ask, make_stream, read_stream};
+use harness::oracle::Delivery;
 
 /// The user of the daemons.
 const USER: &str = "daemon";

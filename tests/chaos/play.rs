@@ -7,21 +7,21 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::daemon::command_line;
 use crate::evidence::Struck;
 use crate::foreign;
 use crate::offers::{Answer, Book, Kind, QUEUES, now_ms};
 use crate::payload::payload;
 use crate::plan::{Fault, Plan};
-use crate::proxy::{Cut, CutCount, Mode, Proxy};
 use crate::quiet;
-use crate::redis_server::RedisServer;
-use crate::resp::Frame;
 use crate::rights;
 use crate::source::Guide;
 use crate::stage::Stage;
 use crate::strangers;
 use crate::what::{Ill, Side, Trouble, What};
+use harness::daemon::command_line;
+use harness::proxy::{Cut, CutCount, Mode, Proxy};
+use harness::redis_server::RedisServer;
+use harness::resp::Frame;
 
 /// Time-out for a process to be ready again before the schedule continues.
 const READY: Duration = Duration::from_secs(10);

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::offers::{Answer, Book, Kind, QUEUES, now_ms};
 use crate::payload::{payload, undecodable};
-use crate::redisson::{Layout, OFFER, REMOVE, RedissonQueue};
 use crate::source::Guide;
+use harness::redisson::{Layout, OFFER, REMOVE, RedissonQueue};
 
 /// Time-out for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -11,10 +11,10 @@ use crate::fates::{Route, second};
 use crate::offers::{Book, Kind, QUEUES, now_ms};
 use crate::payload::{number, payload};
 use crate::receiver::is_confirmed;
-use crate::redisson::RedissonQueue;
 use crate::source::Clients;
 use crate::strangers::{is_one, newer_entry};
 use crate::target::Target;
+use harness::redisson::RedissonQueue;
 
 /// Number of equal observations.
 const LOOKS: usize = 3;

@@ -15,8 +15,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use crate::offers::now_ms;
-use crate::oracle::Delivery;
-use crate::proxy::{Mode, Proxy};
+use harness::oracle::Delivery;
+use harness::proxy::{Mode, Proxy};
 
 /// The header of a [`Delivery`] with the receiver's response.
 const ANSWER: &str = "answer";

@@ -7,10 +7,10 @@ use brokers::{RocketMq, RocketMqOptions};
 use tokio::time::sleep;
 
 use crate::offers::QUEUES;
-use crate::oracle::Delivery;
-use crate::rocketmq::delivery;
 use crate::target::{blocking, place};
 use crate::what::Ailment;
+use harness::oracle::Delivery;
+use harness::rocketmq::delivery;
 
 /// The time after a restart until the next fault of a server. On a busy machine a restart takes as long as planned faults are
 /// apart, and nothing would arrive between them.

@@ -7,14 +7,14 @@ use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::sleep;
 
 use crate::clock::Clock;
-use crate::cluster::{self, RedisCluster};
 use crate::disk::Disk;
-use crate::failovers::{FailedOver, Failover};
 use crate::offers::QUEUES;
 use crate::produce::connect;
 use crate::profile::Profile;
-use crate::redis_server::{RedisServer, ServerOptions};
-use crate::sentinels::{self, Sentinels};
+use harness::cluster::{self, RedisCluster};
+use harness::failovers::{FailedOver, Failover};
+use harness::redis_server::{RedisServer, ServerOptions};
+use harness::sentinels::{self, Sentinels};
 
 /// Time-out of an offer for its replicas, in ms.
 const REPLICAS_MS: u64 = 300;

@@ -8,10 +8,10 @@ use tempfile::NamedTempFile;
 use tokio::time::sleep;
 
 use crate::offers::QUEUES;
-use crate::oracle::Delivery;
-use crate::sqs::{TakenMessages, credentials, make_queue, take};
 use crate::target::{blocking, place};
 use crate::what::Ailment;
+use harness::oracle::Delivery;
+use harness::sqs::{TakenMessages, credentials, make_queue, take};
 
 /// The server.
 pub struct SqsQueues {

@@ -10,19 +10,19 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::amqp::Rabbits;
 use crate::artemis_queues::ArtemisQueues;
 use crate::disk::Disk;
 use crate::nats_streams::NatsStreams;
 use crate::offers::{QUEUES, now_ms};
-use crate::oracle::{Delivery, read_stream};
 use crate::profile::Profile;
 use crate::receiver::Receiver;
-use crate::redis_server::{RedisServer, ServerOptions};
 use crate::rocketmq_topics::RocketMqTopics;
 use crate::sqs_queues::SqsQueues;
 use crate::topics::Topics;
 use crate::what::Ailment;
+use harness::amqp::Rabbits;
+use harness::oracle::{Delivery, read_stream};
+use harness::redis_server::{RedisServer, ServerOptions};
 
 /// The exchange before the queues of RabbitMQ.
 const EXCHANGE: &str = "chaos";

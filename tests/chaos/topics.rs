@@ -11,11 +11,11 @@ use brokers::{Kafka, KafkaOptions};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::disk::Disk;
-use crate::kafka::read_topic;
 use crate::offers::QUEUES;
-use crate::oracle::Delivery;
 use crate::target::{blocking, place};
 use crate::what::Ailment;
+use harness::kafka::read_topic;
+use harness::oracle::Delivery;
 
 /// The nodes: the first is also the controller, the second only a broker.
 const NODES: [usize; 2] = [1, 2];

@@ -1,8 +1,8 @@
 //! What a fault does: its kind, its target, and what the rules expect of it.
 
-use crate::failovers::Failover;
 use crate::receiver::Manner;
-use crate::toxic::Toxic;
+use harness::failovers::Failover;
+use harness::toxic::Toxic;
 
 /// The kind of the fault that needs another binary.
 pub const UPGRADE: &str = "upgrade";

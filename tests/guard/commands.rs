@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 
-use crate::daemon::Daemon;
-use crate::eventually::eventually;
-use crate::fill::{Load, fill};
 use crate::limits::REDIS;
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
 use crate::scripts::Scripts;
+use harness::daemon::Daemon;
+use harness::eventually::eventually;
+use harness::fill::{Load, fill};
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 const ELEMENTS: usize = 5_000;
 /// Time-out, for a busy machine.

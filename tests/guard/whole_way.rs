@@ -27,10 +27,10 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fill::{Load, Order, fill};
 use crate::limits::{IDLE_QUEUE_BYTES, PerWay, WHOLE_WAY};
-use crate::redis_server::RedisServer;
-use crate::redisson::RedissonQueue;
+use harness::fill::{Load, Order, fill};
+use harness::redis_server::RedisServer;
+use harness::redisson::RedissonQueue;
 
 /// Counts what this process asks for.
 #[global_allocator]

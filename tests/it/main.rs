@@ -16,8 +16,6 @@ mod docs;
 mod faults;
 mod formats;
 mod fuzz;
-#[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use at every moment")]
-mod harness;
 mod hostile;
 #[cfg(feature = "http")]
 mod http;
@@ -38,6 +36,7 @@ mod redisson;
 mod reload;
 #[cfg(feature = "rocketmq")]
 mod rocketmq;
+mod selftest;
 mod sentinel;
 #[cfg(feature = "http")]
 mod servers;

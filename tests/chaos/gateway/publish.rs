@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{GatewayBook, Published, Way};
 use crate::offers::now_ms;
-use crate::publisher::Publisher;
+use harness::publisher::Publisher;
 
 /// Messages of a round, and the time of a round.
 const ROUND: usize = 10;

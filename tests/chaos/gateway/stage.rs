@@ -10,13 +10,13 @@ use tokio::time::sleep;
 
 use super::plan::{Blow, DAEMONS, Struck};
 use super::{CameOut, GatewayBook, Way};
-use crate::amqp::Rabbits;
-use crate::daemon::Daemon;
-use crate::kafka::{count_topic, read_topic};
 use crate::offers::now_ms;
-use crate::oracle::Delivery;
-use crate::publisher::Publisher;
-use crate::redis_server::{RedisServer, ServerOptions};
+use harness::amqp::Rabbits;
+use harness::daemon::Daemon;
+use harness::kafka::{count_topic, read_topic};
+use harness::oracle::Delivery;
+use harness::publisher::Publisher;
+use harness::redis_server::{RedisServer, ServerOptions};
 
 /// The interval at which the reader looks.
 const LOOK: Duration = Duration::from_millis(50);

@@ -8,18 +8,18 @@ use tokio::time::{sleep, timeout};
 
 use super::Kind;
 use crate::life::{Road, Seat};
-use crate::logs::Lines;
 use crate::offers::{Answer, now_ms};
 use crate::options::Options;
-use crate::oracle::read_stream;
 use crate::payload::number;
 use crate::plan::Plan;
-use crate::process::{Process, command};
 use crate::produce::connect;
 use crate::profile::Profile;
-use crate::redis_server::RedisServer;
-use crate::redisson::{OFFER, RedissonQueue};
 use crate::target::{Target, place};
+use harness::logs::Lines;
+use harness::oracle::read_stream;
+use harness::process::{Process, command};
+use harness::redis_server::RedisServer;
+use harness::redisson::{OFFER, RedissonQueue};
 
 /// The queue.
 const QUEUE: &str = "orders";

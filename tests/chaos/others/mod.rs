@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use self::consumer::Consumer;
 use crate::offers::{Answer, now_ms};
-use crate::redis_server::{RedisServer, ServerOptions};
+use harness::redis_server::{RedisServer, ServerOptions};
 
 /// Elements per second.
 const RATE: u32 = 20;

@@ -23,7 +23,7 @@ use delaybridge_source::redisson::{ListCleanup, Redisson};
 use redis::aio::MultiplexedConnection;
 
 use crate::limits::{SCRIPT_MS, SCRIPT_MS_PER_MB};
-use crate::redis_server::RedisServer;
+use harness::redis_server::RedisServer;
 
 const RUNS: usize = 5;
 /// The runs of a case that is not within its limit.

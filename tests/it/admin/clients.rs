@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::start;
 use crate::api::clients::{document, generate, run, tools};
-use crate::harness::RedisServer;
+use harness::RedisServer;
 
 #[tokio::test]
 async fn a_client_generated_from_the_document_works() {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::start;
 use crate::delivery::PATIENCE;
-use crate::harness::daemon::{Daemon, cli};
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::{Daemon, cli};
+use harness::{RedisServer, eventually};
 
 fn done(output: &Output) -> String {
     let out = String::from_utf8_lossy(&output.stdout);

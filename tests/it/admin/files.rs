@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use crate::harness::daemon::{ConfigFile, Daemon};
-use crate::harness::http::{Answer, send};
-use crate::harness::ports::free_port;
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::{ConfigFile, Daemon};
+use harness::http::{Answer, send};
+use harness::ports::free_port;
+use harness::{RedisServer, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const TOKEN: &str = "0123456789abcdef";

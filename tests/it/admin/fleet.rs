@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::delivery::PATIENCE;
-use crate::harness::daemon::{Daemon, cli};
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::{Daemon, cli};
+use harness::{RedisServer, eventually};
 
 fn answer(daemon: &Daemon, arguments: &[&str]) -> Value {
     let output = cli(daemon.config(), &[arguments, &["--output", "json"]].concat());

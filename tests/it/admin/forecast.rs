@@ -4,8 +4,8 @@ use redis::AsyncCommands;
 use serde_json::Value;
 
 use crate::delivery::PATIENCE;
-use crate::harness::daemon::{Daemon, cli};
-use crate::harness::{RedisServer, eventually, http};
+use harness::daemon::{Daemon, cli};
+use harness::{RedisServer, eventually, http};
 
 /// The answer of a command, which has to be well.
 fn answer(daemon: &Daemon, arguments: &[&str]) -> Value {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redis::AsyncCommands;
 
 use super::browser::Browser;
-use crate::harness::daemon::Daemon;
-use crate::harness::{RedisServer, eventually, http};
+use harness::daemon::Daemon;
+use harness::{RedisServer, eventually, http};
 
 /// Whether what has the keyboard is outlined and on the screen. The browser itself has it behind the last element.
 const VISIBLE: &str = "(() => { const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect(); \

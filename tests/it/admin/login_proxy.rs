@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::daemon::Daemon;
-use crate::harness::http::{self, Answer};
-use crate::harness::ports::free_port;
-use crate::harness::process::{self, Process};
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::Daemon;
+use harness::http::{self, Answer};
+use harness::ports::free_port;
+use harness::process::{self, Process};
+use harness::{RedisServer, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAGE: &str = "docs/login-proxy.md";

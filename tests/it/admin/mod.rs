@@ -16,8 +16,8 @@ mod with_script;
 
 use redis::AsyncCommands;
 
-use crate::harness::RedisServer;
-use crate::harness::daemon::Daemon;
+use harness::RedisServer;
+use harness::daemon::Daemon;
 
 /// Starts a daemon with the operators' listener: `orders` delivers, `evil` is paused and has a payload that is HTML.
 pub async fn start(redis: &RedisServer) -> (Daemon, u16) {

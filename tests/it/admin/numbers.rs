@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::delivery::PATIENCE;
-use crate::harness::daemon::{Daemon, cli};
-use crate::harness::redisson::{Element, Layout, redis_now_ms};
-use crate::harness::{RedisServer, RedissonQueue, eventually, http};
+use harness::daemon::{Daemon, cli};
+use harness::redisson::{Element, Layout, redis_now_ms};
+use harness::{RedisServer, RedissonQueue, eventually, http};
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 /// The oldest element of each queue is due since then.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::browser::Browser;
 use super::start;
-use crate::harness::RedisServer;
+use harness::RedisServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_finds_the_way_in_a_real_browser() {

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use tempfile::TempDir;
 
-use crate::harness::RedisServer;
-use crate::harness::daemon::{Daemon, cli};
+use harness::RedisServer;
+use harness::daemon::{Daemon, cli};
 
 /// Runs a command through the socket; returns its exit code and its output.
 fn run(daemon: &Daemon, place: &str, arguments: &[&str]) -> (Option<i32>, String) {

@@ -4,8 +4,8 @@ use redis::AsyncCommands;
 use serde_json::Value;
 
 use crate::delivery::PATIENCE;
-use crate::harness::daemon::{ConfigFile, Daemon, cli};
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::{ConfigFile, Daemon, cli};
+use harness::{RedisServer, eventually};
 
 fn why(config: &ConfigFile, id: &str, over: &[&str]) -> Value {
     let arguments = [&["why", "set", id, "--output", "json"][..], over].concat();
@@ -144,7 +144,7 @@ async fn a_daemon_that_wants_a_token_is_the_first_line_until_it_has_one() {
     let redis = RedisServer::start().await;
     let tokens = ConfigFile::new("");
     let file = tokens.write("tokens", "ann 0123456789abcdef viewer\n");
-    let port = crate::harness::ports::free_port();
+    let port = harness::ports::free_port();
     let yaml = format!(
         "redis: {{ url: \"{}\" }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n  \
          set: {{ source: {{ zset: {{ key: set, score: ms, id: '${{payload.id}}' }} }}, codec: json, to: [{{ sink: out }}] }}\n",

@@ -4,7 +4,7 @@ use redis::AsyncCommands;
 use serde_json::json;
 
 use super::browser::Browser;
-use crate::harness::RedisServer;
+use harness::RedisServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_is_entered_in_the_readers_zone_and_a_filter_waits_on_a_phone() {

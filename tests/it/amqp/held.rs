@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::faults::rig::{metric, readyz, tolerate_stalls};
-use crate::harness::redisson::Element;
+use harness::redisson::Element;
 
 async fn is_held(daemon: &Daemon, reason: &str) {
     metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 1.0).await;
@@ -83,7 +83,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     let rabbit = start();
     let directory = tempfile::tempdir().expect("make a directory");
     let password = directory.path().join("password");
-    crate::harness::write_secret(&password, "not-it\n");
+    harness::write_secret(&password, "not-it\n");
     let login = format!("username: guest, password_file: '{}', {DECLARE}", password.display());
     let mut daemon = Daemon::start_with_sinks_down(&yaml(&server, &rabbit, &login, "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
@@ -93,6 +93,6 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     offer(&server, &mut oracle, "locked out", 300, Duration::from_secs(1)).await;
     is_held(&daemon, "ACCESS_REFUSED").await;
     assert!(daemon.log().all().iter().all(|line| !line.contains("not-it")), "the password is in the log");
-    crate::harness::write_secret(&password, "guest");
+    harness::write_secret(&password, "guest");
     goes_on("password fixed", &daemon, &server, &mut arrived, &oracle).await;
 }

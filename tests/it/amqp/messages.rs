@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::faults::rig::{patient, tolerate_stalls};
-use crate::harness::redisson::Element;
+use harness::redisson::Element;
 
 fn text<'a>(delivery: &'a Delivery, name: &str) -> Option<&'a str> {
     delivery.headers.get(name).map(|value| std::str::from_utf8(value).expect("text"))
@@ -84,8 +84,8 @@ async fn an_unroutable_key_of_its_own_is_a_forwarded_dead_letter_and_its_neighbo
 async fn a_check_declares_nothing() {
     let server = RedisServer::start().await;
     let rabbit = start();
-    let config = crate::harness::daemon::ConfigFile::new(&yaml(&server, &rabbit, DECLARE, "codec: string"));
-    let checked = crate::harness::daemon::cli(&config, &["check", "--live"]);
+    let config = harness::daemon::ConfigFile::new(&yaml(&server, &rabbit, DECLARE, "codec: string"));
+    let checked = harness::daemon::cli(&config, &["check", "--live"]);
     let text = String::from_utf8_lossy(&checked.stdout).into_owned();
     assert!(text.contains("Nothing was changed"), "{text}{}", String::from_utf8_lossy(&checked.stderr));
     let mut rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");

@@ -12,9 +12,9 @@ use std::time::Duration;
 use brokers::{Rabbit, RabbitOptions};
 
 use crate::faults::rig::{PATIENCE, assert_complete, elements, settled};
-use crate::harness::amqp::Rabbits;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::amqp::Rabbits;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Runs blocking code without blocking the other tasks of the test.
 #[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]

@@ -5,7 +5,7 @@ use tokio::sync::MutexGuard;
 
 use super::*;
 use crate::faults::rig::{metric, pass, readyz, tolerate_stalls};
-use crate::harness::turn::heavy;
+use harness::turn::heavy;
 
 /// Maximum growth of memory during an outage, in bytes; it must not accumulate.
 const GROWTH: u64 = 100 << 20;

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::faults::rig::{metric, readyz, tolerate_stalls};
-use crate::harness::redisson::Element;
+use harness::redisson::Element;
 
 /// Offers elements with these payloads, due now.
 pub(super) async fn offer_payloads(

@@ -5,10 +5,10 @@ use std::time::Duration;
 use brokers::{Artemis, ArtemisOptions};
 
 use crate::faults::rig::{PATIENCE, assert_complete, elements, metric, pass, patient, settled, tolerate_stalls};
-use crate::harness::amqp1::{read_queue, take_from_queue};
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::amqp1::{read_queue, take_from_queue};
+use harness::daemon::{ConfigFile, cli};
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Runs blocking code without blocking the other tasks of the test.
 #[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]

@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::start;
-use crate::harness::RedisServer;
+use harness::RedisServer;
 
 /// The folder of the tools that `make setup` installs.
 pub fn tools() -> PathBuf {

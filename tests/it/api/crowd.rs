@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::start;
-use crate::harness::RedisServer;
-use crate::harness::daemon::cli;
-use crate::harness::eventually;
-use crate::harness::process::{Process, command};
+use harness::RedisServer;
+use harness::daemon::cli;
+use harness::eventually;
+use harness::process::{Process, command};
 
 const PRODUCERS: usize = 4;
 const CONSUMERS: usize = 20;

@@ -6,11 +6,11 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::net::TcpStream;
 
 use crate::faults::rig::{elements, pass};
-use crate::harness::daemon::Daemon;
-use crate::harness::ports::free_port;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Oracle, RedisServer, RedissonQueue, eventually, http};
 use crate::http::receiver::Receiver;
+use harness::daemon::Daemon;
+use harness::ports::free_port;
+use harness::redisson::redis_now_ms;
+use harness::{Oracle, RedisServer, RedissonQueue, eventually, http};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

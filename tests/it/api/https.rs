@@ -5,8 +5,8 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::start;
-use crate::harness::RedisServer;
-use crate::harness::tls::Pki;
+use harness::RedisServer;
+use harness::tls::Pki;
 
 #[tokio::test]
 async fn the_api_is_served_over_tls_to_those_with_a_token() {
@@ -17,7 +17,7 @@ async fn the_api_is_served_over_tls_to_those_with_a_token() {
     // printf %s geheim | sha256sum
     let hash = "addb0f5e7826c857d7376d1bd9bc33c0c544790a2eac96144a8af22b1298c940";
     let text = format!("tokens: {{ shop: {{ sha256: {hash}, grants: [{{ topics: [orders], rights: [add] }}] }} }}\n");
-    crate::harness::write_secret(&tokens, &text);
+    harness::write_secret(&tokens, &text);
     let http = format!(
         "  tls: {{ cert_file: {}, key_file: {} }}\n  tokens_file: {}\n",
         pki.server_cert.display(),

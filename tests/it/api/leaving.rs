@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::start;
 use crate::faults::rig::{metric, pass};
-use crate::harness::{Daemon, RedisServer, http};
+use harness::{Daemon, RedisServer, http};
 
 const CLIENTS: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -8,10 +8,10 @@ mod leaving;
 
 use std::time::Duration;
 
-use crate::harness::RedisServer;
-use crate::harness::daemon::Daemon;
-use crate::harness::eventually;
-use crate::harness::ports::free_port;
+use harness::RedisServer;
+use harness::daemon::Daemon;
+use harness::eventually;
+use harness::ports::free_port;
 
 /// Starts a daemon with the job queue; returns it with its port.
 pub async fn start(redis: &RedisServer, jobs: &str, http: &str) -> (Daemon, u16) {

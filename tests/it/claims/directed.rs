@@ -11,7 +11,7 @@ use delaybridge_source::store::Claims;
 
 use super::rig::Rig;
 use super::world::{LEASE, LEASE_MS, World};
-use crate::harness::Layout;
+use harness::Layout;
 
 /// A packed element with its number as the id.
 pub fn element(number: u64) -> Bytes {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use fastrand::Rng;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::redisson::TRANSFER;
-use crate::harness::{Layout, RedissonQueue};
+use harness::redisson::TRANSFER;
+use harness::{Layout, RedissonQueue};
 
 /// A payload to offer.
 pub fn payload(rng: &mut Rng) -> Vec<u8> {

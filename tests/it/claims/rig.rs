@@ -15,7 +15,7 @@ use delaybridge_source::redisson::ListCleanup;
 use delaybridge_source::redisson::Redisson;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::{RedisServer, ServerOptions, least};
+use harness::{RedisServer, ServerOptions, least};
 
 /// The environment of one test, or of one thread of the random test.
 pub struct Rig {

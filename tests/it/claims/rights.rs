@@ -18,12 +18,12 @@ use redis::aio::MultiplexedConnection;
 
 use super::rig::{Rig, source};
 use crate::delivery::PATIENCE;
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::monitor::{Executed, Monitor, Use, uses};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
 use crate::ledger;
 use crate::moving::entry;
+use harness::daemon::{ConfigFile, cli};
+use harness::monitor::{Executed, Monitor, Use, uses};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
 
 /// The settings that determine a daemon's rights: the consumed parts of a queue, and its mode and destinations.
 const QUEUES: [(&str, &str); 9] = [

@@ -14,7 +14,7 @@ use super::operator::Order;
 use super::rig::Rig;
 use super::runner::{self, Trace};
 use super::snapshot::{Names, Snapshot};
-use crate::harness::RedissonQueue;
+use harness::RedissonQueue;
 
 /// The lease of all claims in this test.
 pub const LEASE: Duration = Duration::from_secs(10);

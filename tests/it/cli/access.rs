@@ -3,8 +3,8 @@
 use redis::AsyncCommands;
 
 use super::ask;
-use crate::harness::daemon::ConfigFile;
-use crate::harness::{RedisServer, RedissonQueue, ports};
+use harness::daemon::ConfigFile;
+use harness::{RedisServer, RedissonQueue, ports};
 
 #[tokio::test]
 async fn a_command_needs_no_secret_but_that_of_redis() {

@@ -8,8 +8,8 @@ use redis::aio::MultiplexedConnection;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Answer, ask, yaml};
-use crate::harness::daemon::ConfigFile;
-use crate::harness::{RedisServer, ServerOptions, eventually};
+use harness::daemon::ConfigFile;
+use harness::{RedisServer, ServerOptions, eventually};
 
 /// Time-out of a step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,8 +3,8 @@
 use redis::AsyncCommands;
 
 use super::{ask, config, yaml};
-use crate::harness::daemon::ConfigFile;
-use crate::harness::{RedisServer, RedissonQueue, ServerOptions};
+use harness::daemon::ConfigFile;
+use harness::{RedisServer, RedissonQueue, ServerOptions};
 
 #[tokio::test]
 async fn a_server_that_has_everything_is_well_and_nothing_is_changed() {
@@ -69,7 +69,7 @@ async fn a_full_server_and_a_taken_port_are_reported() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_fails_the_look_but_not_the_file() {
-    let port = crate::harness::ports::free_port();
+    let port = harness::ports::free_port();
     let config = ConfigFile::new(&yaml(&format!("redis://127.0.0.1:{port}/0")));
     ask(&config, "check").well();
     let answer = ask(&config, "check --live");

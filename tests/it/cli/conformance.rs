@@ -1,7 +1,7 @@
 //! `conformance` as people call it; what the kit finds is tested in `tests/producers`.
 
 use super::{ask, config};
-use crate::harness::RedisServer;
+use harness::RedisServer;
 
 #[tokio::test]
 async fn a_producer_that_says_nothing_is_told_so_and_the_statements_are_a_list() {

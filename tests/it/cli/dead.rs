@@ -12,7 +12,7 @@ use delaybridge_source::redisson::{Redisson, open_entry};
 use redis::AsyncCommands;
 
 use super::{ask, config};
-use crate::harness::{RedisServer, RedissonQueue};
+use harness::{RedisServer, RedissonQueue};
 
 /// Claims everything due in `app:texts`, and makes it dead letters.
 async fn let_die(server: &RedisServer) -> Vec<Element> {

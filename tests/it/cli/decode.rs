@@ -7,8 +7,8 @@ use redis::AsyncCommands;
 use serde_json::{Value, json};
 
 use super::{Answer, ask, config};
-use crate::harness::redisson::Element;
-use crate::harness::{Layout, RedisServer, RedissonQueue, vectors};
+use harness::redisson::Element;
+use harness::{Layout, RedisServer, RedissonQueue, vectors};
 
 /// Runs the binary without a configuration.
 fn alone(arguments: &[&str], input: &[u8]) -> Answer {
@@ -129,7 +129,7 @@ async fn an_element_of_a_queue_is_found_in_redis() {
 
 #[test]
 fn classes_of_the_configuration_are_known_without_a_queue() {
-    let config = crate::harness::daemon::ConfigFile::new(
+    let config = harness::daemon::ConfigFile::new(
         "redis: { url: 'redis://127.0.0.1:1' }\nhttp: none\nclasses: { com.example.Order: { fields: { id: long } } }\n\
          sinks: { out: { stdout: } }\nqueues: { q: { source: { redisson: { name: q } }, codec: kryo5, to: [{ sink: out }] } }\n",
     );

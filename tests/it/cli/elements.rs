@@ -7,9 +7,9 @@ use redis::AsyncCommands;
 use serde_json::json;
 
 use super::{ask, ask_with, config};
-use crate::harness::daemon::ConfigFile;
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Cut, Layout, Proxy, RedisServer, RedissonQueue};
+use harness::daemon::ConfigFile;
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Cut, Layout, Proxy, RedisServer, RedissonQueue};
 
 #[tokio::test]
 async fn what_is_offered_is_what_redisson_would_have_written() {

@@ -5,10 +5,10 @@ use redis::aio::MultiplexedConnection;
 use serde_json::Value;
 
 use super::ask;
-use crate::harness::daemon::ConfigFile;
-use crate::harness::redisson::{Element, Layout};
-use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
 use delaybridge_ops::acl::AclPurpose;
+use harness::daemon::ConfigFile;
+use harness::redisson::{Element, Layout};
+use harness::{Daemon, RedisServer, RedissonQueue, eventually};
 use std::time::Duration;
 
 /// A due time later than any during a test, in ms.

@@ -4,7 +4,7 @@ use redis::AsyncCommands;
 use serde_json::Value;
 
 use super::{ask, config};
-use crate::harness::{RedisServer, RedissonQueue};
+use harness::{RedisServer, RedissonQueue};
 
 /// Collects all nested objects, each with its path.
 fn objects<'a>(path: &str, value: &'a Value, found: &mut Vec<(String, &'a serde_json::Map<String, Value>)>) {

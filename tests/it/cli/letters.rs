@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
 use super::{ask, ask_with, config};
-use crate::harness::{Layout, RedisServer, RedissonQueue};
+use harness::{Layout, RedisServer, RedissonQueue};
 
 /// Stores dead letters of `docs` as a daemon does: every third timed out at `shop`, the others were refused by
 /// `events`.

@@ -20,8 +20,8 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::RedisServer;
-use crate::harness::daemon::{ConfigFile, cli, command_line};
+use harness::RedisServer;
+use harness::daemon::{ConfigFile, cli, command_line};
 
 /// A configuration with the queues `texts` (string), `docs` (json) and `bytes` (raw) on this server.
 fn config(server: &RedisServer) -> ConfigFile {

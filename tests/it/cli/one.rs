@@ -8,9 +8,9 @@ use redis::aio::MultiplexedConnection;
 use serde_json::json;
 
 use super::{ask, config};
-use crate::harness::daemon::ConfigFile;
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
+use harness::daemon::ConfigFile;
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
 
 const FAR_MS: i64 = 4_000_000_000_000;
 

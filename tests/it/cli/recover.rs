@@ -5,10 +5,10 @@ use redis::AsyncCommands;
 use serde_json::json;
 
 use super::ask;
-use crate::harness::Daemon;
-use crate::harness::daemon::ConfigFile;
-use crate::harness::redisson::{Element, Layout};
-use crate::harness::{RedisServer, RedissonQueue, eventually};
+use harness::Daemon;
+use harness::daemon::ConfigFile;
+use harness::redisson::{Element, Layout};
+use harness::{RedisServer, RedissonQueue, eventually};
 
 /// The configuration of these tests, with time-outs that fit the lease and cause no warning.
 fn yaml(url: &str) -> String {

@@ -8,8 +8,8 @@ use redis::AsyncCommands;
 use rustix::process::Signal;
 
 use super::Answer;
-use crate::harness::daemon::{ConfigFile, command_line};
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::daemon::{ConfigFile, command_line};
+use harness::{Daemon, RedisServer, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -1,7 +1,7 @@
 //! Help, refusals and misspelt names: messages before any connection.
 
 use super::{ask, yaml};
-use crate::harness::daemon::ConfigFile;
+use harness::daemon::ConfigFile;
 
 fn unconnected() -> ConfigFile {
     ConfigFile::new(&yaml("redis://127.0.0.1:1/0"))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{QUEUES, World, long, show_lateness};
 use crate::faults::rig::pass;
-use crate::harness::failovers::{Failover, Guide, Producer, judge, many, now_ms, show};
+use harness::failovers::{Failover, Guide, Producer, judge, many, now_ms, show};
 
 /// Lateness that a busy machine can cause, in ms. A queue that waited for a silent node would be later by its
 /// time-outs.

@@ -3,8 +3,8 @@
 use std::process::Output;
 
 use super::World;
-use crate::harness::RedissonQueue;
-use crate::harness::daemon::{ConfigFile, cli};
+use harness::RedissonQueue;
+use harness::daemon::{ConfigFile, cli};
 
 fn text(output: &Output) -> String {
     assert!(

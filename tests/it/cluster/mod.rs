@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::failovers::{FailedOver, Failover};
-use crate::harness::oracle::{Report, read_stream};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Delivery, Element, Layout, Oracle, RedisCluster, RedisServer, RedissonQueue, eventually};
+use harness::failovers::{FailedOver, Failover};
+use harness::oracle::{Report, read_stream};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Delivery, Element, Layout, Oracle, RedisCluster, RedisServer, RedissonQueue, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

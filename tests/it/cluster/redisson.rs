@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{PATIENCE, World, long};
-use crate::harness::failovers::{Failover, is_around, many, now_ms, pauses, show};
-use crate::harness::oracle::Delivery;
-use crate::harness::{JavaClient, eventually};
+use harness::failovers::{Failover, is_around, many, now_ms, pauses, show};
+use harness::oracle::Delivery;
+use harness::{JavaClient, eventually};
 
 /// The offers of a client.
 pub struct Offers {

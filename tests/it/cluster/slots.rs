@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{PATIENCE, World, assert_first_attempts, long};
-use crate::harness::eventually;
+use harness::eventually;
 
 #[tokio::test]
 async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{World, assert_first_attempts};
 use crate::faults::rig::readyz;
-use crate::harness::{Daemon, Oracle, RedisCluster, RedisServer, RedissonQueue};
+use harness::{Daemon, Oracle, RedisCluster, RedisServer, RedissonQueue};
 
 #[tokio::test]
 async fn nodes_are_found_by_the_name_that_their_certificates_have() {

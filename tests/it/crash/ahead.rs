@@ -1,7 +1,7 @@
 //! SIGKILL with elements that were claimed ahead of their due times, and are still held.
 
 use super::*;
-use crate::harness::Daemon;
+use harness::Daemon;
 
 const ELEMENTS: usize = 200;
 const LEASE_MS: i64 = 30_000;

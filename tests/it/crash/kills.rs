@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use redis::AsyncCommands;
 
 use super::*;
-use crate::harness::oracle::read_stream;
-use crate::harness::turn::heavy;
-use crate::harness::{Daemon, Mode, Proxy};
+use harness::oracle::read_stream;
+use harness::turn::heavy;
+use harness::{Daemon, Mode, Proxy};
 
 const KILLS: usize = 30;
 const ELEMENTS: usize = 20_000;

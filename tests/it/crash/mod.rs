@@ -13,8 +13,8 @@ use std::time::Duration;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Layout, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Layout, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Time-out on a machine that runs other tests as well.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::*;
 use crate::faults::rig::{all_in_stream, metric, pass, readyz};
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::oracle::read_stream;
-use crate::harness::{Daemon, ServerOptions};
+use harness::daemon::{ConfigFile, cli};
+use harness::oracle::read_stream;
+use harness::{Daemon, ServerOptions};
 
 const PAUSED: &str = "delaybridge_queue_paused{queue=\"q\"}";
 

@@ -3,8 +3,8 @@
 use redis::AsyncCommands;
 
 use super::*;
-use crate::harness::oracle::read_stream;
-use crate::harness::{Daemon, Proxy};
+use harness::oracle::read_stream;
+use harness::{Daemon, Proxy};
 
 const NEIGHBOURS: usize = 100;
 

@@ -4,8 +4,8 @@ use redis::AsyncCommands;
 use rustix::process::Signal;
 
 use super::*;
-use crate::harness::oracle::read_stream;
-use crate::harness::{Daemon, Mode, Proxy};
+use harness::oracle::read_stream;
+use harness::{Daemon, Mode, Proxy};
 
 /// Starts a daemon with a sink that does not answer, and `count` elements in flight.
 async fn stuck(server: &RedisServer, shutdown_timeout: &str, count: usize) -> (Daemon, Proxy, RedissonQueue, Oracle) {

@@ -6,9 +6,9 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use super::*;
-use crate::harness::oracle::read_stream;
-use crate::harness::turn::heavy;
-use crate::harness::{Daemon, Mode, Proxy};
+use harness::oracle::read_stream;
+use harness::turn::heavy;
+use harness::{Daemon, Mode, Proxy};
 
 /// Number of elements, and below the size of each in bytes. The sink passes eight pipelines of 1 MiB to its client at
 /// once: more than a socket takes whose other end reads nothing. So at the stop some elements are in the socket, some

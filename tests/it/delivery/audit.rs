@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{emptied, on, overdue};
-use crate::harness::oracle::{read_list, read_stream};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
+use harness::oracle::{read_list, read_stream};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, RedisServer, RedissonQueue, eventually};
 
 const CONFIG: &str = "sinks:
   out: { redis: { list: out } }

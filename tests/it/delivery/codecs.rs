@@ -6,9 +6,9 @@ use redis::AsyncCommands;
 use serde_json::{Value, json};
 
 use super::{dead_letters, emptied, on, stream_of, unready};
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually, vectors};
+use harness::daemon::{ConfigFile, cli};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, RedisServer, RedissonQueue, eventually, vectors};
 
 /// The payload that a version of Redisson wrote for this kind of value.
 fn recorded(codec: &str, kind: &str) -> Vec<u8> {

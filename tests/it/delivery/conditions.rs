@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::{PATIENCE, dead_letters, emptied, list_of, on, overdue};
-use crate::harness::oracle::read_list;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
+use harness::oracle::read_list;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, RedisServer, RedissonQueue, eventually};
 
 #[tokio::test]
 async fn each_sink_gets_the_elements_that_it_is_meant_for_and_the_rest_is_skipped() {

@@ -12,10 +12,10 @@ use delaybridge_config::load_str;
 use delaybridge_ops::acl::{AclPurpose, AclVersion, users};
 
 use crate::faults::rig::pass;
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::oracle::{read_list, read_stream};
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions};
+use harness::daemon::{ConfigFile, cli};
+use harness::oracle::{read_list, read_stream};
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions};
 
 use super::{dead_letters, emptied, list_of, overdue, settled, stream_of, unready};
 
@@ -140,7 +140,7 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
         running.push((right, queue, elements, ready, dir, daemon));
     }
     for (right, queue, elements, ready, _dir, daemon) in &mut running {
-        crate::harness::eventually("the missing right to be named", super::PATIENCE, async || {
+        harness::eventually("the missing right to be named", super::PATIENCE, async || {
             let named = daemon.log().all().into_iter().find(|line| line.contains("rights are missing"));
             named.filter(|line| line.contains(&**right)).ok_or_else(|| daemon.log().all().join("\n"))
         })

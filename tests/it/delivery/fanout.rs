@@ -2,9 +2,9 @@
 
 use redis::AsyncCommands;
 
-use crate::harness::oracle::{read_list, read_stdout, read_stream};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Layout, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::oracle::{read_list, read_stdout, read_stream};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Layout, Oracle, RedisServer, RedissonQueue, eventually};
 
 use super::{PATIENCE, dead_letters, emptied, list_of, on, overdue, stream_of};
 

@@ -7,9 +7,9 @@ use delaybridge_source::redisson::SCRIPTS;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::process::Usage;
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
+use harness::process::Usage;
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
 
 use super::{emptied, on};
 

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, Layout, Oracle, RedisServer, RedissonQueue};
+use harness::oracle::read_stream;
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, Layout, Oracle, RedisServer, RedissonQueue};
 
 use super::{dead_letters, emptied, on, overdue, spread, stream_of};
 

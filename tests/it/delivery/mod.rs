@@ -18,9 +18,9 @@ use std::time::Duration;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::daemon::Daemon;
-use crate::harness::redisson::{Element, Layout, RedissonQueue};
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::Daemon;
+use harness::redisson::{Element, Layout, RedissonQueue};
+use harness::{RedisServer, eventually};
 
 /// Time-out on a machine that runs all other tests at the same time.
 pub const PATIENCE: Duration = Duration::from_secs(60);

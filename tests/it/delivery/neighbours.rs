@@ -2,9 +2,9 @@
 
 use redis::AsyncCommands;
 
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue};
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue};
 
 use super::{emptied, list_of, on, overdue, spread, stream_of, unready};
 
@@ -47,7 +47,7 @@ queues:
     daemon.wait_ready().await;
     let mut oracle = Oracle::new();
     oracle.offered(&bad_elements);
-    oracle.judge_payloads(&crate::harness::oracle::read_list(&mut redis, "target-of-bad").await).assert_complete(0);
+    oracle.judge_payloads(&harness::oracle::read_list(&mut redis, "target-of-bad").await).assert_complete(0);
 }
 
 #[tokio::test]
@@ -89,8 +89,8 @@ async fn a_queue_with_many_overdue_does_not_starve_a_trickle_on_the_same_sink() 
     flood.offer_bulk(&mut redis, &elements).await;
     let now = redis_now_ms(&mut redis).await;
     let drops = (0..80).map(|n| {
-        let layout = crate::harness::Layout::New;
-        crate::harness::redisson::Element::new(layout, now + 200 + n * 100, format!("drop {n}"))
+        let layout = harness::Layout::New;
+        harness::redisson::Element::new(layout, now + 200 + n * 100, format!("drop {n}"))
     });
     trickle.offer_bulk(&mut redis, &drops.collect::<Vec<_>>()).await;
     let _daemon = Daemon::start(&on(

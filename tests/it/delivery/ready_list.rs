@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use redis::AsyncCommands;
 
-use crate::harness::daemon::cli;
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue};
+use harness::daemon::cli;
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue};
 
 use super::{emptied, on, overdue, stream_of};
 
@@ -69,7 +69,7 @@ queues:
     delayed.offer(&mut redis, now, "one more").await;
     stream_of(&mut redis, "out-d", 51).await;
     let polls = daemon.metric("delaybridge_wakeups_total").await;
-    crate::harness::eventually("some more looks at the queues", super::PATIENCE, async || {
+    harness::eventually("some more looks at the queues", super::PATIENCE, async || {
         let scripts = daemon.metric("delaybridge_script_duration_seconds_count{script=\"claim\"}").await;
         redis.clone().publish::<_, _, i64>(&ready.channel, now).await.map_err(|e| e.to_string())?;
         let now = daemon.metric("delaybridge_wakeups_total").await;
@@ -77,7 +77,7 @@ queues:
     })
     .await;
 
-    let starts_with = |deliveries: Vec<crate::harness::Delivery>, text: &str| {
+    let starts_with = |deliveries: Vec<harness::Delivery>, text: &str| {
         deliveries.iter().filter(|delivery| delivery.payload.starts_with(text.as_bytes())).count()
     };
     assert_eq!(starts_with(read_stream(&mut redis, "out-d").await, "ready"), 0);

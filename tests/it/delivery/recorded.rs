@@ -1,8 +1,8 @@
 //! Elements as running Redisson clients wrote them.
 
-use crate::harness::oracle::{read_list, read_stream};
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, vectors};
+use harness::oracle::{read_list, read_stream};
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, vectors};
 
 use super::{emptied, list_of, on, stream_of};
 

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::tls::Pki;
+use harness::daemon::{ConfigFile, cli};
+use harness::tls::Pki;
 use page::{Remark, blocks};
 use walk::Walk;
 
@@ -84,13 +84,13 @@ fn every_block_is_run_or_checked_or_says_why_not() {
     let directory = TempDir::with_prefix("delaybridge-docs-").expect("make a directory for certificates");
     let pki = Pki::create(directory.path());
     let password = directory.path().join("password");
-    crate::harness::write_secret(&password, "secret\n");
+    harness::write_secret(&password, "secret\n");
     let secret = directory.path().join("secret");
-    crate::harness::write_secret(&secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+    harness::write_secret(&secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
     // A key of the documentation of NATS.
     let credentials = "-----BEGIN NATS USER JWT-----\neyJ0\n------END NATS USER JWT------\n-----BEGIN USER NKEY SEED-----\n\
                        SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\n------END USER NKEY SEED------\n";
-    crate::harness::write_secret(&secret.with_file_name("credentials"), credentials);
+    harness::write_secret(&secret.with_file_name("credentials"), credentials);
     let mut wrong = Vec::new();
     for page in pages() {
         for block in blocks(&read(&page)) {

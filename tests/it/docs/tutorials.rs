@@ -10,11 +10,11 @@ use lapin::types::AMQPValue;
 
 use super::walk::{KAFKA, RABBIT, Walk};
 use crate::delivery::PATIENCE;
-use crate::harness::amqp::Rabbits;
-use crate::harness::kafka::read_topic;
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{RedissonQueue, eventually};
-use crate::inputs::publisher::Publisher;
+use harness::amqp::Rabbits;
+use harness::kafka::read_topic;
+use harness::publisher::Publisher;
+use harness::redisson::{Element, redis_now_ms};
+use harness::{RedissonQueue, eventually};
 
 /// `new Order(number, "unpaid")`, as Redisson 3.52.0 with its default codec has written it for the service.
 fn order(number: usize) -> Vec<u8> {

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use super::page::{Remark, blocks};
 use super::read;
 use crate::delivery::PATIENCE;
-use crate::harness::logs::Lines;
-use crate::harness::ports::free_port;
-use crate::harness::process::{Process, command};
-use crate::harness::{RedisServer, eventually};
+use harness::logs::Lines;
+use harness::ports::free_port;
+use harness::process::{Process, command};
+use harness::{RedisServer, eventually};
 
 /// The Redis that the pages name.
 const NAMED: &str = "redis://127.0.0.1:6379";

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use redis::AsyncCommands;
 
 use super::rig::{PATIENCE, all_in_list, assert_complete, elements, metric, pass, settled, summary, tolerate_stalls};
-use crate::harness::oracle::read_list;
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::oracle::read_list;
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 
 fn config(server: &RedisServer) -> String {
     format!(

@@ -1,8 +1,8 @@
 //! Clocks that differ: the visible effects of a producer's clock behind Redis, and of this machine's clock.
 
 use super::rig::{metric, tolerate_stalls};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, RedissonQueue};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, RedisServer, RedissonQueue};
 
 #[tokio::test]
 async fn a_producers_clock_that_is_behind_shows_with_a_lower_bound() {
@@ -45,7 +45,7 @@ async fn this_machine_agrees_with_a_redis_on_the_same_machine() {
     ))
     .await;
     metric(&daemon, "delaybridge_redis_up", |up| up == 1.0).await;
-    crate::harness::eventually("the skew to be shown", super::rig::PATIENCE, async || {
+    harness::eventually("the skew to be shown", super::rig::PATIENCE, async || {
         let metrics = daemon.metrics().await;
         let skew = metrics.sum("delaybridge_clock_skew_seconds");
         if metrics.has("delaybridge_clock_skew_seconds") && skew.abs() < 0.1 {

@@ -6,10 +6,10 @@ use redis::AsyncCommands;
 use super::rig::{
     Feed, PATIENCE, all_in_list, all_in_stream, assert_complete, elements, lateness, settled, summary, tolerate_stalls,
 };
-use crate::harness::oracle::Delivery;
-use crate::harness::proxy::CutCount;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Cut, Daemon, Proxy, RedisServer, RedissonQueue, eventually};
+use harness::oracle::Delivery;
+use harness::proxy::CutCount;
+use harness::redisson::redis_now_ms;
+use harness::{Cut, Daemon, Proxy, RedisServer, RedissonQueue, eventually};
 
 /// Number of elements due in an hour: they make the list long, so that claims leave ghosts, and must not be touched.
 const PENDING: usize = 30_000;

@@ -4,8 +4,8 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use super::rig::{PATIENCE, all_in_stream, assert_complete, elements, metric, settled, tolerate_stalls};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 async fn set(redis: &mut MultiplexedConnection, key: &str, value: &str) {
     let () = redis::cmd("CONFIG").arg("SET").arg(key).arg(value).query_async(redis).await.unwrap();

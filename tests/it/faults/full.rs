@@ -8,8 +8,8 @@ use redis::aio::MultiplexedConnection;
 use super::rig::{
     PATIENCE, all_in_stream, assert_complete, elements, lateness, metric, pass, settled, summary, tolerate_stalls,
 };
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 async fn set_limit(redis: &mut MultiplexedConnection, limit: &str) {
     let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(limit).query_async(redis).await.unwrap();

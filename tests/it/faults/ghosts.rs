@@ -3,8 +3,8 @@
 use redis::AsyncCommands;
 
 use super::rig::{PATIENCE, all_in_list, assert_complete, elements, metric, settled, tolerate_stalls};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Number of elements due in an hour, which `contains` must search, and which no sweep may take.
 const PENDING: usize = 2_000;

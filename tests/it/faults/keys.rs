@@ -9,9 +9,9 @@ use super::rig::{
     PATIENCE, all_in_list, assert_complete, assert_complete_beside_dead, elements, metric, pass, readyz, settled,
     tolerate_stalls,
 };
-use crate::harness::oracle::read_list;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::oracle::read_list;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// The keys that a claim reads, by a short name, which is also the id of the queue with the broken key.
 fn keys(queue: &RedissonQueue) -> [(&'static str, String); 8] {

@@ -8,8 +8,8 @@ use super::rig::{
     Feed, PATIENCE, all_in_stream, assert_complete, elements, lateness, metric, pass, readyz, settled, summary,
     tolerate_stalls,
 };
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 /// The configuration of a daemon with a stream on the failing server as the sink.
 fn config(url: &str) -> String {

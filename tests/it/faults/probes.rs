@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::rig::{all_in_list, assert_complete, elements, metric, tolerate_stalls};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, http};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, http};
 
 fn config(server: &RedisServer) -> String {
     format!(

@@ -5,10 +5,10 @@ use std::time::Duration;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::metrics::Metrics;
-use crate::harness::oracle::{Report, read_list, read_stream};
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::metrics::Metrics;
+use harness::oracle::{Report, read_list, read_stream};
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Time-out on a machine that runs other tests as well.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Element, Layout, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Element, Layout, Oracle, RedisServer, RedissonQueue, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Lateness that a busy machine can cause, in ms. A queue that waited for the other Redis would be later.

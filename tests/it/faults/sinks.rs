@@ -7,9 +7,9 @@ use redis::AsyncCommands;
 use super::rig::{
     Feed, all_in_stream, assert_complete, lateness, metric, pass, readyz, settled, summary, tolerate_stalls,
 };
-use crate::harness::ports::free_port;
-use crate::harness::sqs::credentials;
-use crate::harness::{Daemon, RedisServer, RedissonQueue, ServerOptions, eventually};
+use harness::ports::free_port;
+use harness::sqs::credentials;
+use harness::{Daemon, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 fn config(server: &RedisServer, sink: &RedisServer, max_attempts: u32) -> String {
     format!(

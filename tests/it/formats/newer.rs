@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::dump::Dump;
 use super::{recordings, scenario};
-use crate::harness::ports::free_port;
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::ports::free_port;
+use harness::{Daemon, RedisServer, eventually};
 
 /// The claim of a newer version, in names of keys and of leases.
 fn newer_name(name: &[u8]) -> Vec<u8> {

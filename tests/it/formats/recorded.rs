@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{recordings, scenario};
 use crate::faults::rig::pass;
-use crate::harness::daemon::cli;
-use crate::harness::ports::free_port;
-use crate::harness::{Daemon, RedisServer};
+use harness::daemon::cli;
+use harness::ports::free_port;
+use harness::{Daemon, RedisServer};
 
 /// Elements in flight, returned ones, pauses, an order and jobs, with the bytes of that version.
 #[tokio::test(flavor = "multi_thread")]

@@ -8,9 +8,9 @@ use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
 
 use super::dump::Dump;
-use crate::harness::http;
-use crate::harness::ports::free_port;
-use crate::harness::{Daemon, Element, Layout, Mode, Proxy, RedisServer, RedissonQueue, eventually};
+use harness::http;
+use harness::ports::free_port;
+use harness::{Daemon, Element, Layout, Mode, Proxy, RedisServer, RedissonQueue, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -11,10 +11,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::harness::RedisServer;
-use crate::harness::daemon::Daemon;
-use crate::harness::eventually;
-use crate::harness::ports::free_port;
+use harness::RedisServer;
+use harness::daemon::Daemon;
+use harness::eventually;
+use harness::ports::free_port;
 
 /// Maximum size of a body, uncompressed: the default of `max_body`.
 const LARGEST: usize = 4 << 20;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use delaybridge_config::load_str;
 
 use super::*;
-use crate::harness::Stopwatch;
+use harness::Stopwatch;
 
 /// Files with all keys of a configuration.
 const FILES: [&str; 4] = [

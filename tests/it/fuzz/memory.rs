@@ -2,9 +2,9 @@
 //! of the shipped manifests.
 
 use crate::faults::rig::{metric, tolerate_stalls};
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::turn::heavy;
-use crate::harness::{Daemon, RedisServer, RedissonQueue};
+use harness::redisson::{Element, redis_now_ms};
+use harness::turn::heavy;
+use harness::{Daemon, RedisServer, RedissonQueue};
 
 /// Maximum size of a decoded value, in bytes.
 const BOUND: usize = 16 << 20;

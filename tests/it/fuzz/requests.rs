@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::api::start;
-use crate::harness::RedisServer;
+use harness::RedisServer;
 
 const REQUESTS: [&str; 9] = [
     "POST /v1/topics/mails/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 31\r\n\r\n\

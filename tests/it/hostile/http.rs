@@ -43,7 +43,7 @@ async fn a_receiver_without_end_is_not_read_without_end() {
 #[cfg(feature = "aws")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_sqs_without_end_is_not_read_without_end() {
-    let credentials = crate::harness::sqs::credentials();
+    let credentials = harness::sqs::credentials();
     for (what, answer, rest) in ATTACKS {
         let hostile = floods_after(answer, rest);
         let sink = format!(

@@ -19,15 +19,15 @@ use std::thread;
 use std::time::Duration;
 
 use crate::faults::rig::{elements, lateness, pass, summary};
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::turn::heavy;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::turn::heavy;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// What an attack may make the daemon hold beyond what its configuration allows, in bytes.
 const MOST: u64 = 64 << 20;
 /// Time for which an attack is endured: each of them takes gigabytes within it from a client without bounds.
-const SIEGE: Duration = Duration::from_secs(6);
+const SIEGE: Duration = Duration::from_secs(3);
 /// Time-out for an attack to begin, and for the healthy queue to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 

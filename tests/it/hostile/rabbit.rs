@@ -7,9 +7,9 @@ use brokers::{Rabbit, RabbitOptions};
 use super::{Hostile, MOST, Peer, endure_with, withstand};
 use crate::amqp::{blocking, url};
 use crate::faults::rig::{PATIENCE, metric};
-use crate::harness::amqp::Rabbits;
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
+use harness::amqp::Rabbits;
+use harness::redisson::{Element, redis_now_ms};
+use harness::{Daemon, RedisServer, RedissonQueue, eventually};
 
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;

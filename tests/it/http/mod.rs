@@ -9,8 +9,8 @@ mod requests;
 use std::time::Duration;
 
 use crate::faults::rig::{PATIENCE, assert_complete, elements, settled};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 use receiver::Receiver;
 
 /// A queue `q` to the path `/orders` of the receiver; `http` has further keys of the sink, `queue` of the queue.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::faults::rig::tolerate_stalls;
-use crate::harness::redisson::Element;
+use harness::redisson::Element;
 
 const KEYS: usize = 7;
 const ELEMENTS: usize = 350;

@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use crate::harness::tls::Pki;
-use crate::harness::{Delivery, eventually};
+use harness::tls::Pki;
+use harness::{Delivery, eventually};
 
 /// A request as received, whatever the response was.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::faults::rig::{metric, pass, readyz, tolerate_stalls};
-use crate::harness::redisson::Element;
+use harness::redisson::Element;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_refuses_puts_the_queue_on_hold_until_it_is_fixed() {

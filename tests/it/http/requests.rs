@@ -8,8 +8,8 @@ use hyper::Version;
 use super::receiver::Received;
 use super::*;
 use crate::faults::rig::{patient, tolerate_stalls};
-use crate::harness::daemon::cli;
-use crate::harness::redisson::Element;
+use harness::daemon::cli;
+use harness::redisson::Element;
 
 /// The signature of a request with the key of 32 equal bytes, by the Standard Webhooks specification.
 fn signature(received: &Received, fill: u8) -> String {
@@ -31,8 +31,8 @@ async fn a_request_carries_what_is_known_of_the_element_and_is_signed() {
         let receiver = Receiver::start(alpn).await;
         let token = receiver.dir.path().join("token");
         let secrets = receiver.dir.path().join("secrets");
-        crate::harness::write_secret(&token, "a-token\n");
-        crate::harness::write_secret(&secrets, &format!("{}\n{}\n", secret(2), secret(1)));
+        harness::write_secret(&token, "a-token\n");
+        harness::write_secret(&secrets, &format!("{}\n{}\n", secret(2), secret(1)));
         let http = format!(
             ", bearer_token_file: '{}', signature: {{ secret_file: '{}' }}, headers: {{ content-type: application/json }}",
             token.display(),
@@ -76,7 +76,7 @@ async fn a_request_carries_what_is_known_of_the_element_and_is_signed() {
 async fn a_check_connects_and_sends_nothing() {
     let server = RedisServer::start().await;
     let mut receiver = Receiver::start(&["h2", "http/1.1"]).await;
-    let config = crate::harness::daemon::ConfigFile::new(&yaml(&server, &receiver, "", ""));
+    let config = harness::daemon::ConfigFile::new(&yaml(&server, &receiver, "", ""));
     let check = || cli(&config, &["check", "--live"]);
     let well = check();
     let text = String::from_utf8_lossy(&well.stdout).into_owned();

@@ -9,13 +9,13 @@ use futures_util::{FutureExt, StreamExt};
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, DecimalValue};
 
-use super::publisher::{Publisher, text};
 use crate::amqp::{blocking, start, url};
 use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
-use crate::harness::amqp::Rabbits;
-use crate::harness::redis_server::ServerOptions;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Delivery, RedisServer, eventually};
+use harness::amqp::Rabbits;
+use harness::publisher::{Publisher, text};
+use harness::redis_server::ServerOptions;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Delivery, RedisServer, eventually};
 
 /// An input `late` from the queue `delay-in` back to the same broker; `input` has further keys.
 pub(super) fn yaml(server: &RedisServer, rabbit: &Rabbit, input: &str) -> String {
@@ -172,7 +172,7 @@ async fn a_refused_message_stays_in_a_queue_that_would_drop_it() {
     let server = RedisServer::start().await;
     let rabbit = start();
     let rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
-    let ttl = super::publisher::table(&[("x-message-ttl", AMQPValue::LongInt(600_000))]);
+    let ttl = harness::publisher::table(&[("x-message-ttl", AMQPValue::LongInt(600_000))]);
     rabbits.declare_queue("delay-in", ttl).await;
     rabbits.declare_queue("orders", Default::default()).await;
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");

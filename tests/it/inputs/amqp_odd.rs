@@ -3,11 +3,11 @@
 use brokers::rabbit::{RawClient, RawMessage, long, short};
 
 use super::amqp::{arrived, yaml};
-use super::publisher::Publisher;
 use crate::amqp::{blocking, start, url};
 use crate::faults::rig::PATIENCE;
-use crate::harness::amqp::Rabbits;
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::amqp::Rabbits;
+use harness::publisher::Publisher;
+use harness::{Daemon, RedisServer, eventually};
 
 /// The flags of properties, as the protocol counts them.
 const CONTENT_TYPE: u16 = 15;

@@ -7,12 +7,12 @@ use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
 use super::amqp::{arrived, yaml};
-use super::publisher::{Publisher, table, text};
 use crate::amqp::{blocking, start, url};
 use crate::faults::rig::{PATIENCE, metric, pass, readyz};
-use crate::harness::amqp::Rabbits;
-use crate::harness::ports::free_port;
-use crate::harness::{Daemon, RedisServer, ServerOptions, eventually, http};
+use harness::amqp::Rabbits;
+use harness::ports::free_port;
+use harness::publisher::{Publisher, table, text};
+use harness::{Daemon, RedisServer, ServerOptions, eventually, http};
 
 const REFUSED: &str = "delaybridge_input_messages_total{input=\"late\",result=\"refused\"}";
 

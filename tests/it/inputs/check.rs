@@ -6,11 +6,11 @@ use brokers::kafka::{KafkaOptions, Operation, Resource};
 use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
-use super::publisher::{Publisher, table, text};
 use crate::amqp::{blocking, start, url};
-use crate::harness::RedisServer;
-use crate::harness::amqp::Rabbits;
-use crate::harness::daemon::{ConfigFile, cli};
+use harness::RedisServer;
+use harness::amqp::Rabbits;
+use harness::daemon::{ConfigFile, cli};
+use harness::publisher::{Publisher, table, text};
 
 /// The exit code of `check --live`, and the findings about inputs and sinks.
 fn check(yaml: &str) -> (Option<i32>, String) {

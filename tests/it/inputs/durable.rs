@@ -4,12 +4,12 @@ use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 use redis::AsyncCommands;
 
-use super::publisher::Publisher;
 use crate::amqp::{start, url};
 use crate::faults::rig::PATIENCE;
-use crate::harness::amqp::Rabbits;
-use crate::harness::servers::{ALL, Version};
-use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
+use harness::amqp::Rabbits;
+use harness::publisher::Publisher;
+use harness::servers::{ALL, Version};
+use harness::{Daemon, RedisServer, ServerOptions, eventually};
 
 /// The key with the jobs of the input.
 const RECORDS: &str = "delaybridge:jobs:records:{late}";

@@ -6,14 +6,14 @@ use redis::AsyncCommands;
 use serde_json::json;
 
 use super::amqp::arrived;
-use super::publisher::{Publisher, text};
 use crate::amqp::{blocking, start, url};
 use crate::faults::rig::PATIENCE;
-use crate::harness::amqp::Rabbits;
-use crate::harness::daemon::cli;
-use crate::harness::nats::{make_stream, read_stream};
-use crate::harness::{Daemon, RedisServer, eventually};
 use crate::http::receiver::Receiver;
+use harness::amqp::Rabbits;
+use harness::daemon::cli;
+use harness::nats::{make_stream, read_stream};
+use harness::publisher::{Publisher, text};
+use harness::{Daemon, RedisServer, eventually};
 
 /// The fields of all entries of a stream in Redis.
 async fn entries(server: &RedisServer, key: &str) -> Vec<Vec<String>> {

@@ -11,10 +11,10 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
-use crate::harness::kafka::{count_topic, read_topic};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Delivery, RedisServer, ServerOptions, Stopwatch, eventually};
 use crate::kafka::{blocking, start};
+use harness::kafka::{count_topic, read_topic};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Delivery, RedisServer, ServerOptions, Stopwatch, eventually};
 
 /// A record for the topic of the input.
 struct Outgoing {

@@ -3,11 +3,11 @@
 use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
-use super::publisher::Publisher;
 use crate::amqp::{start, url};
 use crate::faults::rig::{PATIENCE, tolerate_stalls};
-use crate::harness::amqp::Rabbits;
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::amqp::Rabbits;
+use harness::publisher::Publisher;
+use harness::{Daemon, RedisServer, eventually};
 
 const MIB: u64 = 1 << 20;
 /// Messages of 4 MiB.

@@ -13,4 +13,3 @@ mod large;
 mod people;
 #[cfg(feature = "kafka")]
 mod programs;
-pub mod publisher;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
-use super::publisher::Publisher;
 use crate::amqp::{blocking, start, url};
 use crate::faults::rig::PATIENCE;
-use crate::harness::amqp::Rabbits;
-use crate::harness::ports::free_port;
-use crate::harness::{Daemon, RedisServer, eventually, http};
+use harness::amqp::Rabbits;
+use harness::ports::free_port;
+use harness::publisher::Publisher;
+use harness::{Daemon, RedisServer, eventually, http};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_found_moved_and_cancelled_by_its_id() {
@@ -110,7 +110,7 @@ async fn an_input_whose_jobs_clients_take_is_seen_as_the_others_are_and_gives_ou
     );
     let mut daemon = Daemon::start_for_operators_at(&format!("127.0.0.1:{page}"), &yaml).await;
     daemon.expect_log("input down");
-    let headers = [("x-delay", AMQPValue::LongInt(200)), ("tenant", super::publisher::text("a"))];
+    let headers = [("x-delay", AMQPValue::LongInt(200)), ("tenant", harness::publisher::text("a"))];
     let properties = BasicProperties::default()
         .with_message_id("m-1".into())
         .with_content_type("text/plain".into())

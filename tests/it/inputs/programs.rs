@@ -6,8 +6,8 @@ use std::process::Command;
 use brokers::KafkaOptions;
 
 use crate::amqp::{start, url};
-use crate::harness::{Daemon, RedisServer};
 use crate::kafka::{blocking, start as start_kafka};
+use harness::{Daemon, RedisServer};
 
 /// The variable with the folder of Kafka's Java libraries. The Python is that of the path.
 const JARS: &str = "DELAYBRIDGE_KAFKA_JARS";

@@ -7,9 +7,9 @@ use redis::AsyncCommands;
 use super::leaving::{json, well};
 use super::programs::{Worker, arrived, settled};
 use super::{PATIENCE, on};
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, RedisServer, eventually};
 
 /// The presets whose jobs can be written, with their settings.
 const PRESETS: [&str; 7] =
@@ -107,7 +107,7 @@ async fn an_export_that_is_killed_goes_on() {
     let mut killed = 0;
     for _ in 0..4 {
         let before: usize = redis.hlen("queue.messages").await.expect("a hash");
-        let mut export = crate::harness::daemon::command_line(&config, &["jobs", "export", "orders", "--queue", "q"])
+        let mut export = harness::daemon::command_line(&config, &["jobs", "export", "orders", "--queue", "q"])
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()

@@ -5,10 +5,10 @@ use redis::aio::MultiplexedConnection;
 use serde_json::Value;
 
 use super::{PATIENCE, gone, on};
-use crate::harness::daemon::cli;
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::daemon::cli;
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, RedisServer, eventually};
 
 /// Bytes in the notation of the vectors: a text, or hex.
 fn bytes(value: &Value) -> Vec<u8> {

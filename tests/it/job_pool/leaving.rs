@@ -8,10 +8,10 @@ use redis::aio::MultiplexedConnection;
 use serde_json::Value;
 
 use super::{PATIENCE, on};
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, RedisServer, eventually};
 
 const YII2: &str = "  q: { source: { job_pool: { preset: yii2 } }, codec: raw, to: [{ sink: out, stream: out }] }\n";
 
@@ -163,7 +163,7 @@ async fn an_import_that_is_killed_goes_on() {
     }
     let mut killed = 0;
     for _ in 0..3 {
-        let mut import = crate::harness::daemon::command_line(&config, &["jobs", "import", "q", "orders"])
+        let mut import = harness::daemon::command_line(&config, &["jobs", "import", "q", "orders"])
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()

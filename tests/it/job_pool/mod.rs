@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::{RedisServer, eventually};
+use harness::{RedisServer, eventually};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -7,11 +7,11 @@ use redis::AsyncCommands;
 use serde_json::Value;
 
 use super::{PATIENCE, on};
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::logs::Lines;
-use crate::harness::oracle::read_stream;
-use crate::harness::process::{Process, command};
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::logs::Lines;
+use harness::oracle::read_stream;
+use harness::process::{Process, command};
+use harness::{Daemon, RedisServer, eventually};
 
 /// Runs a program to its end; returns its output.
 async fn run(mut command: Command) -> String {

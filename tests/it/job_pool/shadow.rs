@@ -5,8 +5,8 @@ use redis::AsyncCommands;
 
 use super::forwarding::record;
 use super::{PATIENCE, on};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, RedisServer, eventually};
 
 /// Number of changes that Redis has counted since it started.
 async fn changes(redis: &mut redis::aio::MultiplexedConnection) -> String {
@@ -66,14 +66,14 @@ async fn due_jobs_of_a_topic_are_shown_and_stay() {
     let yaml = format!("jobs: {{}}\n{}", on(&server, queue));
     let mut daemon = Daemon::spawn_with(&yaml, &[("DELAYBRIDGE_LOG", "info,delaybridge::shadow=debug")]);
     daemon.wait_ready().await;
-    let added = crate::harness::daemon::cli(daemon.config(), &["jobs", "add", "orders", "--id", "7", "--body", "x"]);
+    let added = harness::daemon::cli(daemon.config(), &["jobs", "add", "orders", "--id", "7", "--body", "x"]);
     assert!(added.status.success(), "{added:?}");
     eventually("the job to be shown", PATIENCE, async || {
         let shown = daemon.metrics().await.sum("delaybridge_shadow_messages_total{queue=\"q\",fate=\"deliver\"}");
         if shown == 1.0 { Ok(()) } else { Err(format!("{shown}")) }
     })
     .await;
-    let popped = crate::harness::daemon::cli(daemon.config(), &["jobs", "pop", "orders"]);
+    let popped = harness::daemon::cli(daemon.config(), &["jobs", "pop", "orders"]);
     assert!(popped.status.success(), "its consumer gets it: {popped:?}");
     assert_eq!(daemon.stop().await, 0);
 }

@@ -8,10 +8,10 @@ use redis::aio::MultiplexedConnection;
 
 use super::port::{self, BUCKETS};
 use super::{PATIENCE, on};
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::turn::heavy;
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::turn::heavy;
+use harness::{Daemon, RedisServer, eventually};
 
 /// Number of jobs, and of kills: the full size with `DELAYBRIDGE_LONG=1`.
 fn size() -> (i64, usize) {

@@ -4,8 +4,8 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::{Daemon, RedisServer, eventually};
 
 struct Answer(Output);
 

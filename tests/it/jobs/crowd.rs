@@ -13,7 +13,7 @@ use delaybridge_link::RedisEndpoint;
 use delaybridge_link::{Link, LinkOptions};
 use tokio::time::Instant;
 
-use crate::harness::RedisServer;
+use harness::RedisServer;
 
 const CONSUMERS: usize = 20;
 const PRODUCERS: usize = 4;

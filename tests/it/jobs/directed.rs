@@ -14,7 +14,7 @@ use redis::AsyncCommands;
 
 use super::random::settings;
 use super::rig::{Rig, key, on_test_clock, topic};
-use crate::harness::ServerOptions;
+use harness::ServerOptions;
 
 const NOW: i64 = 1_800_000_000_000;
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::random::settings;
 use super::rig::{TOPIC, topic};
-use crate::harness::{Cut, Proxy, RedisServer, Stopwatch, eventually};
+use harness::{Cut, Proxy, RedisServer, Stopwatch, eventually};
 
 const WAKE: &str = "delaybridge:jobs:wake";
 

@@ -12,9 +12,9 @@ use delaybridge_link::{Link, LinkOptions};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::daemon::cli;
-use crate::harness::oracle::{Delivery, read_stream};
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::daemon::cli;
+use harness::oracle::{Delivery, read_stream};
+use harness::{Daemon, RedisServer, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use redis::AsyncCommands;
 use serde_json::Value;
 
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::{Daemon, RedisServer, RedissonQueue};
+use harness::daemon::{ConfigFile, cli};
+use harness::{Daemon, RedisServer, RedissonQueue};
 
 const ELEMENTS: usize = 250;
 

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::random::settings;
 use super::rig::{Rig, key, on_test_clock, topic};
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::ports::free_port;
-use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::ports::free_port;
+use harness::{Daemon, RedisServer, ServerOptions, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const FIRINGS: &str = "delaybridge:jobs:firings:{reports}";

@@ -10,7 +10,7 @@ use delaybridge_link::{Address, Clock, ClusterTarget, LinkOptions, Redis, RedisT
 use delaybridge_settings::Secret;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::{RedisServer, ServerOptions, cluster};
+use harness::{RedisServer, ServerOptions, cluster};
 
 /// The environment of one test, or of one thread of the random test.
 pub struct Rig {

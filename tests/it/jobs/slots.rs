@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::random::{History, number};
 use super::rig::{self, Rig, TOPIC, on_test_clock};
-use crate::harness::eventually;
+use harness::eventually;
 
 const TOPICS: &str = "delaybridge:jobs:topics";
 

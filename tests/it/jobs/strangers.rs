@@ -5,8 +5,8 @@ use std::time::Duration;
 use redis::AsyncCommands;
 
 use crate::api::start;
-use crate::harness::daemon::cli;
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::cli;
+use harness::{RedisServer, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
 

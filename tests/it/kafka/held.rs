@@ -107,7 +107,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     blocking(|| kafka.create_topic("arrived", 4, &[])).expect("create the topic");
     let directory = tempfile::tempdir().expect("make a directory");
     let password = directory.path().join("password");
-    crate::harness::write_secret(&password, "not-it\n");
+    harness::write_secret(&password, "not-it\n");
     let sink = format!(
         "brokers: ['{}'], timeout: 5s, topic: arrived, \
          sasl: {{ mechanism: PLAIN, username: alice, password_file: '{}' }}",
@@ -123,7 +123,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     }
     is_held(&daemon, "SASL_AUTHENTICATION_FAILED").await;
     assert!(daemon.log().all().iter().all(|line| !line.contains("not-it")), "the password is in the log");
-    crate::harness::write_secret(&password, Kafka::password("alice"));
+    harness::write_secret(&password, Kafka::password("alice"));
     goes_on("password fixed", &daemon, &server, &kafka, &feed.oracle).await;
 }
 

@@ -5,8 +5,8 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use super::*;
-use crate::harness::daemon::cli;
-use crate::harness::redisson::{Element, redis_now_ms};
+use harness::daemon::cli;
+use harness::redisson::{Element, redis_now_ms};
 
 /// Writes a record with these headers to partition 0.
 fn produce(bootstrap: &str, headers: &[(&str, &str)]) {
@@ -42,7 +42,7 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
     let offered: Vec<Element> = (0..150).map(|n| Element::new(queue.layout, now, format!("no JSON {n}"))).collect();
     queue.offer_bulk(&mut redis, &offered).await;
     eventually("all of them in the topic", Duration::from_secs(60), async || {
-        let count = crate::harness::kafka::count_topic(&bootstrap, "dead").await?;
+        let count = harness::kafka::count_topic(&bootstrap, "dead").await?;
         if count == 152 { Ok(()) } else { Err(format!("{count}")) }
     })
     .await;

@@ -15,8 +15,8 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use crate::faults::rig::{PATIENCE, assert_complete, settled};
-use crate::harness::kafka::{count_topic, read_topic};
-use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::kafka::{count_topic, read_topic};
+use harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Runs blocking code without blocking the other tasks of the test.
 #[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::faults::rig::{elements, metric, readyz, tolerate_stalls};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::turn::heavy;
+use harness::redisson::redis_now_ms;
+use harness::turn::heavy;
 
 /// Offers `count` elements that fall due within `spread`, and records them.
 async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usize, spread: Duration) {

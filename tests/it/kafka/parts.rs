@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::faults::rig::{metric, readyz, tolerate_stalls};
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::turn::heavy;
 use brokers::kafka::NewTopic;
+use harness::redisson::{Element, redis_now_ms};
+use harness::turn::heavy;
 
 /// The upper bounds of the buckets in seconds, as in the metric.
 const BOUNDS: [&str; 10] = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5"];

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::*;
 use crate::faults::rig::{elements, tolerate_stalls};
-use crate::harness::redisson::{Element, redis_now_ms};
+use harness::redisson::{Element, redis_now_ms};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_java_consumer_and_kcat_read_records_and_keys_lie_where_java_puts_them() {

@@ -7,7 +7,7 @@ use brokers::kafka::NewTopic;
 
 use super::*;
 use crate::faults::rig::{metric, tolerate_stalls};
-use crate::harness::redisson::{Element, redis_now_ms};
+use harness::redisson::{Element, redis_now_ms};
 
 const NEW: &str = "alices-new-secret";
 
@@ -43,7 +43,7 @@ async fn a_password_that_one_broker_of_two_has_changed_is_taken_from_the_file() 
     let (first, second) = blocking(|| (parts::led_by(&kafka, 1), parts::led_by(&kafka, 2)));
     let directory = tempfile::tempdir().expect("make a directory");
     let password = directory.path().join("password");
-    crate::harness::write_secret(&password, Kafka::password("alice"));
+    harness::write_secret(&password, Kafka::password("alice"));
     let sink = format!(
         "brokers: ['{}'], timeout: 4s, sasl: {{ mechanism: PLAIN, username: alice, password_file: '{}' }}",
         kafka.bootstrap_sasl(),
@@ -67,7 +67,7 @@ async fn a_password_that_one_broker_of_two_has_changed_is_taken_from_the_file() 
     all_in_topic(&kafka.bootstrap(), &first, &of_first).await;
     metric(&daemon, "delaybridge_sink_destinations_in_trouble", |count| count >= 1.0).await;
     assert_eq!(count_topic(&kafka.bootstrap(), &second).await, Ok(100), "it lets nobody in with the old password");
-    crate::harness::write_secret(&password, NEW);
+    harness::write_secret(&password, NEW);
     all_in_topic(&kafka.bootstrap(), &second, &of_second).await;
 
     blocking(|| rotate(&kafka, 1));

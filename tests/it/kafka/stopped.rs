@@ -5,7 +5,7 @@ use rustix::process::Signal;
 
 use super::*;
 use crate::faults::rig::{elements, metric, tolerate_stalls};
-use crate::harness::redisson::redis_now_ms;
+use harness::redisson::redis_now_ms;
 
 /// Number of requests that the library sends before the first is answered; here each has one record.
 const SENT_AHEAD: usize = 5;

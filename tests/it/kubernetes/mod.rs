@@ -16,8 +16,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::tls::Pki;
+use harness::daemon::{ConfigFile, cli};
+use harness::tls::Pki;
 use rendered::{Overlay, containers, folder, items, selects};
 
 /// The files that the daemon finds in `/etc/delaybridge`.

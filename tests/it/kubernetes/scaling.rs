@@ -9,9 +9,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::schemas::Schemas;
-use crate::harness::daemon::{Daemon, cli};
-use crate::harness::ports::free_port;
-use crate::harness::{RedisServer, http};
+use harness::daemon::{Daemon, cli};
+use harness::ports::free_port;
+use harness::{RedisServer, http};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/scaling").join(name)

@@ -9,9 +9,9 @@ use rustix::process::Signal;
 
 use super::rendered::{Overlay, containers, items};
 use crate::delivery::PATIENCE;
-use crate::harness::ports::free_port;
-use crate::harness::process::{Process, command};
-use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
+use harness::ports::free_port;
+use harness::process::{Process, command};
+use harness::{Daemon, RedisServer, ServerOptions, eventually};
 
 /// The password in the overlay's Secret.
 const PASSWORD: &str = "example-password";
@@ -27,7 +27,7 @@ async fn what_the_producer_offers_arrives_through_the_sidecar() {
     assert!(config.contains("redis://redis:6379/0") && config.contains("password_file: redis-password"));
     let mounted = tempfile::tempdir().expect("make a directory for what is mounted");
     let password = mounted.path().join("redis-password");
-    crate::harness::write_secret(&password, &format!("{PASSWORD}\n"));
+    harness::write_secret(&password, &format!("{PASSWORD}\n"));
     let config = config.replace("redis://redis:6379/0", &address);
     let mut daemon = Daemon::start(&config.replace("redis-password", password.to_str().unwrap())).await;
 

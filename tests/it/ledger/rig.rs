@@ -14,7 +14,7 @@ use delaybridge_sink_redis::KeyTarget;
 use delaybridge_source::redisson::{Redisson, RedissonSpec};
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::{RedisServer, least};
+use harness::{RedisServer, least};
 
 /// The owner that claims.
 pub const A: [u8; 8] = [1; 8];

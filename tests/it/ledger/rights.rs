@@ -10,7 +10,7 @@ use delaybridge_ledger::claims::{
 use delaybridge_link::Side;
 
 use super::rig::{A, B, LEASE, Rig, element};
-use crate::harness::monitor::{Executed, Monitor};
+use harness::monitor::{Executed, Monitor};
 
 /// The commands executed by all variants of each call, on a queue `orders` in database 0, with this addition to the
 /// configuration of its source, and with pushes to this list.

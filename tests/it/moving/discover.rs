@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::{NAME, ask, well, yaml};
 use crate::delivery::PATIENCE;
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::redisson::{Layout, redis_now_ms};
-use crate::harness::{Daemon, RedisServer, RedissonQueue, ServerOptions, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::redisson::{Layout, redis_now_ms};
+use harness::{Daemon, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 fn discover(url: &str, rest: &[&str]) -> (i32, String, String) {
     let nothing = ConfigFile::new("");
@@ -78,7 +78,7 @@ async fn a_password_is_taken_from_a_file_and_never_printed() {
     RedissonQueue::new("q").offer(&mut server.client().await, 1, "x").await;
     let file = ConfigFile::new("").write("password", "secret\n");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    crate::harness::write_secret(&file, "secret\n");
+    harness::write_secret(&file, "secret\n");
     let url = format!("redis://poor@127.0.0.1:{}/0", server.port());
     let (code, out, err) = discover(&url, &["--password-file", &file.display().to_string()]);
     assert_eq!((code, err.as_str()), (0, ""));

@@ -8,9 +8,9 @@ use redis::aio::MultiplexedConnection;
 use super::ask;
 use crate::delivery::PATIENCE;
 use crate::docs::page::blocks;
-use crate::harness::daemon::{ConfigFile, Daemon, cli};
-use crate::harness::redisson::{Layout, redis_now_ms};
-use crate::harness::{RedisServer, RedissonQueue, eventually};
+use harness::daemon::{ConfigFile, Daemon, cli};
+use harness::redisson::{Layout, redis_now_ms};
+use harness::{RedisServer, RedissonQueue, eventually};
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/migrating.md"));
 const URL: &str = "redis://redis:6379/0";

@@ -9,9 +9,9 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use super::{NAME, ask, config, library, well};
-use crate::harness::daemon::ConfigFile;
-use crate::harness::redisson::{Element, Layout, redis_now_ms};
-use crate::harness::{RedisServer, RedissonQueue};
+use harness::daemon::ConfigFile;
+use harness::redisson::{Element, Layout, redis_now_ms};
+use harness::{RedisServer, RedissonQueue};
 
 type Scheduled = BTreeMap<Vec<u8>, i64>;
 

@@ -17,8 +17,8 @@ use delaybridge_link::{Conn, Link, LinkOptions};
 use delaybridge_source::redisson::ListCleanup;
 use delaybridge_source::redisson::Redisson;
 
-use crate::harness::RedisServer;
-use crate::harness::daemon::{ConfigFile, cli};
+use harness::RedisServer;
+use harness::daemon::{ConfigFile, cli};
 
 /// The name of the queue `orders`.
 const NAME: &str = "shop:orders";

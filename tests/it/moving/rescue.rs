@@ -8,8 +8,8 @@ use redis::AsyncCommands;
 
 use super::{NAME, library};
 use crate::delivery::PATIENCE;
-use crate::harness::redisson::{Layout, redis_now_ms};
-use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
+use harness::redisson::{Layout, redis_now_ms};
+use harness::{Daemon, RedisServer, RedissonQueue, eventually};
 
 #[tokio::test]
 async fn overdue_elements_of_both_layouts_reach_the_consumers_and_junk_holds_up_nothing() {

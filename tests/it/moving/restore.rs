@@ -7,8 +7,8 @@ use delaybridge_source::redisson::{Back, Held, Moved, Restored};
 use redis::AsyncCommands;
 
 use super::{NAME, ask, config, entry, library, well, yaml};
-use crate::harness::redisson::{Layout, redis_now_ms};
-use crate::harness::{Daemon, RedisServer, RedissonQueue};
+use harness::redisson::{Layout, redis_now_ms};
+use harness::{Daemon, RedisServer, RedissonQueue};
 
 #[tokio::test]
 async fn it_refuses_while_a_daemon_is_connected_and_works_when_it_has_stopped() {
@@ -17,7 +17,7 @@ async fn it_refuses_while_a_daemon_is_connected_and_works_when_it_has_stopped() 
     let config = config(&server);
     let mut redis = server.client().await;
     // The subscription is a connection of its own, and may be made a little after readiness.
-    crate::harness::eventually("the daemon to be seen", crate::delivery::PATIENCE, async || {
+    harness::eventually("the daemon to be seen", crate::delivery::PATIENCE, async || {
         let (code, _, err) = ask(&config, "restore orders --apply");
         if code == 1 && err.contains("1 daemon of this queue is connected") {
             Ok(())

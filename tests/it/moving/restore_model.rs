@@ -9,8 +9,8 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use super::{NAME, ask, config, entry};
-use crate::harness::redisson::{Layout, redis_now_ms};
-use crate::harness::{RedisServer, RedissonQueue};
+use harness::redisson::{Layout, redis_now_ms};
+use harness::{RedisServer, RedissonQueue};
 
 const SEEDS: u64 = 40;
 

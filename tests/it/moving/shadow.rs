@@ -8,9 +8,9 @@ use redis::aio::MultiplexedConnection;
 
 use super::{NAME, ask, well, yaml};
 use crate::delivery::PATIENCE;
-use crate::harness::daemon::ConfigFile;
-use crate::harness::redisson::{Layout, redis_now_ms};
-use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
+use harness::daemon::ConfigFile;
+use harness::redisson::{Layout, redis_now_ms};
+use harness::{Daemon, RedisServer, RedissonQueue, eventually};
 
 /// Number of changes that Redis has counted since it started; it stores nothing on disk, so nothing resets it.
 async fn changes(redis: &mut MultiplexedConnection) -> String {

@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::dashboard::queries;
 use super::read;
 use super::rules::{RULES, assert_metrics_are_clean};
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::ports::free_port;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Cut, Daemon, Element, Prometheus, Proxy, RedisServer, RedissonQueue, ServerOptions, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::ports::free_port;
+use harness::redisson::redis_now_ms;
+use harness::{Cut, Daemon, Element, Prometheus, Proxy, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 

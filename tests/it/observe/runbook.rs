@@ -2,7 +2,7 @@
 
 use super::panels::rows;
 use super::read;
-use crate::harness::daemon::{ConfigFile, cli};
+use harness::daemon::{ConfigFile, cli};
 
 const PAGES: &[&str] = &["docs/operations.md", "docs/alerts.md", "docs/health.md"];
 

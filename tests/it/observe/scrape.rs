@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::read;
 use super::rules::RULES;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Prometheus, RedisServer, RedissonQueue, eventually};
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Prometheus, RedisServer, RedissonQueue, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

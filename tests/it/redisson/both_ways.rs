@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::harness::{Daemon, JavaClient, Layout};
+use harness::{Daemon, JavaClient, Layout};
 
 const CODEC: &str = "Kryo5Codec";
 

@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::harness::cluster::RedisCluster;
-use crate::harness::{Daemon, JavaClient};
+use harness::cluster::RedisCluster;
+use harness::{Daemon, JavaClient};
 
 const CODEC: &str = "StringCodec";
 const CAPACITY: usize = 3;

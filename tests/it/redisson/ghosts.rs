@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::*;
 use crate::faults::rig::{elements, tolerate_stalls};
-use crate::harness::redisson::Element;
-use crate::harness::turn::heavy;
-use crate::harness::{Daemon, JavaClient};
+use harness::redisson::Element;
+use harness::turn::heavy;
+use harness::{Daemon, JavaClient};
 
 const CODEC: &str = "StringCodec";
 /// Number of elements due in an hour: more than the delivered ones, whose number alone would otherwise start the sweep.

@@ -8,8 +8,8 @@ use crate::crash::Owners;
 use crate::faults::rig::tolerate_stalls;
 use std::time::Instant;
 
-use crate::harness::turn::heavy;
-use crate::harness::{Daemon, Oracle};
+use harness::turn::heavy;
+use harness::{Daemon, Oracle};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_beside_three_live_clients_lose_nothing() {

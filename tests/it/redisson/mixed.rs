@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::harness::{Daemon, JavaClient, Layout};
+use harness::{Daemon, JavaClient, Layout};
 
 #[tokio::test]
 async fn elements_of_an_old_and_a_new_version_in_one_queue_all_arrive() {

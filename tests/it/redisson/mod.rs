@@ -17,11 +17,11 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;
 
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::java::JavaQueue;
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Delivery, RedisServer, RedissonQueue, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::java::JavaQueue;
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::{Delivery, RedisServer, RedissonQueue, eventually};
 
 /// Time-out on a machine that runs other tests as well.
 const PATIENCE: Duration = Duration::from_secs(120);

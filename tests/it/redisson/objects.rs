@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::faults::rig::tolerate_stalls;
-use crate::harness::Daemon;
+use harness::Daemon;
 
 const SOURCE: &str = include_str!("Orders.java");
 const COUNT: usize = 200;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::harness::{Daemon, JavaClient};
+use harness::{Daemon, JavaClient};
 
 const CODEC: &str = "StringCodec";
 

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 use crate::faults::rig::{assert_complete, settled, tolerate_stalls};
-use crate::harness::turn::heavy;
-use crate::harness::{Daemon, JavaClient, Oracle};
+use harness::turn::heavy;
+use harness::{Daemon, JavaClient, Oracle};
 
 /// Versions with the same layout, as a fleet can have.
 const VERSIONS: [&str; 3] = ["3.21.1", "3.45.1", "4.7.0"];

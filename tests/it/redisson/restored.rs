@@ -7,8 +7,8 @@ use serde_json::json;
 use super::racing::{clients, payloads};
 use super::*;
 use crate::faults::rig::tolerate_stalls;
-use crate::harness::Daemon;
-use crate::harness::turn::heavy;
+use harness::Daemon;
+use harness::turn::heavy;
 
 const CODEC: &str = "StringCodec";
 const ELEMENTS: usize = 300;

@@ -57,7 +57,7 @@ async fn run(changes: i64) -> Vec<i64> {
     report.assert_complete(0);
     assert_eq!(daemon.metric(REPEATS).await, 0.0);
     println!("{changes} changes: {report}; the longest reload took {longest:?}");
-    let late = |delivery: &crate::harness::Delivery| Some(delivery.arrived_ms? - delivery.due_ms?);
+    let late = |delivery: &harness::Delivery| Some(delivery.arrived_ms? - delivery.due_ms?);
     let of = |changed: bool| {
         let mut late: Vec<i64> = deliveries
             .iter()

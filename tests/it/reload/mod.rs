@@ -9,9 +9,9 @@ use std::time::Duration;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Element, Layout, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Element, Layout, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The destination of all queues.
@@ -250,7 +250,7 @@ async fn a_rotated_password_is_taken_up_by_the_watch_of_the_files() {
     let publish = |version: &str, password: &str| {
         let folder = secrets.path().join(version);
         std::fs::create_dir(&folder).unwrap();
-        crate::harness::write_secret(&folder.join("password"), &format!("{password}\n"));
+        harness::write_secret(&folder.join("password"), &format!("{password}\n"));
         let link = secrets.path().join("..data_tmp");
         std::os::unix::fs::symlink(&folder, &link).unwrap();
         std::fs::rename(&link, &data).unwrap();

@@ -6,10 +6,10 @@ use std::time::Duration;
 use brokers::RocketMq;
 
 use crate::faults::rig::{PATIENCE, assert_complete, elements, metric, pass, patient, settled, tolerate_stalls};
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::rocketmq::delivery;
-use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::redisson::{Element, redis_now_ms};
+use harness::rocketmq::delivery;
+use harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Runs blocking code without blocking the other tasks of the test.
 #[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]

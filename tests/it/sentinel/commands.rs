@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::sentinels::{MASTER, PASSWORD};
-use crate::harness::{Daemon, RedissonQueue, Sentinels, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::redisson::redis_now_ms;
+use harness::sentinels::{MASTER, PASSWORD};
+use harness::{Daemon, RedissonQueue, Sentinels, eventually};
 
 fn config(redis: &str) -> String {
     format!(

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use crate::harness::oracle::read_stream;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
+use harness::oracle::read_stream;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use crate::harness::failovers::{FailedOver, Failover, Guide, Producer, doubled, is_around, judge, many, show};
-use crate::harness::oracle::read_stream;
-use crate::harness::{Daemon, RedisServer, RedissonQueue, Sentinels, eventually};
+use harness::failovers::{FailedOver, Failover, Guide, Producer, doubled, is_around, judge, many, show};
+use harness::oracle::read_stream;
+use harness::{Daemon, RedisServer, RedissonQueue, Sentinels, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Maximum time from the switch of the servers to the first delivery, on a machine that runs other tests, in ms.

@@ -7,10 +7,10 @@ use redis::aio::MultiplexedConnection;
 
 use super::failover::is_long;
 use crate::cluster::redisson::offer_meanwhile;
-use crate::harness::failovers::{Failover, many, now_ms};
-use crate::harness::oracle::read_stream;
-use crate::harness::sentinels::MASTER;
-use crate::harness::{Daemon, JavaClient, RedisServer, Sentinels, eventually};
+use harness::failovers::{Failover, many, now_ms};
+use harness::oracle::read_stream;
+use harness::sentinels::MASTER;
+use harness::{Daemon, JavaClient, RedisServer, Sentinels, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 

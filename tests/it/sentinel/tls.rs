@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::failovers::Failover;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::sentinels::{MASTER, PASSWORD, WATCHER};
-use crate::harness::{Daemon, RedissonQueue, Sentinels, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::failovers::Failover;
+use harness::redisson::redis_now_ms;
+use harness::sentinels::{MASTER, PASSWORD, WATCHER};
+use harness::{Daemon, RedissonQueue, Sentinels, eventually};
 
 fn config(redis: &str) -> String {
     format!(

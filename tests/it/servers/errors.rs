@@ -10,8 +10,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value, cmd};
 
 use super::{PATIENCE, on_each};
-use crate::harness::servers::Version;
-use crate::harness::{RedisServer, eventually};
+use harness::servers::Version;
+use harness::{RedisServer, eventually};
 
 /// A script's treatment of an error.
 #[derive(Clone, Copy)]

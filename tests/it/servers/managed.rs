@@ -1,9 +1,9 @@
 //! Managed services disable commands by renaming them: the daemon must not need one.
 
 use super::matrix::main_job;
-use crate::harness::servers::ALL;
-use crate::harness::{RedisServer, ServerOptions};
 use crate::http::receiver::Receiver;
+use harness::servers::ALL;
+use harness::{RedisServer, ServerOptions};
 
 /// The commands that ElastiCache, MemoryDB, Memorystore, Azure, Aiven or OCI disable, and others that may follow.
 const OFF: [&str; 21] = [

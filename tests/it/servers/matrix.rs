@@ -6,12 +6,12 @@ use super::{PATIENCE, on_each};
 use crate::claims::rig::Rig;
 use crate::claims::{runner, schedule};
 use crate::faults::rig::{all_in_list, settled, tolerate_stalls};
-use crate::harness::daemon::cli;
-use crate::harness::redisson::{Element, redis_now_ms};
-use crate::harness::servers::ALL;
-use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 use crate::http::receiver::Receiver;
 use crate::jobs;
+use harness::daemon::cli;
+use harness::redisson::{Element, redis_now_ms};
+use harness::servers::ALL;
+use harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Number of histories for each version; `DELAYBRIDGE_SEEDS` runs more.
 const SEEDS: u64 = 3;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::harness::servers::{ALL, Version};
+use harness::servers::{ALL, Version};
 
 /// Time-out on a machine that runs all other tests at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::servers::{ALL, Version};
-use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
+use harness::redisson::redis_now_ms;
+use harness::servers::{ALL, Version};
+use harness::{Daemon, RedisServer, RedissonQueue, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

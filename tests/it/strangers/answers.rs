@@ -5,7 +5,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::*;
 use crate::api::start;
-use crate::harness::{Daemon, Stopwatch};
+use harness::{Daemon, Stopwatch};
 
 /// Clients that ask at the same time.
 const AT_ONCE: usize = 60;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::http::{self, Answer};
-use crate::harness::{RedisServer, ServerOptions, eventually};
+use harness::http::{self, Answer};
+use harness::{RedisServer, ServerOptions, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const JSON: (&str, &str) = ("content-type", "application/json");

@@ -5,9 +5,9 @@ use std::process::{Command, Output, Stdio};
 use redis::AsyncCommands;
 
 use super::*;
-use crate::harness::daemon::ConfigFile;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, RedissonQueue, eventually};
+use harness::daemon::ConfigFile;
+use harness::redisson::redis_now_ms;
+use harness::{Daemon, RedissonQueue, eventually};
 
 /// The value of a tile.
 fn tile(page: &str, name: &str) -> String {

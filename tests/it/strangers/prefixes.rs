@@ -5,10 +5,10 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use super::*;
-use crate::harness::daemon::{ConfigFile, Daemon, cli};
-use crate::harness::ports::free_port;
-use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Element, RedissonQueue};
+use harness::daemon::{ConfigFile, Daemon, cli};
+use harness::ports::free_port;
+use harness::redisson::redis_now_ms;
+use harness::{Element, RedissonQueue};
 
 /// The exit code and the output of a command.
 fn run(config: &ConfigFile, line: &str) -> (i32, String) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::start;
-use crate::harness::{Daemon, Layout, eventually};
+use harness::{Daemon, Layout, eventually};
 
 #[tokio::test]
 async fn eight_names_of_leases_that_cannot_be_read_hide_no_claim() {

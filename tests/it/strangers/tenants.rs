@@ -6,12 +6,12 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::api::start;
 use crate::faults::rig::pass;
-use crate::harness::{Daemon, RedisServer, Stopwatch};
+use harness::{Daemon, RedisServer, Stopwatch};
 
 /// A daemon whose operators need the token of [`WITH_TOKEN`], its port for them, and the directory of the token.
 pub(super) async fn for_operators(redis: &RedisServer) -> (Daemon, u16, TempDir) {
     let (dir, path) = file("ann geheim-geheim-geheim admin");
-    let port = crate::harness::ports::free_port();
+    let port = harness::ports::free_port();
     let yaml = format!(
         "redis: {{ url: '{}' }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\n\
          queues: {{ orders: {{ source: {{ redisson: {{ name: orders }} }}, to: [{{ sink: out }}] }} }}\n",

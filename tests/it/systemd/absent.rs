@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::{Daemon, RedisServer, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

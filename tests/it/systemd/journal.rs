@@ -6,8 +6,8 @@ use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::daemon::ConfigFile;
-use crate::harness::ports::free_port;
+use harness::daemon::ConfigFile;
+use harness::ports::free_port;
 
 /// The lines of a daemon with a wrong configuration.
 fn ended_for(yaml: &str) -> Vec<String> {

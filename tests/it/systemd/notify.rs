@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
-use crate::harness::{Daemon, Mode, Proxy, RedisServer};
+use harness::{Daemon, Mode, Proxy, RedisServer};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -17,7 +17,7 @@ const WRONG: &[Wrong] = &[
         what: "a fixed wait",
         has: |line, _| line.contains("time::sleep(") || line.contains("thread::sleep("),
         allowed: &[
-            "tests/it/harness/",
+            "tests/harness/",
             // Where `pass` is.
             "tests/it/faults/rig.rs",
             // A wait for a condition of its own, in a browser.
@@ -39,7 +39,7 @@ const WRONG: &[Wrong] = &[
             let limit = line.contains(".elapsed() <") || line.contains("contains(&") && line.contains(".elapsed())");
             limit && line.contains("assert") && !line.contains("PATIEN")
         },
-        allowed: &["tests/it/harness/", "tests/it/jobs/crowd.rs"],
+        allowed: &["tests/harness/", "tests/it/jobs/crowd.rs"],
         instead: "use `Stopwatch`, which does not count waits for a processor, or paused time",
     },
     Wrong {
@@ -53,7 +53,7 @@ const WRONG: &[Wrong] = &[
         what: "a connect as a sign that a server serves",
         has: |line, _| line.contains("TcpStream::connect(") && line.contains(".is_ok()"),
         // The start of Sentinels, which goes on with questions to them.
-        allowed: &["tests/it/harness/sentinels.rs"],
+        allowed: &["tests/harness/src/sentinels.rs"],
         instead: "`start` and `restart` of the types in `tests/brokers` return when the server serves",
     },
     Wrong {
@@ -104,6 +104,7 @@ fn wrong_in(source: &Source) -> Vec<String> {
 #[test]
 fn no_test_is_wrong_about_time() {
     let mut all = sources_under("tests/it", "it/");
+    all.extend(sources_under("tests/harness/src", "harness/"));
     for name in crates() {
         all.extend(sources_under(&format!("crates/{name}/src"), ""));
     }

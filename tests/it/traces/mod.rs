@@ -9,7 +9,7 @@ use serde_json::json;
 use self::collector::Collector;
 use self::wire::{Span, spans};
 use crate::delivery::PATIENCE;
-use crate::harness::{Daemon, RedisServer, eventually};
+use harness::{Daemon, RedisServer, eventually};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -25,7 +25,7 @@ fn yaml(server: &RedisServer, hook: u16, tracing: &str) -> String {
 
 /// Offers a payload that is due now.
 fn offer(daemon: &Daemon, payload: &str) {
-    let output = crate::harness::daemon::cli(daemon.config(), &["offer", "q", "--delay", "0s", "--payload", payload]);
+    let output = harness::daemon::cli(daemon.config(), &["offer", "q", "--delay", "0s", "--payload", payload]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -122,7 +122,7 @@ async fn what_a_collector_refuses_for_now_is_sent_again_and_delays_no_element() 
 async fn without_a_collector_elements_are_delivered_and_the_end_does_not_wait() {
     let server = RedisServer::start().await;
     let hook = Collector::start(false, &[]).await;
-    let nowhere = crate::harness::ports::free_port();
+    let nowhere = harness::ports::free_port();
     let tracing = format!("endpoint: 'http://127.0.0.1:{nowhere}', sample: 1");
     let mut daemon = Daemon::start(&yaml(&server, hook.port, &tracing)).await;
     daemon.expect_log("send spans to the collector of traces");

@@ -6,9 +6,9 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use super::{PATIENCE, now_ms, produce};
-use crate::harness::daemon::Daemon;
-use crate::harness::proxy::{Cut, Proxy};
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::Daemon;
+use harness::proxy::{Cut, Proxy};
+use harness::{RedisServer, eventually};
 
 fn yaml(url: &str) -> String {
     format!(

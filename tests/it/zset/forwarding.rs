@@ -4,8 +4,8 @@ use redis::AsyncCommands;
 use serde_json::Value;
 
 use super::{PATIENCE, now_ms};
-use crate::harness::daemon::Daemon;
-use crate::harness::{RedisServer, ServerOptions, eventually};
+use harness::daemon::Daemon;
+use harness::{RedisServer, ServerOptions, eventually};
 
 /// The names of units, and the score of a time in ms as a producer writes it.
 type Written = fn(i64) -> String;

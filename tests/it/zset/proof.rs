@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{PATIENCE, now_ms, produce};
-use crate::harness::daemon::Daemon;
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::Daemon;
+use harness::{RedisServer, eventually};
 
 fn elements() -> usize {
     if std::env::var_os("DELAYBRIDGE_LONG").is_some() { 100_000 } else { 5_000 }

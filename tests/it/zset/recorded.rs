@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::PATIENCE;
-use crate::harness::daemon::{ConfigFile, Daemon, cli};
-use crate::harness::{RedisServer, eventually};
+use harness::daemon::{ConfigFile, Daemon, cli};
+use harness::{RedisServer, eventually};
 
 #[derive(Deserialize)]
 struct Recorded {

@@ -4,8 +4,8 @@ use redis::AsyncCommands;
 use serde_json::Value;
 
 use super::{PATIENCE, now_ms};
-use crate::harness::daemon::{ConfigFile, Daemon, cli};
-use crate::harness::{RedisServer, RedissonQueue, eventually};
+use harness::daemon::{ConfigFile, Daemon, cli};
+use harness::{RedisServer, RedissonQueue, eventually};
 
 /// The exit code and the output of a command.
 fn ask(config: &ConfigFile, line: &str) -> (i32, String) {

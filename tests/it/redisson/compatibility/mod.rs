@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 
-use crate::harness::java::VERSIONS;
-use crate::harness::turn::heavy;
+use harness::java::VERSIONS;
+use harness::turn::heavy;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_of_compatibility_is_what_every_version_and_codec_does() {

@@ -8,9 +8,9 @@ use redis::aio::MultiplexedConnection;
 use super::super::{LATER, PATIENCE, ask, make_due, scheduled, taken};
 use super::codecs::{CODECS, Codec, Kind, without_types};
 use crate::faults::rig::tolerate_stalls;
-use crate::harness::daemon::{ConfigFile, cli};
-use crate::harness::oracle::read_stream;
-use crate::harness::{Daemon, JavaClient, Layout, RedisServer, RedissonQueue, eventually};
+use harness::daemon::{ConfigFile, cli};
+use harness::oracle::read_stream;
+use harness::{Daemon, JavaClient, Layout, RedisServer, RedissonQueue, eventually};
 
 /// The result of one codec in one version. A failure has already failed the test.
 #[derive(Debug, Clone, PartialEq, Eq)]

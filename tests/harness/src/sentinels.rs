@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use super::eventually::eventually;
 use super::failovers::{FailedOver, Failover};
 use super::least;
-use super::ports::free_port;
-use super::process::{Process, command};
 use super::redis_server::{RedisServer, ServerOptions, program};
 use super::tls::Pki;
+use brokers::ports::free_port;
+use brokers::process::{Process, command};
 
 /// The name of the master.
 pub const MASTER: &str = "orders";

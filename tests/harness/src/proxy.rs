@@ -17,9 +17,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::least;
-use super::ports::free_port;
 use super::resp::{Frame, Scanner};
 use super::toxic::{self, Toxic};
+use brokers::ports::free_port;
 
 /// The treatment of connections and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

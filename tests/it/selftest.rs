@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use super::oracle::read_stream;
-use super::redisson::{Element, redis_now_ms};
-use super::*;
+use harness::oracle::read_stream;
+use harness::redisson::{Element, redis_now_ms};
+use harness::*;
 
 #[tokio::test]
 async fn a_server_keeps_its_port_and_its_data_over_a_restart_and_a_kill() {

@@ -14,9 +14,9 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::least;
-use super::ports::free_port;
-use super::process::{Process, command};
 use super::tls::Pki;
+use brokers::ports::free_port;
+use brokers::process::{Process, command};
 
 /// Time-out of a start: the server loads its data, on a machine that runs other tests as well.
 const START_DEADLINE: Duration = Duration::from_secs(30);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use delaybridge_ops::acl::AclPurpose;
@@ -13,11 +14,14 @@ use super::http::{self, Answer};
 use super::least::{PASSWORD, confined};
 use super::logs::{Lines, is_trouble};
 use super::metrics::Metrics;
-use super::ports::free_port;
-use super::process::{Process, Usage, command};
+use brokers::ports::free_port;
+use brokers::process::{Process, Usage, command};
 
-/// The binary that cargo built for these tests.
-const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");
+/// The daemon that cargo built beside these tests, which are in the folder `deps`.
+static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
+    let tests = std::env::current_exe().expect("the path of this test program");
+    tests.parent().and_then(Path::parent).expect("a folder of cargo's").join("delaybridge")
+});
 
 /// Time-out for the daemon to be ready on a busy machine.
 const START_DEADLINE: Duration = Duration::from_secs(20);
@@ -86,7 +90,7 @@ pub fn command_line(config: &ConfigFile, arguments: &[&str]) -> Command {
         Some(&"discover") => config.path(),
         _ => config.confined(AclPurpose::Operator),
     };
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(&*BINARY);
     command.args(arguments).env("DELAYBRIDGE_CONFIG", file).envs([PASSWORD]);
     command
 }
@@ -96,7 +100,7 @@ pub fn cli(config: &ConfigFile, arguments: &[&str]) -> Output {
     command_line(config, arguments)
         .stdin(Stdio::null())
         .output()
-        .unwrap_or_else(|e| panic!("run {BINARY} {arguments:?}: {e}"))
+        .unwrap_or_else(|e| panic!("run {} {arguments:?}: {e}", BINARY.display()))
 }
 
 impl Daemon {
@@ -173,14 +177,15 @@ impl Daemon {
     }
 
     fn spawn_from(config: ConfigFile, file: PathBuf, http_port: u16, environment: &[(&str, &str)]) -> Self {
-        let mut command = command(BINARY);
+        let mut command = command(&*BINARY);
         command.arg("run").arg("--config").arg(&file).envs([PASSWORD]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(environment.iter().copied());
         if file == Path::new("-") {
             let text = config.confined(AclPurpose::Run);
             command.stdin(std::fs::File::open(text).expect("open the configuration"));
         }
-        let mut process = Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {BINARY}: {e}"));
+        let mut process =
+            Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {}: {e}", BINARY.display()));
         let stdout = Lines::collect(process.child_mut().stdout.take().expect("stdout is piped"));
         let stderr = Lines::collect(process.child_mut().stderr.take().expect("stderr is piped"));
         Daemon { process, http_port, stdout, stderr, expected: Vec::new(), config, file, held: None }
@@ -307,9 +312,9 @@ impl Daemon {
 
     /// Runs a command of the binary with the daemon's own file, as its user would.
     pub fn beside(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(&*BINARY);
         command.args(arguments).arg("--config").arg(&self.file).envs([PASSWORD]).stdin(Stdio::null());
-        command.output().unwrap_or_else(|e| panic!("run {BINARY} {arguments:?}: {e}"))
+        command.output().unwrap_or_else(|e| panic!("run {} {arguments:?}: {e}", BINARY.display()))
     }
 
     /// Requests a reload with SIGHUP, and waits until it is over; returns whether it succeeded.

@@ -11,9 +11,9 @@ use redis::aio::MultiplexedConnection;
 use tempfile::TempDir;
 
 use super::least;
-use super::ports::free_port;
 use super::redis_server::{RedisServer, ServerOptions};
 use super::tls::Pki;
+use brokers::ports::free_port;
 
 /// Time-out of a step of the cluster on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

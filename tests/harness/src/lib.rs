@@ -6,12 +6,12 @@
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
-#[cfg(feature = "amqp1")]
 pub mod amqp1;
 pub mod cluster;
 pub mod daemon;
 pub mod eventually;
 pub mod failovers;
+pub mod fill;
 pub mod http;
 pub mod java;
 #[cfg(feature = "kafka")]
@@ -20,11 +20,12 @@ pub mod least;
 pub mod logs;
 pub mod metrics;
 pub mod monitor;
-#[cfg(feature = "nats")]
 pub mod nats;
 pub mod oracle;
 pub mod prometheus;
 pub mod proxy;
+#[cfg(feature = "amqp")]
+pub mod publisher;
 pub mod redis_server;
 pub mod redisson;
 pub mod resp;
@@ -36,8 +37,6 @@ pub mod tls;
 pub mod toxic;
 pub mod turn;
 pub mod vectors;
-
-mod selftest;
 
 pub use brokers::{Stopwatch, ports, process};
 pub use cluster::RedisCluster;

@@ -7,8 +7,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::http;
-use super::ports::free_port;
-use super::process::{Process, command};
+use brokers::ports::free_port;
+use brokers::process::{Process, command};
 
 /// Time-out of the start and of a response, on a machine that runs other tests as well.
 const DEADLINE: Duration = Duration::from_secs(60);

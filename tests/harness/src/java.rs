@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::logs::Lines;
-use super::process::Process;
 use super::redisson::Layout;
+use brokers::process::Process;
 
 pub use brokers::redisson::VERSIONS;
 

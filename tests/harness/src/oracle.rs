@@ -277,8 +277,8 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
-    use super::super::redisson::Layout;
     use super::*;
+    use crate::redisson::Layout;
 
     fn element(id: u8, payload: &str) -> Element {
         let member = Layout::New.pack([id; 8], payload.as_bytes());

@@ -84,6 +84,7 @@ pub enum Guide {
 /// The offers.
 #[derive(Default)]
 pub struct Offered {
+    /// What must arrive.
     pub oracle: Oracle,
     /// The due times by id.
     pub due: HashMap<String, i64>,
@@ -202,8 +203,9 @@ async fn send(
 pub struct Judged {
     /// Number of elements that the master had acknowledged, and that the new one did not have.
     pub lost: usize,
-    /// Number of repeated deliveries, and of those that the daemon had not announced.
+    /// Number of repeated deliveries.
     pub duplicates: usize,
+    /// Number of repeated deliveries that the daemon had not announced.
     pub unannounced: usize,
     /// The longest time without a delivery around each failover.
     pub pauses: Vec<Pause>,
@@ -212,8 +214,11 @@ pub struct Judged {
 /// The longest time without a delivery around a failover.
 #[derive(Debug, Clone, Copy)]
 pub struct Pause {
+    /// The time in ms.
     pub length: i64,
+    /// The time in ms from the begin of the failover to the next delivery.
     pub over_from_begin: i64,
+    /// The time in ms from the switch of the servers to the next delivery.
     pub over_from_switch: i64,
 }
 
