@@ -302,7 +302,7 @@ pub trait Bodies {
 }
 
 /// A status that the source's programs keep in bodies.
-pub trait BodyStatus {
+pub trait BodyStatus: Sync {
     /// Writes into the bodies of these elements where they are now, and takes over what the bodies are then. A body
     /// that cannot be written stays as it is.
     fn write<'a>(

@@ -64,15 +64,14 @@ pub async fn plan(queue: &Queue, dead: bool) -> Result<BroughtBack, Error> {
         back.unknown += usize::try_from(held.unknown).unwrap_or(usize::MAX);
     }
     if dead {
-        let each_page = queue.each_letter(&what, async |page| {
+        let mut pages = queue.letter_pages(&what).await?;
+        while let Some(page) = pages.next().await? {
             for letter in page {
                 let item = queue.ledger.buried(&letter);
                 back.dead += usize::from(item.is_some());
                 count(&mut back, item);
             }
-            Ok(())
-        });
-        each_page.await?;
+        }
     }
     Ok(back)
 }
@@ -108,15 +107,14 @@ pub async fn apply(
         first += unknown + twins;
     }
     if dead {
-        let each_page = queue.each_letter(&what, async |page| {
+        let mut pages = queue.letter_pages(&what).await?;
+        while let Some(page) = pages.next().await? {
             let items: Vec<_> = page.iter().filter_map(|letter| queue.ledger.buried(letter)).collect();
             back.unknown += page.len() - items.len();
             let before = back.scheduled;
             put(queue, &items, &mut back, plan.scheduled, watch).await?;
             back.dead += back.scheduled - before;
-            Ok(())
-        });
-        each_page.await?;
+        }
     }
     Ok(back)
 }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use super::error::{Attempted, Error, explained};
 use super::plural;
 use delaybridge_core::message::Identity;
-use delaybridge_ledger::{DeadLetter, Ledger, Order, Place};
+use delaybridge_ledger::{DeadLetter, DeadLetters, Ledger, Order, Place};
 use delaybridge_link::RedisTarget;
 use delaybridge_link::{Conn, ConnectError, LinkOptions, Redis};
 use delaybridge_model::{Config, QueueSpec};
@@ -134,20 +134,25 @@ impl Queue {
         }
     }
 
-    /// Reads every dead letter, the oldest first, page by page.
-    pub(super) async fn each_letter(
-        &self,
-        what: &str,
-        mut see: impl AsyncFnMut(Vec<DeadLetter>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut letters = self.ledger.dead_letters(&self.conn, Order::Oldest).await.attempt(what)?;
-        loop {
-            let page = letters.next(&self.conn, usize::MAX).await.attempt(what)?;
-            if page.is_empty() {
-                return Ok(());
-            }
-            see(page).await?;
-        }
+    /// Returns the dead letters, the oldest first, to be read page by page; `what` names the read in an error.
+    pub(super) async fn letter_pages<'a>(&'a self, what: &'a str) -> Result<LetterPages<'a>, Error> {
+        let letters = self.ledger.dead_letters(&self.conn, Order::Oldest).await.attempt(what)?;
+        Ok(LetterPages { conn: &self.conn, letters, what })
+    }
+}
+
+/// The dead letters of a queue, page by page.
+pub(super) struct LetterPages<'a> {
+    conn: &'a Conn,
+    letters: DeadLetters<'a>,
+    what: &'a str,
+}
+
+impl LetterPages<'_> {
+    /// Reads the next page; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<DeadLetter>>, Error> {
+        let page = self.letters.next(self.conn, usize::MAX).await.attempt(self.what)?;
+        Ok((!page.is_empty()).then_some(page))
     }
 }
 

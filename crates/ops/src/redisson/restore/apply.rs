@@ -112,16 +112,17 @@ impl Mover<'_> {
     async fn letters(&mut self) -> Result<(), Error> {
         let queue = self.queue;
         let what = format!("read the dead letters of `{}`", self.queue.id());
-        let each_page = queue.each_letter(&what, async |page| {
+        let mut pages = queue.letter_pages(&what).await?;
+        while let Some(page) = pages.next().await? {
             let mut items = Vec::new();
             for letter in page {
                 if let Some(back) = self.element(letter.reborn().ok().and_then(entry)) {
                     items.push((Held::Dead(letter.stream_id), back));
                 }
             }
-            self.schedule(&items).await.map(drop)
-        });
-        each_page.await
+            self.schedule(&items).await?;
+        }
+        Ok(())
     }
 
     /// Returns the destination of an element; `None` for one that stays, and for payloads of the ready list, which come
@@ -159,15 +160,14 @@ impl Mover<'_> {
         });
         each_member.await?;
         if self.plan.options.dead {
-            let each_page = self.queue.each_letter(&what, async |page| {
+            let mut pages = self.queue.letter_pages(&what).await?;
+            while let Some(page) = pages.next().await? {
                 for letter in page {
                     if let Some(entry) = letter.reborn().ok().and_then(entry) {
                         latest.add(&entry, Held::Dead(letter.stream_id));
                     }
                 }
-                Ok(())
-            });
-            each_page.await?;
+            }
         }
         Ok(latest.items.into_iter().rev().map(|item| (item.held, Back::Ready { payload: item.payload })).collect())
     }

@@ -66,12 +66,11 @@ pub async fn plan(config: &Config, queue: &Queue, options: RestoreOptions) -> Re
         (0..contents.unknown).for_each(|_| found.add(None, Some(Place::InFlight)));
     }
     if options.dead {
-        let each_page = queue.each_letter(&what, async |page| {
+        let mut pages = queue.letter_pages(&what).await?;
+        while let Some(page) = pages.next().await? {
             found.dead += page.len();
             page.iter().for_each(|letter| found.add(letter.reborn().ok().and_then(entry), None));
-            Ok(())
-        });
-        each_page.await?;
+        }
     }
     let scheduled = match options.layout {
         None => queue.redisson().layouts_scheduled(&queue.conn).await.attempt(&what)?,
