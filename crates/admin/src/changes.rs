@@ -52,8 +52,8 @@ impl Admin {
         let live = self.clone();
         let name = asker.name.to_string();
         let caller = asker.caller.clone();
-        let views = move |queue: &str| caller.may(AccessRole::Viewer, Some(queue));
-        Scene::in_daemon(self.reload.running(), self.session(), live, name, views)
+        let may = move |role: AccessRole, name: &str| caller.may(role, Some(name));
+        Scene::in_daemon(self.reload.running(), self.session(), live, name, may)
     }
 
     /// Carries out an operation of this caller, and writes down what it changed.

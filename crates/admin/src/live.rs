@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Admin;
-use delaybridge_config::describe_queue;
+use delaybridge_config::{describe_json, describe_queue};
 use delaybridge_core::message::Identity;
 use delaybridge_ops::element::{AtDaemon, SeenAttempt, SeenEvent};
 use delaybridge_ops::forecast::Rate;
@@ -37,6 +37,10 @@ impl LiveState for Admin {
 
     fn settings(&self, queue: &Queue) -> Value {
         describe_queue(&self.session().config, &queue.spec)
+    }
+
+    fn configuration(&self) -> Map<String, Value> {
+        describe_json(&self.reload.running()).as_object().cloned().unwrap_or_default()
     }
 
     fn sink_list(&self) -> SinkList {

@@ -123,9 +123,6 @@ fn rest() -> impl Iterator<Item = AdminRoute> {
     routes! {
     GET "/v1/openapi.json" openapi Nothing => v1::meta::openapi,
         Operation::new("This document").returns::<Map<String, Value>>(200, "The document");
-    GET "/v1/config" config ToSee => v1::meta::config,
-        Operation::new("The configuration that runs, without secrets")
-            .returns::<Map<String, Value>>(200, "Defaults are filled in");
     POST "/v1/reload" reload ToAdminister => v1::meta::reload,
         Operation::new("Read the configuration file, and run what it says")
             .about("The whole file is checked first. With any problem the configuration before runs on, and the answer is 409 with \

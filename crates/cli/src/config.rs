@@ -12,9 +12,11 @@ use super::failed::Failed;
 use super::global::Global;
 use super::load::read;
 use delaybridge_model::Config;
-use delaybridge_ops::daemon;
 use delaybridge_ops::differences::{Differing, MOST, differences};
+use delaybridge_ops::operation::Place;
+use delaybridge_ops::operations::ShowSettings;
 use delaybridge_ops::remote::Daemon;
+use delaybridge_ops::{Error, daemon};
 use delaybridge_settings::Listen;
 
 /// Show the settings in effect.
@@ -80,8 +82,8 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
     };
     let differs = running.as_ref().is_some_and(|running| *running != hash);
     let found = match &args.url {
-        Some(url) => Some(Daemon::at(url, args.token_file.as_deref())?.config().await?),
-        None if differs => ask(&config, args).await,
+        Some(url) => Some(ask(url, args).await?),
+        None if differs => ask_named(&config, args).await,
         None => None,
     };
     let differences = found.map(|found| differences(&found, &settings));
@@ -90,13 +92,19 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
     Ok(0)
 }
 
+/// Asks the admin API at this URL.
+async fn ask(url: &str, args: &ConfigShowArgs) -> Result<Value, Error> {
+    let daemon = Place::Daemon(Daemon::at(url, args.token_file.as_deref())?);
+    daemon.call(&ShowSettings {}).await.map(Value::Object)
+}
+
 /// Asks the admin API that the file names; none if it does not answer.
-async fn ask(config: &Config, args: &ConfigShowArgs) -> Option<Value> {
+async fn ask_named(config: &Config, args: &ConfigShowArgs) -> Option<Value> {
     let url = match &config.admin.as_ref()?.listen {
         Listen::Tcp(address) => format!("http://{}", daemon::reachable(*address)),
         socket @ Listen::Unix(_) => socket.to_string(),
     };
-    Daemon::at(&url, args.token_file.as_deref()).ok()?.config().await.ok()
+    ask(&url, args).await.ok()
 }
 
 /// Returns the comparison of the file with the daemon, in words.

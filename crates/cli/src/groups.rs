@@ -8,7 +8,7 @@ use super::command::Cli;
 
 /// The groups, each with its commands in the order in which they are listed.
 pub(super) const GROUPS: [(&str, &[&str]); 5] = [
-    ("Look", &["queues", "top", "peek", "find", "why", "forecast", "fleet", "audit"]),
+    ("Look", &["queues", "top", "peek", "find", "search", "why", "forecast", "fleet", "audit"]),
     ("Change", &["offer", "run-now", "reschedule", "cancel", "kill", "pause", "resume", "dead"]),
     (
         "Set up",

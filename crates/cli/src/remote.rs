@@ -147,7 +147,11 @@ pub(super) async fn carry_out_here<O: Operation>(
     let read = |what: &str, file: Option<&Path>| {
         input(what, file).map_err(|failed| Error { kind: ErrorKind::Invalid, message: failed.message })
     };
-    let found = scene.with_input(read).carry_out(request).await?;
+    let scene = scene.with_input(read);
+    let scene = if O::LONG { scene.with_watch(ProgressLine::start(O::NAME)) } else { scene };
+    let found = scene.carry_out(request).await?;
+    // The line of the progress goes before the answer comes.
+    drop(scene);
     print_answer(global, None, request, &found, out)
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::error::Error;
+use delaybridge_core::clock::Instant;
 
 /// The progress of an operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,6 +33,29 @@ impl ProgressWatch for Unwatched {
 
     fn is_stopped(&self) -> bool {
         false
+    }
+}
+
+/// Ends an operation when its time is over.
+pub struct Until(Instant);
+
+impl Until {
+    /// One that ends after this time.
+    pub fn after(time: Duration) -> Until {
+        Until::at(Instant::now().after(time))
+    }
+
+    /// One that ends at this time.
+    pub fn at(end: Instant) -> Until {
+        Until(end)
+    }
+}
+
+impl ProgressWatch for Until {
+    fn at(&mut self, _step: Progress) {}
+
+    fn is_stopped(&self) -> bool {
+        Instant::now() >= self.0
     }
 }
 

@@ -106,6 +106,10 @@ async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     assert_eq!(same("find orders --field id=o7")["elements"][0]["id"], "o7");
     assert_eq!(same("find orders --field id=o29 --limit 5")["incomplete"], true);
     assert_eq!(same("find orders --field id=none")["examined"], 30);
+    assert_eq!(same("find orders --text o29")["elements"][0]["id"], "o29");
+    let anywhere = done(&over("search o7"));
+    assert_eq!(anywhere, done(&direct("search o7")));
+    assert!(anywhere.starts_with("orders\n") && anywhere.contains("1 hit in "), "{anywhere}");
 
     // Each change through the daemon is visible in the next look on Redis.
     assert!(done(&over("reschedule orders o1 --at 9100000000000 --output json")).contains("9100000000000"));

@@ -219,6 +219,7 @@ async fn a_person_uses_all_that_a_person_may() {
         "pause q --why upgrade",
         "resume q",
         "find q --field a=b",
+        "search first",
         "peek q --id 0202020202020202",
         "run-now q 0202020202020202",
         "kill q 0202020202020202",

@@ -34,6 +34,7 @@ async fn every_result_is_an_object_with_a_named_list_and_one_name_for_a_thing() 
     for (line, lists) in [
         ("queues", &["queues", "errors"][..]),
         ("peek texts", &["elements"]),
+        ("search two", &["queues", "errors"]),
         ("forecast texts --rate 10", &["steps"]),
         (&format!("why texts {id}"), &["waits_for", "attempts_seen", "remedies", "notes"]),
         ("forecast", &["queues", "errors"]),

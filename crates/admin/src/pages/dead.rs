@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::chosen::tick;
 use super::element::line as attempt_line;
 use super::layout::{View, encoded, page};
-use super::search::Until;
 use super::show::{number, payload, said, when};
 use crate::Admin;
 use crate::access::AdminCaller;
@@ -28,6 +27,7 @@ use delaybridge_ops::dead::{FILTER_NAMES, Filter, Letter, Summary};
 use delaybridge_ops::element::KILLED;
 use delaybridge_ops::operation::{Operation, RequestFields, whole};
 use delaybridge_ops::operations::{CountDead, Counted, ListDead, ShowDead, Total};
+use delaybridge_ops::progress::Until;
 use delaybridge_telemetry::labels::DeadReason;
 
 /// Letters of a page.

@@ -1,7 +1,6 @@
 //! `GET /queues/{queue}/search`: elements by a field or a part of their payload, some thousand at a time. A browser that leaves ends it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::StatusCode;
 use maud::{Markup, html};
@@ -12,45 +11,11 @@ use super::list_place::{LIST, ListPlace};
 use super::show::number;
 use crate::Admin;
 use crate::access::AdminCaller;
-use crate::v1::elements::SHOWN;
-use crate::v1::errors::problem;
-use delaybridge_core::clock::Instant;
+use crate::changes::Asker;
 use delaybridge_http_server::call::Call;
 use delaybridge_http_server::problem::Problem;
 use delaybridge_http_server::reply::Reply;
-use delaybridge_http_server::room::who;
-use delaybridge_ops::progress::{Progress, ProgressWatch};
-use delaybridge_ops::search::{Search, search};
-
-/// Elements to look at for a page.
-const LOOKED_AT: u64 = 10_000;
-/// Elements on a page.
-const MATCHES: usize = 20;
-/// Time for a page: less than a request may take.
-const TIME: Duration = Duration::from_secs(5);
-
-/// Ends a search when its time is over.
-pub struct Until(Instant);
-
-impl Until {
-    /// One that ends after this time.
-    pub fn after(time: Duration) -> Until {
-        Until::at(Instant::now().after(time))
-    }
-
-    /// One that ends at this time.
-    pub fn at(end: Instant) -> Until {
-        Until(end)
-    }
-}
-
-impl ProgressWatch for Until {
-    fn at(&mut self, _progress: Progress) {}
-
-    fn is_stopped(&self) -> bool {
-        Instant::now() >= self.0
-    }
-}
+use delaybridge_ops::operations::Find;
 
 /// Returns the form; `action` is the way to this page.
 pub fn search_form(action: &str, field: &str, place: &ListPlace) -> Markup {
@@ -71,17 +36,10 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     if field.is_empty() {
         return Err(Problem::bad("read `field` in the query: it is a part of a payload, or PATH=VALUE as orderId=7"));
     }
-    let after = call.query.text("after").filter(|after| !after.is_empty()).map(|after| after.parse()).transpose();
-    let after = after.map_err(|problem| Problem::bad(format!("read `after` in the query: {problem}")))?;
+    let after = call.query.text("after").map(str::to_owned);
     let before = call.query.number("seen")?.unwrap_or(0);
-    let queue = admin.queue(&call).await?;
-    let ask = Search::of(field, LOOKED_AT, MATCHES, after);
-    let _turn = admin.searches.take(&who(call.peer, &call.caller), 1, "search the queue").await?;
-    let mut hits = search(&queue, &ask, &mut Until::after(TIME)).await.map_err(|error| problem(&error))?;
-    for element in &mut hits.elements {
-        element.content = std::mem::take(&mut element.content).shortened(SHOWN);
-    }
-    let id = queue.id();
+    let id = call.part("queue");
+    let hits = admin.operate(Find::written(id, field, after), Asker::of(&call)).await?;
     let place = ListPlace::carried(&call.query);
     let view = View::of(&format!("/queues/{}/search", encoded(id)), &call.caller, admin.access.has_tokens());
     let seen = before.saturating_add(hits.examined);

@@ -1,4 +1,7 @@
 //! `GET /v1/events`: what becomes of single elements, as it happens, by server-sent events.
+//!
+//! No operation: one has a single answer, which is JSON as a whole. This is a stream without an end, goes on at a header, and each part of
+//! it depends on what its caller may see.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `GET /v1/openapi.json`, `GET /v1/config` and `POST /v1/reload`.
+//! `GET /v1/openapi.json` and `POST /v1/reload`.
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use hyper::StatusCode;
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
-use delaybridge_config::describe_json;
 use delaybridge_http_server::call::Call;
 use delaybridge_http_server::problem::Problem;
 use delaybridge_http_server::reply::{JSON, Reply};
@@ -21,11 +20,6 @@ const DOCUMENT: &str = include_str!("../../openapi.json");
 /// Returns the OpenAPI document. Everybody may read it.
 pub async fn openapi(_admin: Arc<Admin>, _call: Call<AdminCaller>) -> Result<Reply, Problem> {
     Ok(Reply::bytes(StatusCode::OK, JSON, DOCUMENT))
-}
-
-/// Returns the configuration that runs, defaults filled in, without secrets.
-pub async fn config(admin: Arc<Admin>, _call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    Reply::json(StatusCode::OK, &describe_json(&admin.reload.running()))
 }
 
 /// Reads the file, and runs what it says; with `dry_run` it only says what would change.

@@ -1,7 +1,7 @@
 //! Topics by their names, as a person or a request writes them.
 
-use super::{JobDetail, Jobs};
-use crate::error::{Error, ErrorKind};
+use super::Jobs;
+use crate::error::Error;
 use delaybridge_jobs::Topic;
 use delaybridge_model::Config;
 
@@ -27,20 +27,4 @@ pub async fn topic_named(config: &Config, name: &str) -> Result<Option<(Jobs, To
 /// When it is none.
 pub fn read_topic(name: &str) -> Result<Topic, Error> {
     name.parse().map_err(|error| Error::invalid(format!("read the topic: {error}")))
-}
-
-impl Jobs {
-    /// Returns the job with this id, `TOPIC~ID`; none if no job can be called so, or there is none.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
-    pub async fn job(&self, id: &str) -> Result<Option<(JobDetail, i64)>, Error> {
-        let Ok(id) = id.parse() else { return Ok(None) };
-        match self.get(&id).await {
-            Ok(mut found) => Ok(found.jobs.pop().map(|job| (job, found.now_ms))),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
 }

@@ -140,7 +140,7 @@ async fn copy(
     target: &ExportTarget<'_>,
     job: &JobInfo,
     dry_run: bool,
-    what: &dyn Fn() -> String,
+    what: &(dyn Fn() -> String + Sync),
 ) -> Result<bool, Error> {
     // What another program or version wrote stays: its bytes are no body.
     if !job.readable {

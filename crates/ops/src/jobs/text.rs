@@ -1,6 +1,6 @@
 //! Jobs and topics as a person reads them.
 
-use super::{AddedJob, AddedJobs, ExportedJobs, FoundJobs, ImportedElements, JobDetail, TopicLimits, TopicState};
+use super::{AddedJob, AddedJobs, FoundJobs, JobDetail, TopicLimits, TopicState};
 use crate::content::escaped;
 use crate::table::TextTable;
 use crate::{plural, show};
@@ -121,39 +121,4 @@ pub fn limits(found: &TopicLimits) -> String {
         table.row([name.trim_end_matches("_ms").to_owned(), value, from.to_owned()]);
     }
     table.render()
-}
-
-/// Returns the outcome of an import.
-pub fn imported(done: &ImportedElements) -> String {
-    let verb = if done.dry_run { "would be moved" } else { "moved" };
-    let elements = plural::count(done.moved, "element");
-    let mut text = format!("{elements} of {} {verb} to topic {}\n", done.queue, done.topic);
-    for (count, what) in [
-        (done.copied_before, "had been copied by an earlier run"),
-        (done.taken, "were taken by another client meanwhile, and are no jobs"),
-        (done.deleted, "had no job: their users have deleted it"),
-        (done.left, "cannot be read, are too large, or have the id of another job in the topic; they stay"),
-        (done.elsewhere, "are in flight or on a ready list; they stay"),
-    ] {
-        if count > 0 {
-            text.push_str(&format!("{count} {what}\n"));
-        }
-    }
-    text
-}
-
-/// Returns the outcome of an export.
-pub fn exported(done: &ExportedJobs) -> String {
-    let verb = if done.dry_run { "would be moved" } else { "moved" };
-    let jobs = plural::count(done.moved, "job");
-    let mut text = format!("{jobs} of topic {} {verb} to {}\n", done.topic, done.key);
-    for (count, what) in [
-        (done.left, "are there already with the same body or id, or could not be read there; they stay"),
-        (done.elsewhere, "are reserved or dead; they stay"),
-    ] {
-        if count > 0 {
-            text.push_str(&format!("{count} {what}\n"));
-        }
-    }
-    text
 }

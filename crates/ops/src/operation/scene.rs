@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use crate::element::AtDaemon;
@@ -16,10 +17,12 @@ use crate::named_daemon::NamedDaemon;
 use crate::note::on_behalf_of;
 use crate::operations::{ListQueues, ListTopics, TopicPage};
 use crate::overview::{Here, Hold, Overview, SinkList};
+use crate::progress::{Progress, ProgressWatch, Unwatched};
 use crate::queue_state::place;
 use crate::session::{Queue, Session, find};
 use delaybridge_core::message::Identity;
 use delaybridge_model::Config;
+use delaybridge_model::role::AccessRole;
 
 /// The knowledge of a running daemon that is not in Redis.
 pub trait LiveState: Send + Sync {
@@ -38,6 +41,9 @@ pub trait LiveState: Send + Sync {
     /// Returns the settings of a queue that are in effect.
     fn settings(&self, queue: &Queue) -> Value;
 
+    /// Returns the settings in effect, without secrets.
+    fn configuration(&self) -> Map<String, Value>;
+
     /// Returns the sinks.
     fn sink_list(&self) -> SinkList;
 
@@ -52,12 +58,14 @@ pub trait LiveState: Send + Sync {
 pub struct Scene {
     config: Arc<Config>,
     beside: Beside,
-    /// Whether the caller may view a queue.
-    views: Views,
+    /// Whether the caller has a role for a queue or a topic.
+    may: MayDo,
     /// The caller: the owner of a token, or the user and the host.
     by: String,
     /// Reads a file of the person, or standard input.
     input: Input,
+    /// Whoever waits for an operation that runs in one go.
+    watch: Mutex<Box<dyn ProgressWatch>>,
     /// The connections, once they are needed: a mistake in an argument is reported without Redis.
     session: OnceCell<Arc<Session>>,
 }
@@ -65,8 +73,8 @@ pub struct Scene {
 /// Reads the text with this name from a file of the person, or from standard input where there is none.
 pub type Input = fn(&str, Option<&Path>) -> Result<Bytes, Error>;
 
-/// Whether a queue may be viewed.
-type Views = Box<dyn Fn(&str) -> bool + Send + Sync>;
+/// Whether somebody has a role for a queue or a topic.
+type MayDo = Box<dyn Fn(AccessRole, &str) -> bool + Send + Sync>;
 
 fn no_input(what: &str, _: Option<&Path>) -> Result<Bytes, Error> {
     Err(Error::invalid(format!("read the {what}: a daemon reads no files of a person")))
@@ -83,13 +91,21 @@ enum Beside {
 impl Scene {
     /// Returns the surroundings of a command, for this person, and with the daemon that its configuration names.
     pub fn of_command(config: Config, by: String, daemon: NamedDaemon) -> Scene {
-        let (beside, views): (_, Views) = (Beside::Named(daemon), Box::new(|_| true));
-        Scene { config: Arc::new(config), by, beside, views, input: no_input, session: OnceCell::new() }
+        Scene::of(Arc::new(config), by, Beside::Named(daemon), Box::new(|_, _| true), OnceCell::new())
+    }
+
+    fn of(config: Arc<Config>, by: String, beside: Beside, may: MayDo, session: OnceCell<Arc<Session>>) -> Scene {
+        Scene { config, beside, may, by, input: no_input, watch: Mutex::new(Box::new(Unwatched)), session }
     }
 
     /// Returns the same with a reader of the person's files.
     pub fn with_input(self, input: Input) -> Scene {
         Scene { input, ..self }
+    }
+
+    /// Returns the same with somebody who waits for the operation, and may end it.
+    pub fn with_watch(self, watch: impl ProgressWatch + 'static) -> Scene {
+        Scene { watch: Mutex::new(Box::new(watch)), ..self }
     }
 
     /// Reads a file of the person, or standard input; `what` names what is in it.
@@ -107,15 +123,19 @@ impl Scene {
         session: Arc<Session>,
         live: Arc<dyn LiveState>,
         by: String,
-        views: impl Fn(&str) -> bool + Send + Sync + 'static,
+        may: impl Fn(AccessRole, &str) -> bool + Send + Sync + 'static,
     ) -> Scene {
-        let session = OnceCell::new_with(Some(session));
-        Scene { config, by, beside: Beside::Inside(live), views: Box::new(views), input: no_input, session }
+        Scene::of(config, by, Beside::Inside(live), Box::new(may), OnceCell::new_with(Some(session)))
     }
 
     /// Returns whether the caller may view this queue.
     pub fn views(&self, queue: &str) -> bool {
-        (self.views)(queue)
+        (self.may)(AccessRole::Viewer, queue)
+    }
+
+    /// Returns whether the caller may see payloads of this queue or topic.
+    pub(crate) fn reads(&self, name: &str) -> bool {
+        (self.may)(AccessRole::Reader, name)
     }
 
     /// Returns the daemon that the configuration names, outside of a daemon.
@@ -189,5 +209,15 @@ impl Scene {
     pub async fn session(&self) -> Result<&Session, Error> {
         let open = async || Session::open((*self.config).clone(), &self.by).await.map(Arc::new);
         self.session.get_or_try_init(open).await.map(|session| &**session)
+    }
+}
+
+impl ProgressWatch for &Scene {
+    fn at(&mut self, step: Progress) {
+        self.watch.lock().at(step);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.watch.lock().is_stopped()
     }
 }

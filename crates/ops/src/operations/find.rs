@@ -1,5 +1,7 @@
 //! `find`: elements by fields of their payload.
 
+use std::time::Duration;
+
 use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,7 @@ use crate::dead::FieldIs;
 use crate::element::Whereabouts;
 use crate::error::Error;
 use crate::operation::{Explain, Operation, Route, Scene, route};
-use crate::progress::{Progress, Unwatched};
+use crate::progress::{Progress, Until};
 use crate::search::{Hits, Search, search};
 use crate::session::find;
 use crate::table::TextTable;
@@ -22,6 +24,8 @@ const LOOKED_AT: u64 = 10_000;
 const MATCHES: usize = 100;
 /// Fields of a request, at most.
 const FIELDS: usize = 16;
+/// The time of a request, less than clients wait for an answer.
+const TIME: Duration = Duration::from_secs(5);
 /// Characters of a payload in a row.
 const PREVIEW: usize = 80;
 
@@ -33,24 +37,28 @@ fn matches() -> usize {
     20
 }
 
-/// Find elements by a field of their payload.
+/// Find elements by a field of their payload, or by a part of it.
 ///
-/// Reads the elements of the queue, decodes each with the queue's codec, and compares the field: those that are scheduled, wait for
+/// Reads the elements of the queue, decodes each with the queue's codec, and compares the field, or looks for the text: those that are scheduled, wait for
 /// a retry, are in flight, on the ready list, and dead. It reads at most --limit elements, and says so if that was not all. Nothing
 /// is changed. An element that moves meanwhile can be missed.
 #[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
 #[command(after_help = FIND)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Search", extend("required" = ["fields"]))]
+#[schemars(rename = "Search", extend("required" = []))]
 pub struct Find {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     #[schemars(skip)]
     pub queue: String,
     /// A field of the decoded payload and its text: orderId=7, customer.name=Ann; given several times, all of them
-    #[arg(long = "field", value_name = "PATH=VALUE", required = true)]
+    #[arg(long = "field", value_name = "PATH=VALUE", required_unless_present = "text")]
     #[serde(default)]
     pub fields: Vec<FieldIs>,
+    /// A text that is somewhere in the payload
+    #[arg(long, value_name = "TEXT")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// Elements to look at, at most; a daemon looks at 10,000 in a request
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     #[serde(default = "looked_at")]
@@ -69,6 +77,7 @@ const FIND: &str = "\
 Examples:
   delaybridge find order_timeout --field orderId=7
   delaybridge find order_timeout --field customer.id=7 --matches 1 --limit 5000000
+  delaybridge find order_timeout --text 'Ann Meyer'
 
 Exit codes: 0 done, also if there is none, 1 failed, 2 wrong arguments or configuration";
 
@@ -88,6 +97,7 @@ impl Operation for Find {
 
     fn check(&self, config: &Config) -> Result<(), Error> {
         match self.fields.len() {
+            0 if self.text.as_deref().is_some_and(|text| !text.is_empty()) => {}
             0 => return Err(Error::invalid("read `fields`: it names none; write orderId=7")),
             1..=FIELDS => {}
             found => return Err(Error::invalid(format!("read `fields`: expected 1 to {FIELDS} items, found {found}"))),
@@ -100,9 +110,9 @@ impl Operation for Find {
     }
 
     async fn run(&self, scene: &Scene) -> Result<Hits, Error> {
-        let Find { limit, matches, .. } = self.portion();
-        let ask = Search { fields: self.fields.clone(), part: None, limit, matches, after: self.cursor()? };
-        let mut hits = search(&scene.queue(&self.queue).await?, &ask, &mut Unwatched).await?;
+        let Find { fields, text: part, limit, matches, .. } = self.portion();
+        let ask = Search { fields, part, limit, matches, after: self.cursor()? };
+        let mut hits = search(&scene.queue(&self.queue).await?, &ask, &mut Until::after(TIME)).await?;
         if scene.live().is_some() {
             for element in &mut hits.elements {
                 element.content = std::mem::take(&mut element.content).shortened(SHOWN);
@@ -137,6 +147,12 @@ impl Operation for Find {
 }
 
 impl Find {
+    /// Creates a search of a queue for what a person wrote: `orderId=7` is a field, anything else a part of the payload.
+    pub fn written(queue: &str, text: &str, after: Option<String>) -> Find {
+        let Search { fields, part, .. } = Search::of(text, LOOKED_AT, matches(), None);
+        Find { queue: queue.to_owned(), fields, text: part, limit: LOOKED_AT, matches: matches(), after }
+    }
+
     fn cursor(&self) -> Result<Option<crate::search::Cursor>, Error> {
         let after = self.after.as_deref().filter(|after| !after.is_empty());
         let cursor = after.map(str::parse).transpose();
@@ -144,7 +160,8 @@ impl Find {
     }
 }
 
-fn words(hits: &Hits) -> String {
+/// Returns the elements, a row for each.
+pub(super) fn table(hits: &Hits) -> TextTable {
     let mut table = TextTable::new("ID|STATE|DUE||>ATTEMPTS|PAYLOAD");
     let none = || "-".to_owned();
     for element in &hits.elements {
@@ -158,7 +175,11 @@ fn words(hits: &Hits) -> String {
             element.content.preview(PREVIEW),
         ]);
     }
-    let table = if hits.elements.is_empty() { String::new() } else { table.render() + "\n" };
+    table
+}
+
+fn words(hits: &Hits) -> String {
+    let table = if hits.elements.is_empty() { String::new() } else { table(hits).render() + "\n" };
     let found = plural::count(hits.elements.len(), "element");
     let rest = if hits.incomplete {
         format!(

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod audit;
+mod config;
 mod dead_count;
 mod dead_export;
 mod dead_import;
@@ -17,10 +18,13 @@ mod job_add;
 mod job_args;
 mod job_change;
 mod job_dead;
+mod job_export;
+mod job_import;
 mod job_pop;
 mod job_recurring;
 mod pause;
 mod queues;
+mod search;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -30,6 +34,7 @@ mod why;
 
 pub use self::ahead::{CountAhead, DueSchedule, DueStep, QueueDue};
 pub use self::audit::Audit;
+pub use self::config::ShowSettings;
 pub use self::dead_count::{CountDead, Counted, Total};
 pub use self::dead_export::{ExportDead, ExportPage};
 pub use self::dead_import::{ImportDead, LineOutcome, LineReport};
@@ -45,12 +50,15 @@ pub use self::job_add::AddJobs;
 pub use self::job_args::JobDone;
 pub use self::job_change::{ChangeJob, ChangedJob, DeleteJob, GetJob};
 pub use self::job_dead::{ListDeadJobs, PurgeJobs, RedriveJobs, SweptJobs};
+pub use self::job_export::ExportJobs;
+pub use self::job_import::ImportJobs;
 pub use self::job_pop::{BuryJob, FinishJob, PopJobs, ReleaseJob, TouchJob};
 pub use self::job_recurring::{
     ChangedRecurring, DeleteRecurring, ListRecurring, PauseRecurring, ResumeRecurring, SetRecurring, ShowRecurring,
 };
 pub use self::pause::{Pause, Resume};
 pub use self::queues::{ListQueues, ListSinks, QueueDetail, ShowQueue};
+pub use self::search::{FoundEverywhere, SearchAll};
 pub use self::show::ShowElement;
 pub use self::topic_limits::{DestroyTopic, EmptyTopic, RemovedJobs, SetLimits};
 pub use self::topics::{
@@ -64,16 +72,17 @@ pub use self::why::Why;
 macro_rules! operations {
     ($with:ident) => {
         $with! {
-            commands: [Find, Why, RunNow, Reschedule, Cancel, Kill, Audit, ListFleet, Pause, Resume]
+            commands: [Find, SearchAll, Why, RunNow, Reschedule, Cancel, Kill, Audit, ListFleet, Pause, Resume]
             dead: [ListDead, CountDead, ShowDead, Redrive, Purge]
             jobs: [ListTopics, PeekJobs, PauseTopic, ResumeTopic]
             parts: [
-                ShowTopic, ListQueues, ShowQueue, ListSinks, CountAhead, ListElements, ShowElement, MakeForecast, ExportDead, ImportDead
+                ShowTopic, ListQueues, ShowQueue, ListSinks, ShowSettings, CountAhead, ListElements, ShowElement, MakeForecast, ExportDead,
+                ImportDead
             ]
             ;
             jobs: [
                 AddJobs, PopJobs, FinishJob, ReleaseJob, TouchJob, BuryJob, ChangeJob, DeleteJob, GetJob, SetLimits, EmptyTopic,
-                DestroyTopic
+                DestroyTopic, ImportJobs, ExportJobs
             ]
             jobs_dead: [ListDeadJobs, RedriveJobs, PurgeJobs]
             jobs_recurring: [ListRecurring, ShowRecurring, SetRecurring, PauseRecurring, ResumeRecurring, DeleteRecurring]
