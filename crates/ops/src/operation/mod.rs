@@ -26,6 +26,7 @@ pub use self::record::{ChangeSubject, ChangeTarget};
 pub use self::scene::{Input, LiveState, Scene};
 use super::error::Error;
 use super::progress::Progress;
+use super::session::find;
 use delaybridge_core::codes::Code;
 use delaybridge_model::Config;
 
@@ -118,13 +119,13 @@ pub trait Operation: Args + Clone + Debug + Send + Sync + 'static {
         None
     }
 
-    /// Refuses what the configuration does not have, without Redis.
+    /// Refuses what the configuration does not have, without Redis: a queue, unless the operation says otherwise.
     ///
     /// # Errors
     ///
     /// The mistake in the request.
-    fn check(&self, _config: &Config) -> Result<(), Error> {
-        Ok(())
+    fn check(&self, config: &Config) -> Result<(), Error> {
+        self.queue().map_or(Ok(()), |queue| find(config, queue).map(drop))
     }
 
     /// Carries it out.

@@ -10,9 +10,8 @@ use crate::dead::import::{LetterLine, is_there, letter, put};
 use crate::error::Error;
 use crate::operation::{ChangeSubject, ChangeTarget, LINES, Operation, Route, Scene, route};
 use crate::plural;
-use crate::session::{Queue, find};
+use crate::session::Queue;
 use delaybridge_ledger::Import;
-use delaybridge_model::Config;
 
 /// Bytes of lines that go into one request.
 const BYTES: usize = 1 << 20;
@@ -92,10 +91,6 @@ impl Operation for ImportDead {
 
     fn queue(&self) -> Option<&str> {
         Some(&self.queue)
-    }
-
-    fn check(&self, config: &Config) -> Result<(), Error> {
-        find(config, &self.queue).map(drop)
     }
 
     async fn run(&self, scene: &Scene) -> Result<LineReport, Error> {

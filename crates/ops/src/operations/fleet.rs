@@ -12,7 +12,6 @@ use crate::operation::{Explain, Operation, Route, Scene, route};
 use crate::plural::{count, duration};
 use crate::show;
 use crate::table::TextTable;
-use delaybridge_model::Config;
 
 /// Show every daemon: version, configuration, and what it has in flight.
 ///
@@ -38,10 +37,6 @@ impl Operation for ListFleet {
         "List every daemon with its version, its configuration and its work" => "The daemons",
         "The daemons with an admin listener and the same first Redis. Each reports every 10 seconds; `gone` are those \
          that have not for 30 seconds. With the daemon that delivers each queue in order.")];
-
-    fn check(&self, _: &Config) -> Result<(), Error> {
-        Ok(())
-    }
 
     async fn run(&self, scene: &Scene) -> Result<Fleet, Error> {
         fleet(scene.session().await?).await

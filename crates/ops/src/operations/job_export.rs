@@ -6,9 +6,7 @@ use crate::error::Error;
 use crate::jobs::{ExportTarget, ExportedJobs, export};
 use crate::operation::{Explain, Operation, Scene};
 use crate::plural;
-use crate::session::find;
 use delaybridge_jobs::Topic;
-use delaybridge_model::Config;
 
 /// Move the jobs of a topic that wait to a plain sorted set, or to a job pool.
 ///
@@ -51,8 +49,8 @@ impl Operation for ExportJobs {
     const NAME: &'static str = "jobs export";
     const LONG: bool = true;
 
-    fn check(&self, config: &Config) -> Result<(), Error> {
-        self.queue.as_deref().map_or(Ok(()), |queue| find(config, queue).map(drop))
+    fn queue(&self) -> Option<&str> {
+        self.queue.as_deref()
     }
 
     async fn run(&self, mut scene: &Scene) -> Result<ExportedJobs, Error> {

@@ -6,9 +6,7 @@ use crate::error::Error;
 use crate::jobs::{ImportedElements, import};
 use crate::operation::{Explain, Operation, Scene};
 use crate::plural;
-use crate::session::find;
 use delaybridge_jobs::Topic;
-use delaybridge_model::Config;
 
 /// Move what waits in a queue to a topic.
 ///
@@ -45,10 +43,6 @@ impl Operation for ImportJobs {
 
     fn queue(&self) -> Option<&str> {
         Some(&self.queue)
-    }
-
-    fn check(&self, config: &Config) -> Result<(), Error> {
-        find(config, &self.queue).map(drop)
     }
 
     async fn run(&self, mut scene: &Scene) -> Result<ImportedElements, Error> {

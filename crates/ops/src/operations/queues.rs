@@ -156,10 +156,6 @@ impl Operation for ShowQueue {
         Some(&self.queue)
     }
 
-    fn check(&self, config: &Config) -> Result<(), Error> {
-        find(config, &self.queue).map(drop)
-    }
-
     async fn run(&self, scene: &Scene) -> Result<QueueDetail, Error> {
         let queue = scene.queue(&self.queue).await?;
         let (row, schedule) = tokio::join!(row_of(&queue), horizon(&queue));
