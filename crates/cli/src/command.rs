@@ -8,8 +8,8 @@ use super::failed::Failed;
 use super::global::Global;
 use super::remote::subcommands_of;
 use super::{
-    acl, bench, check, completions, config, conformance, dead, decode, discover, forecast, fsck, jobs, man, migrate,
-    offer, peek, queues, recover, reload, restore, run, schema, test, top,
+    bench, check, completions, config, conformance, dead, decode, discover, forecast, fsck, jobs, man, migrate, peek,
+    queues, reload, restore, run, schema, test, top,
 };
 use delaybridge_ops::operations;
 
@@ -56,7 +56,6 @@ pub enum Command {
     Reload(reload::ReloadArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Config(config::ConfigCommand),
-    Offer(offer::OfferArgs),
     Queues(queues::QueuesArgs),
     Top(top::TopArgs),
     #[command(flatten)]
@@ -70,12 +69,10 @@ pub enum Command {
     Decode(decode::DecodeArgs),
     Migrate(migrate::MigrateArgs),
     Fsck(fsck::FsckArgs),
-    Recover(recover::RecoverArgs),
     Restore(restore::RestoreArgs),
     Discover(discover::DiscoverArgs),
     Bench(bench::BenchArgs),
     Conformance(conformance::ConformanceArgs),
-    Acl(acl::AclArgs),
     Schema(schema::SchemaArgs),
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
@@ -84,8 +81,11 @@ pub enum Command {
 
 /// The commands of operations.
 macro_rules! commands_of {
-    (commands: [$($command:ident),*] $($_:tt)*) => {
-        subcommands_of!(OperationCommand: $($command)*);
+    (
+        commands: [$($command:ident),*] dead: $_dead:tt jobs: $_jobs:tt parts: $_parts:tt;
+        commands: [$($local:ident),*] $($_:tt)*
+    ) => {
+        subcommands_of!(OperationCommand: $($command)*; $($local)*);
     };
 }
 operations!(commands_of);
@@ -101,7 +101,6 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Test(args) => test::run(global, &args, out).await,
         Command::Reload(args) => reload::run(global, &args, out).await,
         Command::Config(command) => config::run(global, &command, out).await,
-        Command::Offer(args) => offer::run(global, &args, out).await,
         Command::Queues(args) => queues::run(global, &args, out).await,
         Command::Top(args) => top::run(global, &args).await,
         Command::Operation(command) => command.run(global, out).await,
@@ -113,11 +112,9 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Migrate(args) => migrate::run(global, &args, out).await,
         Command::Fsck(args) => fsck::run(global, &args, out).await,
         Command::Discover(args) => discover::run(global, &args, out).await,
-        Command::Recover(args) => recover::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
         Command::Bench(args) => bench::run(global, &args, out).await,
         Command::Conformance(args) => conformance::run(global, &args, out).await,
-        Command::Acl(args) => acl::run(global, &args, out),
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
         Command::Completions(args) => completions::run(&args, &Cli::command(), out).map(|()| 0).map_err(Failed::from),
         Command::Man(args) => man::run(&args, Cli::command()).map(|()| 0),

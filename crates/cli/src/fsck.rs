@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 
 use super::answer::answer;
-use super::choice::{Choice, Choices};
 use super::failed::Failed;
 use super::global::Global;
 use super::load::load;
@@ -32,8 +31,8 @@ pub struct FsckArgs {
     #[arg(long)]
     pub repair: bool,
     /// With --repair, entries of Redisson's list that are scheduled nowhere: deliver, or keep
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Choice(Orphans::Deliver), hide_possible_values = true)]
-    pub orphans: Choice<Orphans>,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Orphans::Deliver, hide_possible_values = true)]
+    pub orphans: Orphans,
 }
 
 const AFTER: &str = "\
@@ -47,22 +46,9 @@ Exit codes:
   1  something is wrong, or a queue could not be read
   2  wrong arguments or configuration";
 
-impl Choices for Orphans {
-    fn all() -> &'static [Choice<Self>] {
-        &[Choice(Orphans::Deliver), Choice(Orphans::Keep)]
-    }
-
-    fn name(&self) -> (&'static str, &'static str) {
-        match self {
-            Orphans::Deliver => ("deliver", "Scheduled, due now"),
-            Orphans::Keep => ("keep", "Left as they are"),
-        }
-    }
-}
-
 pub(super) async fn run(global: &Global, args: &FsckArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let session = Session::open(load(global)?.config, &actor()).await?;
-    let request = FsckScope { repair: args.repair, orphans: args.orphans.0 };
+    let request = FsckScope { repair: args.repair, orphans: args.orphans };
     let mut progress = FsckProgress::new();
     let result =
         fsck(&session, args.queue.as_deref(), request, &mut |queue, looked| progress.show(queue, looked)).await?;

@@ -4,11 +4,9 @@
 //! to a sink.
 
 mod access;
-mod acl;
 mod answer;
 mod bench;
 mod check;
-mod choice;
 mod command;
 mod completions;
 mod config;
@@ -26,16 +24,13 @@ mod global;
 mod groups;
 mod input;
 mod jobs;
-mod layout;
 mod load;
 mod man;
 mod migrate;
-mod offer;
 mod peek;
 mod person;
 mod progress;
 mod queues;
-mod recover;
 #[cfg(test)]
 mod reference;
 mod reload;

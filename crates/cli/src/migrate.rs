@@ -5,13 +5,12 @@ use std::io::Write;
 use clap::Args;
 
 use super::answer::answer;
-use super::choice::Choice;
 use super::failed::Failed;
 use super::global::{Global, Output};
 use super::load::on_queue;
 use super::progress::ProgressLine;
 use delaybridge_ops::plural;
-use delaybridge_ops::redisson::Layout;
+use delaybridge_ops::redisson::ClientLayout;
 use delaybridge_ops::redisson::migrate::{Migration, apply, survey};
 
 /// Convert every scheduled element to the layout that the Redisson clients read.
@@ -29,7 +28,7 @@ pub struct MigrateArgs {
     pub queue: String,
     /// The layout: old is Redisson up to 3.21.0, new from 3.21.1 on
     #[arg(long, value_enum, value_name = "LAYOUT")]
-    pub to: Choice<Layout>,
+    pub to: ClientLayout,
     /// Apply the changes; without it, only show them
     #[arg(long)]
     pub apply: bool,
@@ -51,14 +50,14 @@ Exit codes: 0 done, 1 some elements stay, or it failed, 2 wrong arguments or con
 
 pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (_session, queue) = on_queue(global, &args.queue).await?;
-    let mut found = survey(&queue, args.to.0).await?;
+    let mut found = survey(&queue, args.to.into()).await?;
     if args.apply {
         // Before any conversion: after it, clients transfer the blocked elements, and no other run would list them.
         if global.output == Output::Text {
             write!(out, "{}", transferred(&found))?;
             out.flush()?;
         }
-        let applied = apply(&queue, args.to.0, found, &mut ProgressLine::start("migrate")).await;
+        let applied = apply(&queue, args.to.into(), found, &mut ProgressLine::start("migrate")).await;
         let words = |found: &Migration| format!("{} converted", plural::count(found.packed, "element"));
         found = queue.tell("migrate", "--apply", applied, words).await?;
     }

@@ -7,10 +7,10 @@ use clap::Args;
 use super::answer::answer;
 use super::failed::Failed;
 use super::global::{Global, Output};
-use super::layout::LayoutArg;
 use super::load::on_queue;
 use super::progress::ProgressLine;
 use delaybridge_ops::back::{self, BroughtBack};
+use delaybridge_ops::redisson::LayoutArg;
 use delaybridge_ops::redisson::restore::{
     ConfirmedElement, KeptCount, RestoreOptions, RestoreOutcome, RestorePlan, apply, plan,
 };

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::session::ledger;
@@ -17,20 +18,22 @@ use delaybridge_source::job_pool::{JobPoolSpec, to_see_rivals};
 use delaybridge_source::redisson::{Keys, RedissonSpec, to_wake_in_cluster};
 
 /// The purpose of a user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AclPurpose {
-    /// The daemon, and `check --live` with its configuration.
+    /// `run` and `check --live`
     Run,
-    /// An operator's commands.
+    /// Queues, peek, find, offer, run-now, reschedule, cancel, kill, pause, dead, migrate, recover, restore
     Operator,
 }
 
 /// Major versions that differ in what they understand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AclVersion {
-    /// Redis 6.2.
+    /// Redis 6.2
+    #[value(name = "6")]
     Six,
-    /// Redis 7.0 and newer.
+    /// Redis 7.0 and newer
+    #[value(name = "7")]
     Seven,
 }
 
@@ -268,7 +271,7 @@ pub fn least(config: &Config, purpose: AclPurpose, server: AclVersion, user: Opt
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use delaybridge_config::load_str;
 
@@ -278,7 +281,7 @@ mod tests {
             .config
     }
 
-    const TWO_SERVERS: &str = "
+    pub(crate) const TWO_SERVERS: &str = "
 redis: { url: 'redis://bridge:${P}@h/3' }
 sinks:
   same: { redis: { list: out } }

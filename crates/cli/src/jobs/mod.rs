@@ -12,7 +12,7 @@ use delaybridge_ops::operations;
 macro_rules! commands_of {
     (
         commands: $_commands:tt dead: $_dead:tt jobs: [$($job:ident),*] parts: $_parts:tt;
-        jobs: [$($local:ident),*] jobs_dead: [$($dead:ident),*] jobs_recurring: [$($recurring:ident),*]
+        commands: $_local:tt jobs: [$($local:ident),*] jobs_dead: [$($dead:ident),*] jobs_recurring: [$($recurring:ident),*]
     ) => {
         subcommands_of!(JobsOperation: $($job)*; $($local)*);
         subcommands_of!(DeadJobsOperation: ; $($dead)*);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::error::{Attempted, Error, QueueError};
@@ -26,11 +27,11 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const NAMED: usize = 20;
 
 /// The treatment of entries of Redisson's list that are scheduled nowhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Orphans {
-    /// Entries are scheduled, due now.
+    /// Scheduled, due now
     Deliver,
-    /// Entries stay as they are.
+    /// Left as they are
     Keep,
 }
 

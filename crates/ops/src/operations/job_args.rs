@@ -32,7 +32,7 @@ macro_rules! on_jobs {
 }
 pub(super) use on_jobs;
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 5s, 10m or 1h 30m"))
 }
 
@@ -105,5 +105,17 @@ impl JobDone {
     /// In a line.
     pub(super) fn line(&self) -> String {
         format!("{} {}\n", self.id, self.done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_written_as_in_the_configuration() {
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        assert!(duration("5").unwrap_err().contains("500ms"));
     }
 }

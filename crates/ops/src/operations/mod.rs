@@ -1,5 +1,6 @@
 //! The operations, one file each: the request, where it is reached, how it runs, and the words of its answer.
 
+mod acl;
 mod ahead;
 mod audit;
 mod config;
@@ -22,8 +23,10 @@ mod job_export;
 mod job_import;
 mod job_pop;
 mod job_recurring;
+mod offer;
 mod pause;
 mod queues;
+mod recover;
 mod search;
 mod show;
 #[cfg(test)]
@@ -32,6 +35,7 @@ mod topic_limits;
 mod topics;
 mod why;
 
+pub use self::acl::Acl;
 pub use self::ahead::{CountAhead, DueSchedule, DueStep, QueueDue};
 pub use self::audit::Audit;
 pub use self::config::ShowSettings;
@@ -56,8 +60,10 @@ pub use self::job_pop::{BuryJob, FinishJob, PopJobs, ReleaseJob, TouchJob};
 pub use self::job_recurring::{
     ChangedRecurring, DeleteRecurring, ListRecurring, PauseRecurring, ResumeRecurring, SetRecurring, ShowRecurring,
 };
+pub use self::offer::OfferElement;
 pub use self::pause::{Pause, Resume};
 pub use self::queues::{ListQueues, ListSinks, QueueDetail, ShowQueue};
+pub use self::recover::Recover;
 pub use self::search::{FoundEverywhere, SearchAll};
 pub use self::show::ShowElement;
 pub use self::topic_limits::{DestroyTopic, EmptyTopic, RemovedJobs, SetLimits};
@@ -80,6 +86,7 @@ macro_rules! operations {
                 ImportDead
             ]
             ;
+            commands: [OfferElement, Recover, Acl]
             jobs: [
                 AddJobs, PopJobs, FinishJob, ReleaseJob, TouchJob, BuryJob, ChangeJob, DeleteJob, GetJob, SetLimits, EmptyTopic,
                 DestroyTopic, ImportJobs, ExportJobs

@@ -2,11 +2,13 @@
 
 pub mod discover;
 pub(crate) mod guess;
+mod layout_arg;
 pub mod migrate;
 pub mod offer;
 pub mod restore;
 mod survey;
 
+pub use self::layout_arg::{ClientLayout, LayoutArg};
 use super::error::Error;
 use super::session::Queue;
 pub use delaybridge_source::redisson::layout::Layout;

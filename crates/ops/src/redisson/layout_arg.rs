@@ -2,20 +2,15 @@
 
 use clap::ValueEnum;
 
-use super::choice::{Choice, Choices};
-use delaybridge_ops::redisson::Layout;
+use super::Layout;
 
-impl Choices for Layout {
-    fn all() -> &'static [Choice<Self>] {
-        &[Choice(Layout::Old), Choice(Layout::New)]
-    }
-
-    fn name(&self) -> (&'static str, &'static str) {
-        match self {
-            Layout::Old => ("old", "Redisson up to 3.21.0"),
-            Layout::New => ("new", "Redisson from 3.21.1 on"),
-        }
-    }
+/// A layout that Redisson's clients read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ClientLayout {
+    /// Redisson up to 3.21.0
+    Old,
+    /// Redisson from 3.21.1 on
+    New,
 }
 
 /// A layout, or none named.
@@ -29,9 +24,18 @@ pub enum LayoutArg {
     New,
 }
 
+impl From<ClientLayout> for Layout {
+    fn from(layout: ClientLayout) -> Layout {
+        match layout {
+            ClientLayout::Old => Layout::Old,
+            ClientLayout::New => Layout::New,
+        }
+    }
+}
+
 impl LayoutArg {
     /// Returns the layout that was named.
-    pub(super) fn layout(self) -> Option<Layout> {
+    pub fn layout(self) -> Option<Layout> {
         match self {
             LayoutArg::Auto => None,
             LayoutArg::Old => Some(Layout::Old),

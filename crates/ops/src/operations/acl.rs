@@ -1,15 +1,10 @@
-//! `acl`: the least that a Redis has to allow, as the rules of a user.
-
-use std::io::Write;
+//! `acl`: the least rights that a Redis has to grant.
 
 use clap::Args;
 
-use super::answer::answer;
-use super::choice::{Choice, Choices};
-use super::failed::Failed;
-use super::global::Global;
-use super::load::load_queues;
-use delaybridge_ops::acl::{AclPurpose, AclVersion, Users, least};
+use crate::acl::{AclPurpose, AclVersion, Users, least};
+use crate::error::Error;
+use crate::operation::{Explain, Operation, Scene};
 
 /// Print the minimum rights in Redis for this configuration, as `ACL SETUSER`.
 ///
@@ -18,15 +13,15 @@ use delaybridge_ops::acl::{AclPurpose, AclVersion, Users, least};
 /// change of the configuration: it replaces the old rights.
 ///
 /// configuration -> commands, keys, channels -> ACL SETUSER
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER)]
-pub struct AclArgs {
+pub struct Acl {
     /// The purpose of the user
-    #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = Choice(AclPurpose::Run))]
-    pub purpose: Choice<AclPurpose>,
+    #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = AclPurpose::Run)]
+    pub purpose: AclPurpose,
     /// The major version of the server. Without selectors, 6 allows every command on every key of the configuration
-    #[arg(long, value_enum, value_name = "VERSION", default_value_t = Choice(AclVersion::Seven))]
-    pub redis: Choice<AclVersion>,
+    #[arg(long, value_enum, value_name = "VERSION", default_value_t = AclVersion::Seven)]
+    pub redis: AclVersion,
     /// The user's name; default: the configuration's (else delaybridge), or delaybridge-operator
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
@@ -48,39 +43,18 @@ const ALL_KEYS: &str = "\
 # database. For a job pool with bare ids that is the layout of the program: give the pool a Redis of its own.
 ";
 
-impl Choices for AclPurpose {
-    fn all() -> &'static [Choice<Self>] {
-        &[Choice(AclPurpose::Run), Choice(AclPurpose::Operator)]
+impl Operation for Acl {
+    type Answer = Users;
+
+    const NAME: &'static str = "acl";
+
+    async fn run(&self, scene: &Scene) -> Result<Users, Error> {
+        Ok(least(scene.config(), self.purpose, self.redis, self.user.as_deref()))
     }
 
-    fn name(&self) -> (&'static str, &'static str) {
-        match self {
-            AclPurpose::Run => ("run", "`run` and `check --live`"),
-            AclPurpose::Operator => (
-                "operator",
-                "Queues, peek, find, offer, run-now, reschedule, cancel, kill, pause, dead, migrate, recover, restore",
-            ),
-        }
+    fn text(&self, users: &Users, _: Explain) -> String {
+        text(users)
     }
-}
-
-impl Choices for AclVersion {
-    fn all() -> &'static [Choice<Self>] {
-        &[Choice(AclVersion::Six), Choice(AclVersion::Seven)]
-    }
-
-    fn name(&self) -> (&'static str, &'static str) {
-        match self {
-            AclVersion::Six => ("6", "Redis 6.2"),
-            AclVersion::Seven => ("7", "Redis 7.0 and newer"),
-        }
-    }
-}
-
-pub(super) fn run(global: &Global, args: &AclArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let users = least(&load_queues(global)?, args.purpose.0, args.redis.0, args.user.as_deref());
-    answer(global, out, &users, text)?;
-    Ok(0)
 }
 
 fn text(users: &Users) -> String {
@@ -106,17 +80,8 @@ fn text(users: &Users) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acl::tests::TWO_SERVERS;
     use delaybridge_config::load_str;
-
-    const TWO_SERVERS: &str = "
-redis: { url: 'redis://bridge:${P}@h/3' }
-sinks:
-  same: { redis: { list: out } }
-  other: { redis: { url: 'redis://o:1', stream: 's:${payload.tenant:-x}:${queue}' } }
-queues:
-  a: { source: { redisson: { name: 'q a', consume: [delayed] } }, codec: json, to: [{ sink: same }, { sink: other }] }
-  b: { source: { redisson: { name: b } }, mode: shadow, to: [{ sink: same, list: never }] }
-";
 
     #[test]
     fn the_text_has_a_line_for_each_server_and_no_secret() {
