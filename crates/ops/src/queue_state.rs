@@ -147,7 +147,6 @@ impl QueueState {
             retry: s.retry,
             dead: s.dead,
             ready: s.source.ready,
-            backlog: 0,
             listed: s.source.leftovers.of,
             ghosts: s.source.leftovers.count,
             oldest_ghost_age_ms: (s.source.leftovers.count > 0).then_some(millis(s.source.leftovers.oldest)),
@@ -155,13 +154,7 @@ impl QueueState {
             next_due_ms: s.source.head_ms,
             oldest_overdue_ms: s.oldest_overdue_ms(),
             absurd_due: s.source.ahead.absurd.try_into().unwrap_or(0),
-            max_rate: None,
-            mode: String::new(),
-            sinks: Vec::new(),
-            conditions: BTreeMap::new(),
-            daemons: None,
-            paused: Vec::new(),
-            place: String::new(),
+            ..QueueState::default()
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The recurring jobs of a topic.
 
-use bytes::Bytes;
 use redisson_codecs::Codec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Jobs, failed};
 use crate::content::Content;
 use crate::error::Error;
-use delaybridge_jobs::{MAX_PAGE, Recurring, RecurringName, RecurringState, SetRecurring, Topic};
+use delaybridge_jobs::{MAX_PAGE, RecurringName, RecurringState, Topic};
 
 /// A recurring job.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -61,10 +60,6 @@ impl From<RecurringState> for RecurringDetail {
 
 impl Jobs {
     /// Returns all recurring jobs of a topic, without their bodies.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
     pub async fn all_recurring(&self, topic: &Topic) -> Result<RecurringDetails, Error> {
         let mut recurring = Vec::new();
         let mut after = None::<RecurringName>;
@@ -77,57 +72,5 @@ impl Jobs {
                 return Ok(RecurringDetails { now_ms: self.queue.now_ms(), recurring });
             }
         }
-    }
-
-    /// Returns a recurring job with its body.
-    ///
-    /// # Errors
-    ///
-    /// There is none of this name, or those of the queue.
-    pub async fn recurring(&self, topic: &Topic, name: &RecurringName) -> Result<RecurringDetails, Error> {
-        let found = self.queue.recurring(topic, name).await;
-        let found =
-            found.map_err(|error| failed(&format!("look at the recurring job {name} of topic {topic}"), &error))?;
-        Ok(RecurringDetails { now_ms: self.queue.now_ms(), recurring: vec![found.into()] })
-    }
-
-    /// Adds a recurring job, or changes it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
-    pub async fn set_recurring(
-        &self,
-        topic: &Topic,
-        name: &RecurringName,
-        recurring: &Recurring,
-        body: &Bytes,
-    ) -> Result<SetRecurring, Error> {
-        let set = self.queue.set_recurring(topic, name, recurring, body).await;
-        set.map_err(|error| failed(&format!("set the recurring job {name} of topic {topic}"), &error))
-    }
-
-    /// Pauses a recurring job, or lets it fire again; answers whether that changed anything.
-    ///
-    /// # Errors
-    ///
-    /// There is none of this name, or those of the queue.
-    pub async fn switch_recurring(&self, topic: &Topic, name: &RecurringName, paused: bool) -> Result<bool, Error> {
-        let (verb, done) = if paused {
-            ("pause", self.queue.pause_recurring(topic, name).await)
-        } else {
-            ("resume", self.queue.resume_recurring(topic, name).await)
-        };
-        done.map_err(|error| failed(&format!("{verb} the recurring job {name} of topic {topic}"), &error))
-    }
-
-    /// Removes a recurring job.
-    ///
-    /// # Errors
-    ///
-    /// There is none of this name, or those of the queue.
-    pub async fn delete_recurring(&self, topic: &Topic, name: &RecurringName) -> Result<(), Error> {
-        let deleted = self.queue.delete_recurring(topic, name).await;
-        deleted.map_err(|error| failed(&format!("delete the recurring job {name} of topic {topic}"), &error))
     }
 }

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::job_args::{OfTopic, delay, on_jobs, ttr};
 use crate::error::Error;
-use crate::jobs::{RecurringDetail, RecurringDetails};
+use crate::jobs::{RecurringDetail, RecurringDetails, failed};
 use crate::operation::{Explain, Operation, Scene};
 use crate::show;
 use crate::table::TextTable;
-use delaybridge_jobs::{CronSchedule, MAX_PRIORITY, MissedFirings, Recurring, RecurringName, Topic};
+use delaybridge_jobs::{CronSchedule, JobError, MAX_PRIORITY, MissedFirings, Recurring, RecurringName, Topic};
 
 /// List the recurring jobs of a topic.
 #[derive(Debug, Clone, Args)]
@@ -41,6 +41,13 @@ pub struct NamedRecurring {
     name: RecurringName,
 }
 
+impl NamedRecurring {
+    /// Puts what was attempted in front of an error of the job queue.
+    fn failed(&self, verb: &str, error: &JobError) -> Error {
+        failed(&format!("{verb} the recurring job {} of topic {}", self.name, self.topic), error)
+    }
+}
+
 /// Show one with its body.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = SHOW)]
@@ -54,7 +61,11 @@ const SHOW: &str = "\
 Example:
   delaybridge jobs recurring show reports nightly";
 
-on_jobs!(ShowRecurring: "jobs recurring show" -> RecurringDetails, one, |own, jobs| jobs.recurring(&own.of.topic, &own.of.name).await);
+on_jobs!(ShowRecurring: "jobs recurring show" -> RecurringDetails, one, |own, jobs| {
+    let found = jobs.queue.recurring(&own.of.topic, &own.of.name).await;
+    let found = found.map_err(|error| own.of.failed("look at", &error))?;
+    Ok(RecurringDetails { now_ms: jobs.queue.now_ms(), recurring: vec![found.into()] })
+});
 
 /// Add a recurring job, or change the one of this name.
 ///
@@ -162,7 +173,8 @@ impl Operation for SetRecurring {
         };
         let SetRecurring { ttr, tries, ttl, priority, ref content_type, .. } = *self;
         let recurring = Recurring { schedule, missed, ttr, tries, ttl, priority, content_type: content_type.clone() };
-        let set = scene.jobs().await?.set_recurring(topic, name, &recurring, &body).await?;
+        let set = scene.jobs().await?.queue.set_recurring(topic, name, &recurring, &body).await;
+        let set = set.map_err(|error| self.of.failed("set", &error))?;
         let done = if set.created { "added" } else { "changed" };
         Ok(ChangedRecurring { next_ms: set.next_ms, ..ChangedRecurring::new(&self.of, done, set.changed) })
     }
@@ -186,7 +198,8 @@ Example:
   delaybridge jobs recurring pause reports nightly";
 
 on_jobs!(PauseRecurring: "jobs recurring pause" -> ChangedRecurring, ChangedRecurring::line, |own, jobs| {
-    let changed = jobs.switch_recurring(&own.of.topic, &own.of.name, true).await?;
+    let changed = jobs.queue.pause_recurring(&own.of.topic, &own.of.name).await;
+    let changed = changed.map_err(|error| own.of.failed("pause", &error))?;
     Ok(ChangedRecurring::new(&own.of, "paused", changed))
 });
 
@@ -204,7 +217,8 @@ Example:
   delaybridge jobs recurring resume reports nightly";
 
 on_jobs!(ResumeRecurring: "jobs recurring resume" -> ChangedRecurring, ChangedRecurring::line, |own, jobs| {
-    let changed = jobs.switch_recurring(&own.of.topic, &own.of.name, false).await?;
+    let changed = jobs.queue.resume_recurring(&own.of.topic, &own.of.name).await;
+    let changed = changed.map_err(|error| own.of.failed("resume", &error))?;
     Ok(ChangedRecurring::new(&own.of, "resumed", changed))
 });
 
@@ -222,7 +236,8 @@ Example:
   delaybridge jobs recurring delete reports nightly";
 
 on_jobs!(DeleteRecurring: "jobs recurring delete" -> ChangedRecurring, ChangedRecurring::line, |own, jobs| {
-    jobs.delete_recurring(&own.of.topic, &own.of.name).await?;
+    let deleted = jobs.queue.delete_recurring(&own.of.topic, &own.of.name).await;
+    deleted.map_err(|error| own.of.failed("delete", &error))?;
     Ok(ChangedRecurring::new(&own.of, "deleted", true))
 });
 

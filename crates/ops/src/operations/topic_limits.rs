@@ -91,6 +91,12 @@ pub struct RemovedJobs {
     count: u64,
 }
 
+impl RemovedJobs {
+    fn line(&self) -> String {
+        format!("{} {}: {} removed\n", self.id, self.done, plural::count(self.count, "job"))
+    }
+}
+
 /// Remove the waiting jobs of a topic for good.
 ///
 /// They are lost: no other copy exists. Reserved and dead jobs stay, and so do jobs that are added meanwhile. They are removed in
@@ -126,7 +132,7 @@ impl Operation for EmptyTopic {
     }
 
     fn text(&self, removed: &RemovedJobs, _: Explain) -> String {
-        format!("{} {}: {} removed\n", removed.id, removed.done, plural::count(removed.count, "job"))
+        removed.line()
     }
 }
 
@@ -169,6 +175,6 @@ impl Operation for DestroyTopic {
     }
 
     fn text(&self, removed: &RemovedJobs, _: Explain) -> String {
-        format!("{} {}: {} removed\n", removed.id, removed.done, plural::count(removed.count, "job"))
+        removed.line()
     }
 }
