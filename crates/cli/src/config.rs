@@ -11,13 +11,11 @@ use super::answer::answer;
 use super::failed::Failed;
 use super::global::Global;
 use super::load::read;
-use delaybridge_model::Config;
 use delaybridge_ops::differences::{Differing, MOST, differences};
 use delaybridge_ops::operation::Place;
 use delaybridge_ops::operations::ShowSettings;
 use delaybridge_ops::remote::Daemon;
-use delaybridge_ops::{Error, daemon};
-use delaybridge_settings::Listen;
+use delaybridge_ops::{Error, NamedDaemon, daemon};
 
 /// Show the settings in effect.
 #[derive(Debug, Subcommand)]
@@ -81,9 +79,13 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
         None => None,
     };
     let differs = running.as_ref().is_some_and(|running| *running != hash);
+    let token_file = args.token_file.as_deref();
     let found = match &args.url {
-        Some(url) => Some(ask(url, args).await?),
-        None if differs => ask_named(&config, args).await,
+        Some(url) => Some(ask(Daemon::at(url, token_file)?).await?),
+        None if differs => match NamedDaemon::of(&config, token_file).ok().and_then(NamedDaemon::into_daemon) {
+            Some(named) => ask(named).await.ok(),
+            None => None,
+        },
         None => None,
     };
     let differences = found.map(|found| differences(&found, &settings));
@@ -92,19 +94,9 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
     Ok(0)
 }
 
-/// Asks the admin API at this URL.
-async fn ask(url: &str, args: &ConfigShowArgs) -> Result<Value, Error> {
-    let daemon = Place::Daemon(Daemon::at(url, args.token_file.as_deref())?);
-    daemon.call(&ShowSettings {}).await.map(Value::Object)
-}
-
-/// Asks the admin API that the file names; none if it does not answer.
-async fn ask_named(config: &Config, args: &ConfigShowArgs) -> Option<Value> {
-    let url = match &config.admin.as_ref()?.listen {
-        Listen::Tcp(address) => format!("http://{}", daemon::reachable(*address)),
-        socket @ Listen::Unix(_) => socket.to_string(),
-    };
-    ask(&url, args).await.ok()
+/// Reads the settings that a daemon runs with.
+async fn ask(daemon: Daemon) -> Result<Value, Error> {
+    Place::Daemon(daemon).call(&ShowSettings {}).await.map(Value::Object)
 }
 
 /// Returns the comparison of the file with the daemon, in words.

@@ -47,6 +47,11 @@ impl NamedDaemon {
         Ok(NamedDaemon { daemon: Some(Daemon::at(&url, token_file)?), lacks_token, problem: Mutex::default() })
     }
 
+    /// Returns the daemon itself, if the configuration names one.
+    pub fn into_daemon(self) -> Option<Daemon> {
+        self.daemon
+    }
+
     /// Why it added nothing to the last answer; none where it did, and where there is none.
     pub fn problem(&self) -> Option<String> {
         self.problem.lock().clone()
