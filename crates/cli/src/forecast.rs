@@ -11,7 +11,7 @@ use super::global::{Global, Output};
 use super::remote::{DaemonArgs, carry_out_at};
 use super::show;
 use super::table::TextTable;
-use delaybridge_ops::forecast::{ForecastAsk, RateFrom};
+use delaybridge_ops::forecast::RateFrom;
 use delaybridge_ops::forecasts::{Forecasts, forecasts};
 use delaybridge_ops::operations::{MakeForecast, late_by};
 use delaybridge_ops::time::{Length, length};
@@ -58,18 +58,17 @@ nothing falls due or waits are in JSON only.";
 pub(super) async fn run(global: &Global, args: &ForecastArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let output = if args.json { Output::Json } else { global.output };
     let global = &Global { output, ..global.clone() };
-    let ask = ForecastAsk::new(args.until, args.step, args.rate)?;
-    let Some(queue) = &args.queue else {
+    let queue = args.queue.clone().unwrap_or_default();
+    let request = MakeForecast { queue, until: Length(args.until), step: Length(args.step), rate: args.rate };
+    request.bounds()?;
+    if args.queue.is_none() {
         let place = args.daemon.place(global)?;
-        let found = forecasts(&place, &ask).await?;
+        let found = forecasts(&place, &request).await?;
         answer_of(global, out, place.without_daemon(), &found, all)?;
         let failed: Vec<_> =
             found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();
         return if failed.is_empty() { Ok(0) } else { Err(Failed::runtime(failed.join("\n"))) };
-    };
-    let until = Length(args.until);
-    let step = Length(args.step);
-    let request = MakeForecast { queue: queue.clone(), until, step, rate: args.rate };
+    }
     carry_out_at(global, &args.daemon.place(global)?, &request, out).await
 }
 

@@ -8,66 +8,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Attempted, Error};
-use super::operations::MakeForecast;
 use super::overview::with_in_flight;
 use super::pause::paused_of;
 use super::queue_state::backlog;
 use super::session::Queue;
-use super::time::Length;
 use delaybridge_core::forecast::{DueSpan, Outcome, Schedule, Wave};
 use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_source::{StoreError, millis};
 
-/// Most steps of a forecast.
-const STEPS: u128 = 1_000;
-/// Shortest step.
-const SHORTEST: Duration = Duration::from_secs(1);
-/// Longest time that is looked ahead.
-const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 /// Counts that a forecast may take beside one for each step.
 const COUNTS: usize = 2_000;
-
-/// The times and the rate of a forecast.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ForecastAsk {
-    until: Duration,
-    step: Duration,
-    rate: Option<f64>,
-}
-
-impl ForecastAsk {
-    /// Creates a forecast until then, in steps, at this rate of elements per second in place of a measured one.
-    ///
-    /// # Errors
-    ///
-    /// The times or the rate are out of bounds.
-    pub fn new(until: Duration, step: Duration, rate: Option<f64>) -> Result<ForecastAsk, Error> {
-        let step = step.min(until);
-        let bad = |why: String| Err(Error::invalid(format!("make a forecast: {why}")));
-        if until > LONGEST || step < SHORTEST {
-            return bad("it reaches from 1s to 366d, in steps of 1s at least".to_owned());
-        }
-        if until.as_millis().div_ceil(step.as_millis()) > STEPS {
-            return bad(format!("it has at most {STEPS} steps; make them longer, or the time shorter"));
-        }
-        if rate.is_some_and(|rate| !(rate.is_finite() && (1e-6..=1e9).contains(&rate))) {
-            return bad("the rate is a number of elements per second above 0, as 55 or 0.5".to_owned());
-        }
-        Ok(ForecastAsk { until, step, rate })
-    }
-
-    /// Returns the same in one step.
-    pub fn whole(self) -> ForecastAsk {
-        ForecastAsk { step: self.until, ..self }
-    }
-
-    /// Returns the request for it.
-    pub(super) fn of(self, queue: &str) -> MakeForecast {
-        let until = Length(self.until);
-        let step = Length(self.step);
-        MakeForecast { queue: queue.to_owned(), until, step, rate: self.rate }
-    }
-}
 
 /// The origin of the rate of a forecast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -188,7 +138,8 @@ impl Rate {
         Rate { per_second, from, by_daemon: true, in_flight_oldest_ms }
     }
 
-    fn or_given(self, given: Option<f64>) -> Rate {
+    /// Returns the rate that was given, if one was.
+    pub(super) fn or_given(self, given: Option<f64>) -> Rate {
         match given {
             Some(rate) => Rate { per_second: Some(rate), from: RateFrom::Given, ..self },
             None => self,
@@ -196,22 +147,17 @@ impl Rate {
     }
 }
 
-/// Makes a forecast: one count for each step, and where the rate is known more until it is exact to a second, as far as their
+/// Makes a forecast until then: one count for each step, and where the rate is known more until it is exact to a second, as far as their
 /// number is bounded.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
-pub async fn forecast(queue: &Queue, ask: &ForecastAsk, rate: Rate) -> Result<Forecast, Error> {
+pub async fn forecast(queue: &Queue, until: Duration, step: Duration, rate: Rate) -> Result<Forecast, Error> {
     let what = format!("make a forecast of `{}`", queue.id());
-    let rate = rate.or_given(ask.rate);
     let stats = queue.ledger.stats(&queue.conn).await.attempt(&what)?;
     let backlog = backlog(&queue.spec, &stats);
-    let steps = counted(queue, stats.now_ms, ask.until, ask.step).await.attempt(&what)?;
+    let steps = counted(queue, stats.now_ms, until, step).await.attempt(&what)?;
     let mut found = Forecast {
         queue: queue.id().to_owned(),
         now_ms: stats.now_ms,
-        until_ms: stats.now_ms.saturating_add(millis(ask.until)),
+        until_ms: stats.now_ms.saturating_add(millis(until)),
         summary: String::new(),
         rate: rate.per_second.map(|rate| (rate * 100.0).round() / 100.0),
         rate_from: rate.from,
@@ -268,10 +214,6 @@ pub(super) async fn counted(
 }
 
 /// Counts of what falls due within the next hour, day and week, by minutes, half hours and quarters of a day.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn charts(queue: &Queue, now_ms: i64) -> Result<[Vec<ForecastStep>; 3], Error> {
     let what = format!("count what falls due in `{}`", queue.id());
     let mut charts = [const { Vec::new() }; 3];

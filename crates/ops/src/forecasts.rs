@@ -4,8 +4,9 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use super::error::{Error, QueueError};
-use super::forecast::{Forecast, ForecastAsk};
+use super::forecast::Forecast;
 use super::operation::Place;
+use super::operations::MakeForecast;
 use super::overview::QueueRow;
 use super::queues::queues;
 
@@ -22,13 +23,8 @@ pub struct Forecasts {
 }
 
 /// Makes a forecast of every queue that holds anything, each as one step.
-///
-/// # Errors
-///
-/// When Redis, or the daemon, cannot be asked.
-pub async fn forecasts(place: &Place, ask: &ForecastAsk) -> Result<Forecasts, Error> {
+pub async fn forecasts(place: &Place, ask: &MakeForecast) -> Result<Forecasts, Error> {
     let queues = queues(place).await?;
-    let request = |queue: &str| ask.whole().of(queue);
     let mut all = Forecasts { queues: Vec::new(), errors: queues.errors };
     let holds = |row: &&QueueRow| {
         let s = &row.state;
@@ -37,7 +33,7 @@ pub async fn forecasts(place: &Place, ask: &ForecastAsk) -> Result<Forecasts, Er
     let some: Vec<&str> = queues.queues.iter().filter(holds).map(|row| &row.state.queue[..]).collect();
     for some in some.chunks(SIDE_BY_SIDE) {
         for (queue, found) in
-            some.iter().zip(join_all(some.iter().map(async |queue| place.call(&request(queue)).await)).await)
+            some.iter().zip(join_all(some.iter().map(async |queue| place.call(&ask.whole(queue)).await)).await)
         {
             match found {
                 Ok(found) => all.queues.push(found),

@@ -2,31 +2,6 @@
 
 use super::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
-
-#[test]
-fn a_forecast_is_bounded() {
-    let check = |until, step, rate, fits: bool| {
-        let asked = ForecastAsk::new(until, step, rate);
-        assert_eq!(asked.is_ok(), fits, "{asked:?}");
-    };
-    let day = MINUTE * 1_440;
-    check(day, 15 * MINUTE, None, true);
-    check(1_000 * MINUTE, MINUTE, Some(55.5), true);
-    check(1_001 * MINUTE, MINUTE, None, false);
-    check(1_000 * MINUTE + Duration::from_millis(1), MINUTE, None, false);
-    check(MINUTE, MINUTE * 2, None, true);
-    check(MINUTE, Duration::from_millis(999), None, false);
-    check(367 * day, day, None, false);
-    check(Duration::ZERO, Duration::ZERO, None, false);
-    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        check(day, day, Some(rate), false);
-    }
-    let ask = ForecastAsk::new(day, 90 * MINUTE, Some(0.5)).unwrap();
-    let request = ask.whole().of("q");
-    assert_eq!((request.until.0, request.step.0, request.rate), (day, day, Some(0.5)));
-}
-
 #[test]
 fn a_step_has_the_worst_of_its_spans_and_what_waits_at_its_end() {
     let span = |from_ms, until_ms, count| DueSpan { from_ms, until_ms, count };

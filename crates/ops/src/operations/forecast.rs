@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::forecast::{Forecast, ForecastAsk, ForecastStep, Rate, forecast};
+use crate::forecast::{Forecast, ForecastStep, Rate, forecast};
 use crate::operation::{AskDaemon, Explain, Operation, Route, Scene, route};
 use crate::session::find;
 use crate::table::TextTable;
@@ -42,6 +42,13 @@ pub const DAY: Length = Length(Duration::from_secs(86_400));
 /// A step of it.
 const STEP: Length = Length(Duration::from_secs(900));
 
+/// Most steps of a forecast.
+const STEPS: u128 = 1_000;
+/// Shortest step.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// Longest time that is looked ahead.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
 fn day() -> Length {
     DAY
 }
@@ -51,8 +58,34 @@ fn step() -> Length {
 }
 
 impl MakeForecast {
-    fn ask(&self) -> Result<ForecastAsk, Error> {
-        ForecastAsk::new(self.until.0, self.step.0, self.rate)
+    /// Returns the length of a step.
+    fn step(&self) -> Duration {
+        self.step.0.min(self.until.0)
+    }
+
+    /// Returns the same of a queue, in one step.
+    pub(crate) fn whole(&self, queue: &str) -> MakeForecast {
+        MakeForecast { queue: queue.to_owned(), step: self.until, ..self.clone() }
+    }
+
+    /// Refuses times and a rate that are out of bounds.
+    ///
+    /// # Errors
+    ///
+    /// The bounds.
+    pub fn bounds(&self) -> Result<(), Error> {
+        let until = self.until.0;
+        let bad = |why: String| Err(Error::invalid(format!("make a forecast: {why}")));
+        if until > LONGEST || self.step() < SHORTEST {
+            return bad("it reaches from 1s to 366d, in steps of 1s at least".to_owned());
+        }
+        if until.as_millis().div_ceil(self.step().as_millis()) > STEPS {
+            return bad(format!("it has at most {STEPS} steps; make them longer, or the time shorter"));
+        }
+        if self.rate.is_some_and(|rate| !(rate.is_finite() && (1e-6..=1e9).contains(&rate))) {
+            return bad("the rate is a number of elements per second above 0, as 55 or 0.5".to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -72,14 +105,14 @@ impl Operation for MakeForecast {
     }
 
     fn check(&self, config: &Config) -> Result<(), Error> {
-        self.ask()?;
+        self.bounds()?;
         find(config, &self.queue).map(drop)
     }
 
     async fn run(&self, scene: &Scene) -> Result<Forecast, Error> {
         let queue = scene.queue(&self.queue).await?;
         let rate = scene.live().map_or_else(Rate::unknown, |live| live.rate(&queue));
-        forecast(&queue, &self.ask()?, rate).await
+        forecast(&queue, self.until.0, self.step(), rate.or_given(self.rate)).await
     }
 
     fn text(&self, found: &Forecast, _: Explain) -> String {
@@ -126,4 +159,35 @@ fn last(found: &Forecast) -> String {
 /// Returns a lateness; none below a second.
 pub fn late_by(ms: u64) -> String {
     if ms < 1_000 { "-".to_owned() } else { plural::duration(ms) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_forecast_is_bounded() {
+        let ask =
+            |until, step, rate| MakeForecast { queue: String::new(), until: Length(until), step: Length(step), rate };
+        let check = |until, step, rate, fits: bool| {
+            let asked = ask(until, step, rate);
+            assert_eq!(asked.bounds().is_ok(), fits, "{asked:?}");
+        };
+        let day = MINUTE * 1_440;
+        check(day, 15 * MINUTE, None, true);
+        check(1_000 * MINUTE, MINUTE, Some(55.5), true);
+        check(1_001 * MINUTE, MINUTE, None, false);
+        check(1_000 * MINUTE + Duration::from_millis(1), MINUTE, None, false);
+        check(MINUTE, MINUTE * 2, None, true);
+        check(MINUTE, Duration::from_millis(999), None, false);
+        check(367 * day, day, None, false);
+        check(Duration::ZERO, Duration::ZERO, None, false);
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            check(day, day, Some(rate), false);
+        }
+        let request = ask(day, 90 * MINUTE, Some(0.5)).whole("q");
+        assert_eq!((request.until.0, request.step.0, request.rate), (day, day, Some(0.5)));
+    }
 }
