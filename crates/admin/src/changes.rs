@@ -57,9 +57,6 @@ impl Admin {
     }
 
     /// Carries out an operation of this caller, and writes down what it changed.
-    ///
-    /// # Errors
-    /// Those of the operation.
     pub async fn operate<O: Operation>(self: &Arc<Self>, request: O, asker: Asker) -> Result<O::Answer, Problem> {
         let scene = self.scene(&asker);
         request.check(scene.config()).map_err(|error| problem(&error))?;

@@ -52,9 +52,6 @@ impl OverviewCache {
     }
 
     /// A fresh page, read by `read` if there is none.
-    ///
-    /// # Errors
-    /// Those of `read`.
     pub async fn page<K: Hash + Eq, V, E>(
         &self,
         of: impl Fn(&Self) -> &Pages<K, V>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::layout::{View, encoded, page, see_other};
+use super::layout::{View, crumbs, encoded, page, see_other};
 use super::list_place::{LIST, ListPlace};
 use crate::Admin;
 use crate::access::AdminCaller;
@@ -16,6 +16,7 @@ use delaybridge_http_server::problem::Problem;
 use delaybridge_http_server::reply::Reply;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::element::ActOutcome;
+use delaybridge_ops::operation::Operation;
 use delaybridge_ops::operations::{Cancel, RunNow};
 use delaybridge_ops::plural;
 
@@ -36,7 +37,7 @@ pub fn ids(query: &Query) -> Result<Vec<String>, Problem> {
     match ids.len() {
         0 => Err(Problem::bad("read the form: no row was chosen; tick some, then press the button")),
         1..=MOST => Ok(ids),
-        n => Err(Problem::bad(&format!("read the form: {n} rows were chosen; at most {MOST} at once"))),
+        n => Err(Problem::bad(format!("read the form: {n} rows were chosen; at most {MOST} at once"))),
     }
 }
 
@@ -83,10 +84,14 @@ fn ask(admin: &Admin, call: &Call<AdminCaller>, cancels: bool) -> Result<Reply, 
     let count = plural::count(ids.len(), "element");
     let back = back(&call.query, &place);
     let body = html! {
-        nav.crumbs aria-label="Where you are" {
-            a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../" (encoded(queue)) (place.behind('?')) } { (queue) } " / "
-            a href=(back) { "elements" } " / " span aria-current="page" { (word) }
-        }
+        (crumbs(
+            &[
+                ("Queues", place.address(&view.up)),
+                (queue, format!("../{}{}", encoded(queue), place.behind('?'))),
+                ("elements", back.clone()),
+            ],
+            word,
+        ))
         h1 { @if cancels { "Remove for good?" } @else { "Run now?" } }
         p { strong { (count) } " of " (queue) ":" }
         ul.links { @for id in &ids { li { a.mono href={ "elements/" (encoded(id)) } { (id) } } } }
@@ -115,29 +120,33 @@ fn back(query: &Query, place: &ListPlace) -> String {
 /// Runs them now, and shows what is left.
 pub async fn run_now(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
-    fields.only(&FIELDS)?;
-    let mut done = Outcomes::default();
-    for id in ids(&fields)? {
-        let request = RunNow { queue: call.part("queue").to_owned(), id: id.clone() };
-        done.add(&id, admin.operate(request, Asker::of(&call)).await);
-    }
-    Ok(done.shown("due now", &fields))
+    each(&admin, &call, &fields, "due now", |queue, id| RunNow { queue, id }).await
 }
 
 /// Removes them for good, and shows what is left.
 pub async fn cancel(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
-    fields.only(&FIELDS)?;
-    let ids = ids(&fields)?;
     if fields.text("sure").is_none() {
         return Err(Problem::bad("read the form: they are removed for good; confirm that"));
     }
+    each(&admin, &call, &fields, "removed", |queue, id| Cancel { queue, id }).await
+}
+
+/// Carries out a request for each of the chosen rows, and shows what is left.
+async fn each<O: Operation<Answer = ActOutcome>>(
+    admin: &Arc<Admin>,
+    call: &Call<AdminCaller>,
+    fields: &Query,
+    word: &str,
+    request: impl Fn(String, String) -> O,
+) -> Result<Reply, Problem> {
+    fields.only(&FIELDS)?;
     let mut done = Outcomes::default();
-    for id in ids {
-        let request = Cancel { queue: call.part("queue").to_owned(), id: id.clone() };
-        done.add(&id, admin.operate(request, Asker::of(&call)).await);
+    for id in ids(fields)? {
+        let request = request(call.part("queue").to_owned(), id.clone());
+        done.add(&id, admin.operate(request, Asker::of(call)).await);
     }
-    Ok(done.shown("removed", &fields))
+    Ok(done.shown(word, fields))
 }
 
 /// The outcome for the chosen rows.

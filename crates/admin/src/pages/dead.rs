@@ -10,12 +10,11 @@ use serde_json::Value;
 
 use super::chosen::tick;
 use super::element::line as attempt_line;
-use super::layout::{View, encoded, page};
+use super::layout::{View, crumbs, encoded, page};
 use super::show::{number, payload, said, when};
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
-use crate::v1::elements::SHOWN;
 use crate::v1::errors::problem;
 use delaybridge_core::message::Class;
 use delaybridge_http_server::call::{Call, Query};
@@ -26,7 +25,7 @@ use delaybridge_ops::Queue;
 use delaybridge_ops::dead::{FILTER_NAMES, Filter, Letter, Summary};
 use delaybridge_ops::element::KILLED;
 use delaybridge_ops::operation::{Operation, RequestFields, whole};
-use delaybridge_ops::operations::{CountDead, Counted, ListDead, ShowDead, Total};
+use delaybridge_ops::operations::{CountDead, Counted, ListDead, SHOWN, ShowDead, Total};
 use delaybridge_ops::progress::Until;
 use delaybridge_telemetry::labels::DeadReason;
 
@@ -55,9 +54,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let reads = view.may(AccessRole::Reader, id) || view.name.is_none();
     let operates = view.may(AccessRole::Operator, id);
     let body = html! {
-        nav.crumbs aria-label="Where you are" {
-            a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { "dead letters" }
-        }
+        (crumbs(&[("Queues", view.up.clone()), (id, format!("../{}", encoded(id)))], "dead letters"))
         h1 { (id) ": dead letters" }
         @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (said(done)) } } }
         // To find what fits, all letters are read.
@@ -119,9 +116,6 @@ pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem>
 }
 
 /// Returns the filter of a query or a form. Several values of one part are separated by commas.
-///
-/// # Errors
-/// What cannot be read.
 pub fn filter_of(query: &Query) -> Result<Filter, Problem> {
     let mut fields = RequestFields::default();
     for name in FILTER_NAMES {
@@ -276,10 +270,14 @@ pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let most = if call.query.text("whole").is_some() { usize::MAX } else { SHOWN };
     let body = html! {
-        nav.crumbs aria-label="Where you are" {
-            a href=(view.up) { "Queues" } " / " a href={ "../../" (encoded(id)) } { (id) } " / " a href="../dead" { "dead letters" }
-            " / " span aria-current="page" { (letter.stream_id) }
-        }
+        (crumbs(
+            &[
+                ("Queues", view.up.clone()),
+                (id, format!("../../{}", encoded(id))),
+                ("dead letters", "../dead".to_owned()),
+            ],
+            &letter.stream_id,
+        ))
         h1 { "Dead letter " (letter.stream_id) }
         p { a href={ "../elements/" (encoded(&letter.stream_id)) } { "Run it again, or remove it" } }
         h2 { "Payload" }

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::layout::{View, encoded, page, see_other};
+use super::layout::{View, crumbs, encoded, page, see_other};
 use super::list_place::{LIST, ListPlace};
 use super::pausing::field_time;
 use super::show::{number, payload, when as distance};
@@ -15,21 +15,27 @@ use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
-use crate::v1::elements::SHOWN;
 use crate::v1::errors::problem;
 use delaybridge_http_server::call::Call;
 use delaybridge_http_server::problem::Problem;
 use delaybridge_http_server::reply::Reply;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::element::{Cure, Detail, ElementWhy, Whereabouts, why};
-use delaybridge_ops::operations::{Cancel, Kill, Reschedule, RunNow};
+use delaybridge_ops::operation::Operation;
+use delaybridge_ops::operations::{Cancel, Kill, Reschedule, RunNow, SHOWN, Why};
 use delaybridge_ops::peek::PeekState;
+
+/// Refuses a queue that there is not, and a text that can be no id of its elements.
+fn known(admin: &Admin, queue: &str, id: &str) -> Result<(), Problem> {
+    let request = Why { queue: queue.to_owned(), id: id.to_owned() };
+    request.check(&admin.reload.running()).map_err(|error| problem(&error))
+}
 
 /// Sends the browser to the element of this id.
 pub async fn find(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["id", LIST])?;
     let id = call.query.text("id").unwrap_or_default().trim();
-    admin.known_id(&admin.queue(&call).await?, id)?;
+    known(&admin, call.part("queue"), id)?;
     Ok(see_other(&format!("elements/{}{}", encoded(id), ListPlace::carried(&call.query).behind('?'))))
 }
 
@@ -39,16 +45,16 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let asked = call.part("id");
     let place = ListPlace::carried(&call.query);
     let name = call.part("queue");
-    let queue = admin.queue(&call).await?;
-    admin.known_id(&queue, asked)?;
+    known(&admin, name, asked)?;
     let (why, element) = why(&admin.scene(&Asker::of(&call)), name, asked).await.map_err(|error| problem(&error))?;
     let path = format!("/queues/{}/elements/{}", encoded(name), encoded(asked));
     let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let most = if call.query.text("whole").is_some() { usize::MAX } else { SHOWN };
     let body = html! {
-        nav.crumbs aria-label="Where you are" {
-            a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../../" (encoded(name)) (place.behind('?')) } { (name) } " / " span aria-current="page" { (asked) }
-        }
+        (crumbs(
+            &[("Queues", place.address(&view.up)), (name, format!("../../{}{}", encoded(name), place.behind('?')))],
+            asked,
+        ))
         h1.mono { (asked) }
         (explanation(&why, &view))
         @if let Some(element) = element.as_ref().filter(|_| view.may(AccessRole::Reader, name)) {

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::chosen::{buttons, tick};
-use super::layout::{View, encoded, page};
+use super::layout::{View, crumbs, encoded, page};
 use super::list_place::ListPlace;
 use super::show::{number, said, when};
 use crate::Admin;
@@ -35,9 +35,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     view.watch(&call.query);
     let word = word(request.state);
     let body = html! {
-        nav.crumbs aria-label="Where you are" {
-            a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../" (encoded(id)) (place.behind('?')) } { (id) } " / " span aria-current="page" { (word) }
-        }
+        (crumbs(&[("Queues", place.address(&view.up)), (id, format!("../{}{}", encoded(id), place.behind('?')))], word))
         h1 { (id) ": " (word) }
         @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (said(done)) } } }
         p.muted { (range(request.first().unwrap_or_default(), found.elements.len())) " of " (number(found.total)) "." }

@@ -173,6 +173,16 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
     Reply::bytes(status, HTML, html.into_string())
 }
 
+/// Returns the way to a page: the pages above it, each with its address, then its own name.
+pub fn crumbs(above: &[(&str, String)], here: &str) -> Markup {
+    html! {
+        nav.crumbs aria-label="Where you are" {
+            @for (name, address) in above { a href=(address) { (name) } " / " }
+            span aria-current="page" { (here) }
+        }
+    }
+}
+
 /// Returns a text as part of a URL.
 pub fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()

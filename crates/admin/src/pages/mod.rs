@@ -22,7 +22,7 @@ pub mod list_place;
 pub mod login;
 pub mod overview;
 mod past;
-mod pausing;
+pub mod pausing;
 pub mod problem;
 pub mod queue;
 pub mod search;

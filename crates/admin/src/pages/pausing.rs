@@ -1,16 +1,23 @@
 //! The form that pauses a queue or a sink, and what it says.
 
+use std::sync::Arc;
+
 use maud::{Markup, html};
 
-use super::list_place::ListPlace;
+use super::layout::{encoded, see_other};
+use super::list_place::{LIST, ListPlace};
+use crate::Admin;
 use crate::access::AdminCaller;
+use crate::changes::Asker;
+use crate::forms::form;
 use delaybridge_http_server::call::{Call, Query};
 use delaybridge_http_server::problem::Problem;
+use delaybridge_http_server::reply::Reply;
 use delaybridge_ops::operations::{Pause, Resume};
 use delaybridge_ops::time::Moment;
 
 /// The names of the fields.
-pub const FIELDS: [&str; 3] = ["why", "for", "until"];
+const FIELDS: [&str; 4] = ["why", "for", "until", LIST];
 
 /// Returns the form to pause, or to resume what is paused; `subject` is `queue` or `sink`, `path` the way to its page.
 pub fn pause_form(path: &str, subject: &str, effect: &str, is_paused: bool, place: &ListPlace) -> Markup {
@@ -34,11 +41,34 @@ pub fn pause_form(path: &str, subject: &str, effect: &str, is_paused: bool, plac
     }
 }
 
+/// Pauses the queue or sink in the path, and shows it again.
+pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let fields = form(&mut call).await?;
+    fields.only(&FIELDS)?;
+    admin.operate(wanted(&call, &fields)?, Asker::of(&call)).await?;
+    Ok(shown(&call, &fields))
+}
+
+/// Ends the pause of the queue or sink in the path, and shows it again.
+pub async fn resume(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let fields = form(&mut call).await?;
+    fields.only(&[LIST])?;
+    let [queue, sink] = paused_target(&call);
+    admin.operate(Resume { queue, sink }, Asker::of(&call)).await?;
+    Ok(shown(&call, &fields))
+}
+
+/// Sends the browser back to what was paused or resumed.
+fn shown(call: &Call<AdminCaller>, fields: &Query) -> Reply {
+    let name = paused_target(call).into_iter().flatten().next().unwrap_or_default();
+    see_other(&format!("../{}{}", encoded(&name), ListPlace::carried(fields).behind('?')))
+}
+
 /// Returns the pause that a form asks for, of the queue or sink in the path.
 ///
 /// # Errors
 /// There is no reason, or no time that can be read.
-pub fn wanted(call: &Call<AdminCaller>, fields: &Query) -> Result<Pause, Problem> {
+fn wanted(call: &Call<AdminCaller>, fields: &Query) -> Result<Pause, Problem> {
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
     let why = text("why")
         .ok_or_else(|| Problem::bad("read the form: say why, for everybody who wonders why nothing moves"))?;
@@ -48,12 +78,6 @@ pub fn wanted(call: &Call<AdminCaller>, fields: &Query) -> Result<Pause, Problem
     Ok(Pause { queue, sink, why: why.to_owned(), by: None, length: length.transpose()?, until })
 }
 
-/// The end of the pause of the queue or sink in the path.
-pub fn resumed(call: &Call<AdminCaller>) -> Resume {
-    let [queue, sink] = paused_target(call);
-    Resume { queue, sink }
-}
-
 /// Returns the queue and the sink in the path: one of them.
 fn paused_target(call: &Call<AdminCaller>) -> [Option<String>; 2] {
     ["queue", "sink"].map(|name| Some(call.part(name).to_owned()).filter(|name| !name.is_empty()))
@@ -61,9 +85,6 @@ fn paused_target(call: &Call<AdminCaller>) -> [Option<String>; 2] {
 
 /// Returns the time in a field for date and time, in milliseconds since 1970: browsers write `2026-11-27T06:00`, and
 /// the page says that it is UTC.
-///
-/// # Errors
-/// What cannot be read.
 pub fn field_time(name: &str, text: &str) -> Result<Moment, Problem> {
     let whole = match text.len() {
         16 => format!("{text}:00Z"),

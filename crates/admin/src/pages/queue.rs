@@ -10,16 +10,15 @@ use super::ahead::ahead;
 use super::bars::schedule;
 use super::elements::word;
 use super::events::of_queue as outcomes;
-use super::layout::{View, encoded, page, see_other};
+use super::layout::{View, crumbs, encoded, page};
 use super::list_place::{LIST, ListPlace};
 use super::past::of_queue;
-use super::pausing::{FIELDS, pause_form, resumed, wanted};
+use super::pausing::pause_form;
 use super::search::search_form;
 use super::show::{at_least, late, number, obstacles, rate, when};
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
-use crate::forms::form;
 use crate::v1::errors::problem;
 use delaybridge_http_server::call::Call;
 use delaybridge_http_server::problem::Problem;
@@ -49,7 +48,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let mut sinks = admin.sinks();
     sinks.sinks.retain(|sink| found.row.state.sinks.contains(&sink.sink));
     let body = html! {
-        nav.crumbs aria-label="Where you are" { a href=(place.address(&view.up)) { "Queues" } " / " span aria-current="page" { (id) } }
+        (crumbs(&[("Queues", place.address(&view.up))], id))
         h1 { (id) }
         (in_the_way(&found.row, &sinks))
         (numbers(&found.row))
@@ -69,22 +68,6 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         }
     };
     Ok(page(StatusCode::OK, &view, id, &body))
-}
-
-/// Pauses it, and shows it again.
-pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    let fields = form(&mut call).await?;
-    fields.only(&[&FIELDS[..], &[LIST]].concat())?;
-    admin.operate(wanted(&call, &fields)?, Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}{}", encoded(call.part("queue")), ListPlace::carried(&fields).behind('?'))))
-}
-
-/// Resumes it, and shows it again.
-pub async fn resume(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    let fields = form(&mut call).await?;
-    fields.only(&[LIST])?;
-    admin.operate(resumed(&call), Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}{}", encoded(call.part("queue")), ListPlace::carried(&fields).behind('?'))))
 }
 
 /// Everything that keeps its elements from moving.

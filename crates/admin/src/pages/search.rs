@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::elements::table;
-use super::layout::{View, encoded, page};
+use super::layout::{View, crumbs, encoded, page};
 use super::list_place::{LIST, ListPlace};
 use super::show::number;
 use crate::Admin;
@@ -44,9 +44,10 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let view = View::of(&format!("/queues/{}/search", encoded(id)), &call.caller, admin.access.has_tokens());
     let seen = before.saturating_add(hits.examined);
     let body = html! {
-        nav.crumbs aria-label="Where you are" {
-            a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../" (encoded(id)) (place.behind('?')) } { (id) } " / " span aria-current="page" { "search" }
-        }
+        (crumbs(
+            &[("Queues", place.address(&view.up)), (id, format!("../{}{}", encoded(id), place.behind('?')))],
+            "search",
+        ))
         h1 { (id) ": search" }
         (search_form("search", field, &place))
         p.muted role="status" {

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::layout::{View, encoded, page, see_other};
+use super::layout::{View, crumbs, encoded, page};
 use super::list_place::ListPlace;
 use super::past;
-use super::pausing::{FIELDS, pause_form, resumed, wanted};
+use super::pausing::pause_form;
 use super::queue::settings;
 use super::show::lasting;
 use crate::Admin;
 use crate::access::AdminCaller;
-use crate::changes::Asker;
-use crate::forms::form;
 use crate::v1::errors::problem;
 use crate::v1::history::known_sink;
 use delaybridge_config::describe_sink;
@@ -52,7 +50,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let read = async |sink: &String| sink_pauses(&session, sink).await.map_err(|error| problem(&error));
     let pauses = admin.cache.page(|cache| &cache.sinks, name.to_owned(), read).await.ok();
     let body = html! {
-        nav.crumbs aria-label="Where you are" { a href={ (view.up) "#sinks" } { "Sinks" } " / " span aria-current="page" { (name) } }
+        (crumbs(&[("Sinks", format!("{}#sinks", view.up))], name))
         h1 { (name) }
         @if let Some(sink) = sink { (state(sink, pauses.as_deref())) }
         @if let Some(pauses) = pauses.as_ref().filter(|_| view.may_all(AccessRole::Operator)) {
@@ -99,19 +97,4 @@ fn state(sink: &SinkRow, pauses: Option<&SinkPauses>) -> Markup {
         }
         @for error in pauses.iter().flat_map(|pauses| &pauses.errors).take(SHOWN) { p.problem { (error.queue) ": " (error.message) } }
     }
-}
-
-/// Pauses it for its queues, and shows it again.
-pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    let fields = form(&mut call).await?;
-    fields.only(&FIELDS)?;
-    admin.operate(wanted(&call, &fields)?, Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}", encoded(call.part("sink")))))
-}
-
-/// Ends the pause, and shows it again.
-pub async fn resume(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    form(&mut call).await?.only(&[])?;
-    admin.operate(resumed(&call), Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}", encoded(call.part("sink")))))
 }

@@ -7,7 +7,7 @@ use maud::html;
 
 use super::chosen::{ID, hidden, ids};
 use super::dead::{filter_fields, filter_of, query_of};
-use super::layout::{View, encoded, page, see_other};
+use super::layout::{View, crumbs, encoded, page, see_other};
 use super::show::number;
 use crate::Admin;
 use crate::access::AdminCaller;
@@ -85,11 +85,12 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     let path = format!("/queues/{}/dead/{}/ask", encoded(id), deed.word());
     let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let matched = number(counted.matched);
+    let back = format!("../../dead?{}", query_of(&call.query));
     let body = html! {
-        nav.crumbs aria-label="Where you are" {
-            a href=(view.up) { "Queues" } " / " a href={ "../../../" (encoded(id)) } { (id) } " / "
-            a href={ "../../dead?" (query_of(&call.query)) } { "dead letters" } " / " span aria-current="page" { (deed.word()) }
-        }
+        (crumbs(
+            &[("Queues", view.up.clone()), (id, format!("../../../{}", encoded(id))), ("dead letters", back.clone())],
+            deed.word(),
+        ))
         h1 { @match deed { SweepKind::Redrive => "Deliver again?", SweepKind::Purge => "Remove for good?" } }
         @if let Some(ids) = &which.ids {
             p { strong { (plural::count(counted.matched, "dead letter")) } " of " (id) ", of " (ids.len()) " that you chose:" }
@@ -126,7 +127,7 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
                 SweepKind::Redrive => button type="submit" { "Redrive " (matched) },
                 SweepKind::Purge => button.danger.full type="submit" { "Remove " (matched) " for good" },
             }
-            " " a href={ "../../dead?" (query_of(&call.query)) } { "Leave them" }
+            " " a href=(back) { "Leave them" }
         }
     };
     Ok(page(StatusCode::OK, &view, deed.word(), &body))

@@ -6,14 +6,13 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::inputs;
-use super::layout::{View, encoded, page, see_other};
+use super::layout::{View, crumbs, encoded, page, see_other};
 use super::queue::settings;
 use super::show::{count, number, payload, when};
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
-use crate::v1::elements::SHOWN;
 use crate::v1::operation::read_query;
 use delaybridge_http_server::call::Call;
 use delaybridge_http_server::problem::{Problem, ProblemKind};
@@ -22,7 +21,7 @@ use delaybridge_model::role::AccessRole;
 use delaybridge_ops::jobs::{JobDetail, JobState, TopicState};
 use delaybridge_ops::operation::Remote;
 use delaybridge_ops::operations::{
-    JOBS, ListTopics, PauseTopic, PeekJobs, ResumeTopic, ShowTopic, TopicDetail, TopicPage,
+    JOBS, ListTopics, PauseTopic, PeekJobs, ResumeTopic, SHOWN, ShowTopic, TopicDetail, TopicPage,
 };
 use delaybridge_ops::plural::duration;
 
@@ -138,7 +137,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     view.watch(&call.query);
     let limits = serde_json::to_value(&found.limits.limits).unwrap_or_default();
     let body = html! {
-        nav.crumbs aria-label="Where you are" { a href={ (view.up) "topics" } { "Topics" } " / " span aria-current="page" { (name) } }
+        (crumbs(&[("Topics", format!("{}topics", view.up))], name))
         h1 { (name) }
         (numbers(&found))
         (inputs::of_topic(&admin.inputs(&admin.status.look()), name))
@@ -244,10 +243,7 @@ pub async fn jobs(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let mut view = View::of(&format!("/topics/{}/jobs", encoded(topic)), &call.caller, admin.access.has_tokens());
     view.watch(&call.query);
     let body = html! {
-        nav.crumbs aria-label="Where you are" {
-            a href={ (view.up) "topics" } { "Topics" } " / " a href={ "../" (encoded(topic)) } { (topic) } " / "
-            span aria-current="page" { (state) }
-        }
+        (crumbs(&[("Topics", format!("{}topics", view.up)), (topic, format!("../{}", encoded(topic)))], state))
         h1 { (topic) ": " (state) }
         p.muted { "At most " (JOBS) ", the first in time." }
         @if found.jobs.is_empty() { p.empty { "There are none." } }

@@ -1,6 +1,5 @@
 //! The handlers of the API: one file for each kind of thing.
 
-pub mod elements;
 pub mod errors;
 pub mod events;
 pub mod history;
