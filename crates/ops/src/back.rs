@@ -45,10 +45,6 @@ fn nothing(queue: &Queue) -> BroughtBack {
 }
 
 /// Finds out what would go back. Changes nothing.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn plan(queue: &Queue, dead: bool) -> Result<BroughtBack, Error> {
     let what = format!("read the held elements of `{}`", queue.id());
     let mut back = BroughtBack { at_work: refusal(queue).await?, ..nothing(queue) };

@@ -136,10 +136,6 @@ impl FleetSums {
 }
 
 /// Tells the others of this daemon; removes the records of daemons that ended long ago.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn tell(session: &Session, member: &FleetMember) -> Result<(), Error> {
     let what = "tell the other daemons of this one";
     let conn = home(session).await?;
@@ -157,10 +153,6 @@ pub async fn tell(session: &Session, member: &FleetMember) -> Result<(), Error> 
 }
 
 /// Removes the record of a daemon that ends.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn leave(session: &Session, daemon: &str) -> Result<(), Error> {
     let what = "leave the fleet";
     let conn = home(session).await?;
@@ -168,10 +160,6 @@ pub async fn leave(session: &Session, daemon: &str) -> Result<(), Error> {
 }
 
 /// Reads every daemon, and who delivers which queue in order.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn fleet(session: &Session) -> Result<Fleet, Error> {
     let what = "read the daemons";
     let conn = home(session).await?;

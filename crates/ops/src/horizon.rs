@@ -57,10 +57,6 @@ pub struct Bar {
 }
 
 /// Counts the elements of each bar: a few counts by the index, however many elements there are.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn horizon(queue: &Queue) -> Result<Horizon, Error> {
     let what = format!("count what falls due in `{}`", queue.id());
     let (now_ms, all) = queue.ledger.due_before_each(&queue.conn, &offsets()).await.attempt(&what)?;

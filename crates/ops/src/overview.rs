@@ -308,10 +308,6 @@ async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<QueueRow, Queue
 }
 
 /// Reads one queue over its connection.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn row_of(queue: &Queue) -> Result<QueueRow, Error> {
     let state = state(queue).await.attempt(&format!("look at queue `{}`", queue.id()))?;
     Ok(QueueRow { state, here: None })

@@ -31,10 +31,6 @@ pub struct Queues {
 
 /// Reads queues and sinks as far as they are known: of a daemon the page that is asked for; of Redis all queues, and what the daemon of
 /// the configuration knows of them.
-///
-/// # Errors
-///
-/// When Redis, or the daemon, cannot be asked.
 pub async fn overview(place: &Place, which: &ListQueues) -> Result<(Overview, Option<SinkList>), Error> {
     let Place::Here(scene) = place else {
         return of_daemon(place, which).await.map(|(found, sinks)| (found, Some(sinks)));
@@ -55,10 +51,6 @@ async fn of_daemon(place: &Place, which: &ListQueues) -> Result<(Overview, SinkL
 }
 
 /// Reads every queue; one that cannot be read does not keep the others from being read.
-///
-/// # Errors
-///
-/// When Redis, or the daemon, cannot be asked.
 pub async fn queues(place: &Place) -> Result<Queues, Error> {
     let (Overview { queues, errors, clocks, inputs, .. }, sinks) = overview(place, &ListQueues::all()).await?;
     let mut found = Queues { queues, topics: None, sinks: sinks.map(|list| list.sinks), errors, clocks, inputs };

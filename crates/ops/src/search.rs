@@ -119,10 +119,6 @@ const PLACES: [(Place, PeekState); 4] = [
 ];
 
 /// Searches the queue. An element that moves meanwhile can be missed, or be met twice.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn search(queue: &Queue, ask: &Search, watch: &mut dyn ProgressWatch) -> Result<Hits, Error> {
     let what = format!("search queue `{}`", queue.id());
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
@@ -204,10 +200,6 @@ fn content(queue: &Queue, payload: &Bytes) -> Content {
 }
 
 /// The payloads of the elements of a page, which was read with all of them.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub(super) async fn payloads(
     queue: &Queue,
     page: &Page,

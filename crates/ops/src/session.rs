@@ -40,10 +40,6 @@ pub struct Queue {
 impl Session {
     /// Connects for this person; one attempt, because a person waits for it. Of several Redis one is enough: what the others hold cannot be
     /// seen.
-    ///
-    /// # Errors
-    ///
-    /// When no connection can be made.
     pub async fn open(config: Config, by: &str) -> Result<Session, Error> {
         let session = Session { by: Some(by.into()), ..Session::start(config, CLIENT) };
         let attempts = join_all(session.servers.iter().map(|(_, redis)| connected(redis))).await;
@@ -84,10 +80,6 @@ impl Session {
     }
 
     /// Returns a queue, over the connection to the server that has it.
-    ///
-    /// # Errors
-    ///
-    /// When that connection cannot be made.
     pub async fn queue(&self, spec: Arc<QueueSpec>) -> Result<Queue, Error> {
         let redis = self.redis(&spec.redis).clone();
         let queue = queue(&redis, spec).await.map_err(|error| Error::failed(error.to_string()))?;

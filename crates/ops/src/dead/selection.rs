@@ -117,10 +117,6 @@ impl<'a> Selection<'a> {
 
     /// Returns the next page, of at most `most` letters that are looked at; `None` at the end, also of the part that
     /// was asked for.
-    ///
-    /// # Errors
-    ///
-    /// When Redis cannot be asked.
     pub async fn next(&mut self, most: usize) -> Result<Option<LetterPage>, Error> {
         let conn = &self.queue.conn;
         if let Some(place) = self.places.pop() {

@@ -107,10 +107,6 @@ impl Letters {
     }
 
     /// Refuses letters that are named in no way or in two, and what can be no name of one.
-    ///
-    /// # Errors
-    ///
-    /// The mistake.
     pub(crate) fn check(&self, config: &Config, verb: &str) -> Result<(), Error> {
         let what = format!("{verb} dead letters of `{}`", self.queue);
         let invalid = |problem: &str| Err(Error::invalid(format!("{what}: {problem}")));

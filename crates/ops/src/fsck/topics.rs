@@ -119,10 +119,6 @@ async fn look(jobs: &Jobs, topic: &Topic, progress: &mut (dyn FnMut(&str, u64) +
 
 /// Gives the waiting jobs of the topic that this queue delivers their places in the order of priorities, after they were put
 /// back into it. It can be repeated.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn keep_priorities(session: &Session, queue: &Queue) -> Result<(), Error> {
     let topic = queue.spec.source.of_kind::<JobsSpec>().and_then(|spec| spec.topic.parse().ok());
     let Some((topic, jobs)) = topic.zip(session.jobs()) else { return Ok(()) };

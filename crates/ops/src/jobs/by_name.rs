@@ -6,10 +6,6 @@ use delaybridge_jobs::Topic;
 use delaybridge_model::Config;
 
 /// Returns the job queue and the topic with this name, if it is that of a topic and of no queue.
-///
-/// # Errors
-///
-/// When the job queue cannot be asked.
 pub async fn topic_named(config: &Config, name: &str) -> Result<Option<(Jobs, Topic)>, Error> {
     let (Some(settings), Ok(topic)) = (&config.jobs, name.parse::<Topic>()) else { return Ok(None) };
     if config.queues.iter().any(|spec| *spec.id == *name) {

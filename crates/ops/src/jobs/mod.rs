@@ -285,10 +285,6 @@ impl Jobs {
     }
 
     /// Adds jobs: all of them, or none.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
     pub async fn add(&self, topic: &Topic, jobs: Vec<NewJob>) -> Result<AddedJobs, Error> {
         let what = format!("add to topic {topic}");
         jobs.iter().try_for_each(|job| self.check_due(&what, job.due))?;
@@ -297,10 +293,6 @@ impl Jobs {
     }
 
     /// Takes jobs, and waits for them if asked to.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
     pub async fn pop(&self, request: PopRequest) -> Result<FoundJobs, Error> {
         let what = "take jobs";
         let (dispenser, dispensing) = Dispenser::new(self.queue.clone());
@@ -330,10 +322,6 @@ impl Jobs {
     }
 
     /// Changes a job that waits.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
     pub async fn change(&self, id: &JobId, change: &JobChange) -> Result<ChangeOutcome, Error> {
         let what = format!("change job {id}");
         change.due.map_or(Ok(()), |due| self.check_due(&what, due))?;
@@ -348,20 +336,12 @@ impl Jobs {
     }
 
     /// Returns whether a topic has come into being.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
     pub async fn has(&self, topic: &Topic) -> Result<bool, Error> {
         let sizes = self.queue.sizes(topic).await;
         Ok(sizes.map_err(|error| failed(&format!("look at topic {topic}"), &error))?.exists)
     }
 
     /// Jobs of one state, at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
     pub async fn peek(&self, topic: &Topic, state: JobState, limit: usize) -> Result<FoundJobs, Error> {
         let what = format!("look at topic {topic}");
         let mut jobs = Vec::new();
@@ -377,10 +357,6 @@ impl Jobs {
     }
 
     /// Returns the numbers of these topics.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
     pub async fn topics(&self, names: &[Topic]) -> Result<Vec<TopicState>, Error> {
         let mut topics = Vec::new();
         for name in names {
@@ -392,10 +368,6 @@ impl Jobs {
     }
 
     /// The limits of a topic, after these were set if there are some.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
     pub async fn limits(&self, topic: &Topic, set: Option<Limits>) -> Result<TopicLimits, Error> {
         if let Some(limits) = set {
             let done = self.queue.set_limits(topic, &limits).await;

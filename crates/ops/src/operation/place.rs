@@ -31,10 +31,6 @@ impl Place {
     }
 
     /// Carries out an operation with as many requests as it takes, unless the person who waits ends it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`call`](Place::call).
     pub async fn call_whole<O: Remote>(&self, request: &O, watch: &mut dyn ProgressWatch) -> Result<O::Answer, Error> {
         match self {
             Place::Here(scene) => {
@@ -49,10 +45,6 @@ impl Place {
     }
 
     /// Connects, where one connection serves many calls, so that a failure is reported first.
-    ///
-    /// # Errors
-    ///
-    /// When no connection can be made.
     pub async fn connect(&self) -> Result<(), Error> {
         match self {
             Place::Here(scene) => scene.session().await.map(drop),
@@ -78,10 +70,6 @@ impl Place {
 }
 
 /// Carries out an operation in portions, unless `watch` ends it; `step` carries out one.
-///
-/// # Errors
-///
-/// Those of `step`.
 pub async fn whole<O: Operation, F: Future<Output = Result<O::Answer, Error>>>(
     request: &O,
     watch: &mut dyn ProgressWatch,
@@ -140,10 +128,6 @@ async fn beside<O: Remote>(scene: &Scene, request: &O) -> Result<Option<O::Answe
 
 impl Scene {
     /// Carries out an operation that runs on Redis alone, and keeps what it changed.
-    ///
-    /// # Errors
-    ///
-    /// Those of the operation.
     pub async fn carry_out<O: Operation>(&self, request: &O) -> Result<O::Answer, Error> {
         here(self, request, async { Ok(None) }, request.run(self)).await
     }

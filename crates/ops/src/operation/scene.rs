@@ -202,10 +202,6 @@ impl Scene {
     }
 
     /// Returns the connections.
-    ///
-    /// # Errors
-    ///
-    /// When no connection can be made.
     pub async fn session(&self) -> Result<&Session, Error> {
         let open = async || Session::open((*self.config).clone(), &self.by).await.map(Arc::new);
         self.session.get_or_try_init(open).await.map(|session| &**session)

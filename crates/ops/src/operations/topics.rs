@@ -76,10 +76,6 @@ impl ListTopics {
     }
 
     /// Reads the page: of topics that have come into being, and of those of the configuration.
-    ///
-    /// # Errors
-    ///
-    /// Those of the queue.
     pub async fn read(&self, jobs: &Jobs) -> Result<TopicPage, Error> {
         let mut names = self.topics.iter().map(|name| read_topic(name)).collect::<Result<Vec<_>, _>>()?;
         let mut next = None;

@@ -46,10 +46,6 @@ pub struct Migration {
 }
 
 /// Finds out what would be repacked; changes nothing.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub async fn survey(queue: &Queue, to: Layout) -> Result<Migration, Error> {
     queue.only_of_redisson("migrate", "its elements have no layout to change")?;
     let survey = look(queue, to).await?;

@@ -46,10 +46,6 @@ pub(super) struct Predecessor {
 }
 
 /// Finds the earliest element before this one, in its key where the order is by key. Looks at a bounded number of elements.
-///
-/// # Errors
-///
-/// When Redis cannot be asked.
 pub(super) async fn predecessor(
     queue: &Queue,
     own: &OrderedElement<'_>,
