@@ -1,12 +1,12 @@
 //! How a command reaches Redis: as the configuration says, or with another address or login.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::endpoint::endpoint;
 use super::failed::Failed;
-use super::load::environment;
 use delaybridge_config::{Loaded, Needs};
 use delaybridge_model::Config;
 use delaybridge_settings::problem::ConfigErrors;
@@ -72,4 +72,9 @@ impl AccessArgs {
 fn readable(path: &Path) -> Result<Secret, Failed> {
     secrets::read_file("--password-file", path).map_err(Failed::usage)?;
     Ok(Secret::File(path.to_owned()))
+}
+
+/// Returns a variable of the environment.
+pub(super) fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use clap::Args;
 
+use super::access::environment;
 use super::answer::answer;
 use super::failed::Failed;
 use super::global::Global;
-use super::load::environment;
 use super::table::TextTable;
 use delaybridge_config::{Loaded, Needs};
 use delaybridge_ops::check::{ConfigCheck, Health};

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use clap::{ArgGroup, Args};
 use redisson_codecs::{Classes, Coding};
 
+use super::access::environment;
 use super::answer::answer;
 use super::failed::Failed;
 use super::global::{DEFAULT_CONFIG, Global};
 use super::input::input;
-use super::load::{environment, load_queues, on_queue};
+use super::load::{load_queues, on_queue};
 use delaybridge_config::Needs;
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::decode::{DecodeOptions, DecodeOutcome, DecodedPayload, decode, decode_in};

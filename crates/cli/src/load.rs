@@ -1,6 +1,5 @@
 //! The configuration as commands read it: whole, for the daemon, or only for the queues.
 
-use std::ffi::OsString;
 use std::time::Duration;
 
 use delaybridge_config::Loaded;
@@ -8,6 +7,7 @@ use delaybridge_model::Config;
 use delaybridge_ops::{Queue, Session};
 use delaybridge_settings::problem::ConfigErrors;
 
+use super::access::environment;
 use super::failed::Failed;
 use super::global::Global;
 use super::person::actor;
@@ -73,10 +73,6 @@ pub fn read(global: &Global) -> Result<Loaded, ConfigErrors> {
 /// Reads the configuration for a command at its queues: it needs no secret but those that lead to Redis.
 pub(crate) fn load_queues(global: &Global) -> Result<Config, Failed> {
     Ok(global.redis.read(&global.config)?.config)
-}
-
-pub(crate) fn environment(name: &str) -> Option<OsString> {
-    std::env::var_os(name)
 }
 
 /// Reads the configuration, finds the queue and connects.

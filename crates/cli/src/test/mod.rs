@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
+use super::access::environment;
 use super::answer::answer;
 use super::failed::Failed;
 use super::global::Global;
-use super::load::environment;
 use crate::config_tests::{self, CaseResult};
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::plural;
