@@ -18,6 +18,9 @@ pub trait TaskSink: Send + Sync + 'static {
     /// The answer about a destination that is there.
     type Found: Send;
 
+    /// Whether destinations can have drawbacks: where not, nobody asks for them again after a check.
+    const HAS_DRAWBACKS: bool = true;
+
     /// Returns the task.
     fn task(&self) -> &SinkTask<Self::Question>;
 
@@ -83,7 +86,7 @@ impl<T: TaskSink> Sink for T {
         async move {
             let mut found = Vec::new();
             let mut drawbacks = Vec::new();
-            for destination in destinations {
+            for destination in destinations.iter().filter(|_| T::HAS_DRAWBACKS) {
                 match look(self, destination).await {
                     Ok(answer) => found.push((destination, answer)),
                     Err(failure) => drawbacks.push(failure.message),

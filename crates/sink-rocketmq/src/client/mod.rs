@@ -62,6 +62,8 @@ impl TaskSink for RocketMqSink {
     type Address = RocketMqDestination;
     type Found = ();
 
+    const HAS_DRAWBACKS: bool = false;
+
     fn task(&self) -> &SinkTask<ClusterQuestion> {
         &self.task
     }
