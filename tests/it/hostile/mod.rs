@@ -26,7 +26,7 @@ use harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// What an attack may make the daemon hold beyond what its configuration allows, in bytes.
 const MOST: u64 = 64 << 20;
-/// Time for which an attack is endured: each of them takes gigabytes within it from a client without bounds.
+/// Time for which an attack is endured: a client without bounds holds more than [`MOST`] within it.
 const SIEGE: Duration = Duration::from_secs(3);
 /// Time-out for an attack to begin, and for the healthy queue to end.
 const PATIENCE: Duration = Duration::from_secs(60);
