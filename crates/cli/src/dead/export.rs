@@ -95,6 +95,10 @@ pub(super) async fn run(global: &Global, args: &ExportArgs, out: &mut (dyn Write
         done.examined += page.examined;
         let last = page.dead_letters.last().and_then(|letter| letter.get("stream_id")?.as_str());
         done.last = page.next.clone().or(last.map(str::to_owned)).or(done.last);
+        if page.next.is_none() {
+            // Without the end of this export.
+            done.last = done.last.and_then(|last| Some(last.split("..").next()?.to_owned()));
+        }
         watch.at(Progress {
             done: done.examined,
             of: page.total.map(|left| done.examined.max(left)),

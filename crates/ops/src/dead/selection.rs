@@ -156,9 +156,15 @@ impl<'a> Selection<'a> {
     /// Returns the place that it has come to, if a part was asked for.
     pub fn place(&self) -> Option<SweepPlace> {
         self.which.limit?;
-        let next = self.last.as_ref().zip(self.newest.as_ref());
-        let next = next.map(|(last, newest)| format!("{last}..{newest}..{}", self.now_ms));
+        let next = self.last.as_ref().map(|last| self.after(last));
         Some(SweepPlace { next, examined: self.examined, total: self.total })
+    }
+
+    /// Returns the `after` of a part that begins behind this letter, and means the same letters as this one.
+    pub fn after(&self, place: &str) -> String {
+        // A letter was read, so that there is an end.
+        let newest = self.newest.as_deref().unwrap_or(place);
+        format!("{place}..{newest}..{}", self.now_ms)
     }
 
     fn fitting(&mut self, mut page: Vec<DeadLetter>, named: bool) -> Vec<DeadLetter> {

@@ -54,7 +54,7 @@ pub struct Letters {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// Only those behind this place, in the order of the reading; with `..` and a place, up to that one
+    /// Only those behind this place, in the order of the reading: a stream id, or the `next` of the part before as it is
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,

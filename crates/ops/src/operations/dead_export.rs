@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::dead::export::object;
 use crate::dead::selection::Selection;
-use crate::dead::{Filter, LOOKED_AT, Letters, is_place};
+use crate::dead::{Filter, LOOKED_AT, Letters, check_after};
 use crate::error::Error;
 use crate::operation::{Operation, Route, Scene, route};
 use crate::session::find;
@@ -28,8 +28,8 @@ pub struct ExportDead {
     #[arg(value_name = "QUEUE")]
     #[schemars(skip)]
     pub queue: String,
-    /// Only those behind this stream id: goes on with an export that was ended
-    #[arg(long, value_name = "STREAM-ID")]
+    /// Only those behind this stream id, or behind the place that an export has named which was ended
+    #[arg(long, value_name = "PLACE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
     /// The filter of the letters
@@ -51,7 +51,7 @@ pub struct ExportPage {
     pub total: Option<u64>,
     /// The letters, the oldest first, each with all of its fields.
     pub dead_letters: Vec<Map<String, Value>>,
-    /// The last letter that was examined: the next page begins behind it. None at the end.
+    /// The `after` of the next page. None at the end.
     pub next: Option<String>,
 }
 
@@ -83,9 +83,7 @@ impl Operation for ExportDead {
 
     fn check(&self, config: &Config) -> Result<(), Error> {
         self.filter.check()?;
-        if self.after.as_deref().is_some_and(|after| !is_place(after)) {
-            return Err(Error::invalid("export dead letters: `after` takes a stream id (1795251632252-0)"));
-        }
+        check_after(self.after.as_deref())?;
         find(config, &self.queue).map(drop)
     }
 
@@ -108,7 +106,9 @@ impl Operation for ExportDead {
                     return Err(Error::invalid(format!(
                         "export dead letters of `{}`: letter {} has {size} bytes, more than a daemon answers at once; export it over \
                          Redis, without --daemon, or go on behind it with --after {}",
-                        page.queue, letter.stream_id, letter.stream_id
+                        page.queue,
+                        letter.stream_id,
+                        selection.after(&letter.stream_id)
                     )));
                 }
                 // The next page begins with a large one, and says so.
@@ -125,7 +125,8 @@ impl Operation for ExportDead {
                 }
             }
             page.examined = selection.examined;
-            page.next = if full { behind } else { some.last }.or(page.next);
+            let last = if full { behind } else { some.last };
+            page.next = last.map(|last| selection.after(&last)).or(page.next);
             if full || page.examined >= LOOKED_AT {
                 return Ok(page);
             }
