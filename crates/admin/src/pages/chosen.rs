@@ -25,20 +25,16 @@ pub const ID: &str = "id";
 /// The parameters of a question about chosen elements.
 const FIELDS: [&str; 4] = [ID, "state", "sure", LIST];
 
-/// Rows that one form chooses, at most: more than a page has.
-const MOST: usize = 200;
-
-/// Returns the chosen ids; at least one.
+/// Returns the chosen ids: at least one, and no more than a request has parameters.
 ///
 /// # Errors
-/// There is none: nothing was ticked, which must not mean everything. Or there are more than a page has.
+/// There is none: nothing was ticked, which must not mean everything.
 pub fn ids(query: &Query) -> Result<Vec<String>, Problem> {
     let ids: Vec<_> = query.pairs().filter(|(name, _)| *name == ID).map(|(_, id)| id.to_owned()).collect();
-    match ids.len() {
-        0 => Err(Problem::bad("read the form: no row was chosen; tick some, then press the button")),
-        1..=MOST => Ok(ids),
-        n => Err(Problem::bad(format!("read the form: {n} rows were chosen; at most {MOST} at once"))),
+    if ids.is_empty() {
+        return Err(Problem::bad("read the form: no row was chosen; tick some, then press the button"));
     }
+    Ok(ids)
 }
 
 /// Returns the ids as hidden fields.

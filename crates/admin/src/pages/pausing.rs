@@ -83,14 +83,14 @@ fn paused_target(call: &Call<AdminCaller>) -> [Option<String>; 2] {
     ["queue", "sink"].map(|name| Some(call.part(name).to_owned()).filter(|name| !name.is_empty()))
 }
 
-/// Returns the time in a field for date and time, in milliseconds since 1970: browsers write `2026-11-27T06:00`, and
-/// the page says that it is UTC.
+/// Returns the time in a field for date and time, in milliseconds since 1970: browsers write `2026-11-27T06:00`, in
+/// UTC: a script of the page turns the reader's time into it.
 pub fn field_time(name: &str, text: &str) -> Result<Moment, Problem> {
     let whole = match text.len() {
         16 => format!("{text}:00Z"),
         _ => format!("{}Z", text.trim_end_matches('Z')),
     };
-    whole.parse().map_err(|_: String| Problem::bad(format!("read `{name}`: write 2027-01-31T09:00, in UTC")))
+    whole.parse().map_err(|_: String| Problem::bad(format!("read `{name}`: write 2027-01-31T09:00")))
 }
 
 #[cfg(test)]
