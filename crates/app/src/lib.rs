@@ -13,6 +13,7 @@ mod exit_codes;
 mod group;
 mod inputs;
 mod jobs;
+mod probes;
 mod reload;
 mod resting;
 mod signals;
@@ -50,7 +51,6 @@ use delaybridge_pipeline::registry::QueueRegistry;
 use delaybridge_pipeline::watch::holders;
 use delaybridge_sink::SinkSpec;
 use delaybridge_telemetry::events::Events;
-use delaybridge_telemetry::http;
 
 /// Time without a heartbeat, beside one command's time-out, after which a task counts as stuck. Tasks beat every
 /// second.
@@ -75,7 +75,7 @@ pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyh
     events.configured(&config.queue_ids());
     workers::watch(events.clone()).context("start a thread")?;
     let server = match config.http_listen {
-        Some(listen) => Some(http::serve(listen, events.metrics().clone(), events.status().clone())?),
+        Some(listen) => Some(probes::serve(probes::bind(listen)?, &events)?),
         None => None,
     };
     let mut app = App::start(&config, events.clone(), limit)?;

@@ -90,22 +90,18 @@ impl Exchange {
 
     /// Writes the answer as it leaves. A large one is packed on another thread.
     async fn write(self, reply: Reply, room: Option<AnswerRoom>, memory: &BodyMemory) -> Response<ReplyBody> {
-        let Reply { status, headers, body, reserved, feed, .. } = reply;
-        let packed = match body.len() {
+        let packed = match reply.body.len() {
             length if !gzip::is_wanted(&self.asked, length) => None,
-            ..=PACKED_HERE => gzip::pack(&body),
+            ..=PACKED_HERE => gzip::pack(&reply.body),
             _ => {
-                let body = body.clone();
+                let body = reply.body.clone();
                 // Not packed, it is right as well.
                 memory.aside(move || gzip::pack(&body)).await.unwrap_or_default()
             }
         };
         let coded = packed.is_some();
-        let body = ReplyBody::new(packed.unwrap_or(body), reserved, self.connection.unflushed).in_room(room);
-        let body = body.followed_by(feed);
-        let mut response = Response::new(body);
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
+        let body = packed.unwrap_or_else(|| reply.body.clone());
+        let mut response = Reply { body, ..reply }.response(self.connection.unflushed, room);
         let headers = response.headers_mut();
         headers.insert(REQUEST_ID, self.id);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

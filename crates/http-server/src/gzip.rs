@@ -7,8 +7,9 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use hyper::HeaderMap;
-use hyper::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
+use hyper::header::CONTENT_ENCODING;
 
+use super::accept::takes_gzip;
 use super::problem::{Problem, ProblemKind};
 
 /// Shorter answers are not worth the time: they fit into one packet as they are.
@@ -50,7 +51,7 @@ pub fn unpack(packed: &[u8], most: usize) -> Result<Option<Bytes>, Problem> {
 
 /// Returns whether the client takes gzip, and a body of this many bytes is worth it.
 pub fn is_wanted(asked: &HeaderMap, length: usize) -> bool {
-    length >= WORTH_IT && accepts(asked)
+    length >= WORTH_IT && takes_gzip(asked)
 }
 
 /// Returns the body packed, if that makes it shorter.
@@ -61,18 +62,10 @@ pub fn pack(body: &[u8]) -> Option<Bytes> {
     packed.finish().ok().filter(|packed| packed.len() < body.len()).map(Bytes::from)
 }
 
-/// Returns whether one of the codings that the client takes is gzip.
-fn accepts(headers: &HeaderMap) -> bool {
-    let codings = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    codings.flat_map(|value| value.split(',')).any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let refused = weight.trim().strip_prefix("q=").is_some_and(|weight| weight.parse() == Ok(0.0));
-        (name.trim().eq_ignore_ascii_case("gzip") || name.trim() == "*") && !refused
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use hyper::header::ACCEPT_ENCODING;
+
     use super::*;
 
     fn headers(name: hyper::header::HeaderName, value: &'static str) -> HeaderMap {

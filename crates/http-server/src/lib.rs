@@ -10,14 +10,16 @@
 //!
 //! Nothing is repeated here: whether a call may have taken effect the client has to know, and the answer says it.
 
+pub mod accept;
 pub mod answer;
 mod answers;
 pub mod call;
 pub mod feed;
 pub mod fields;
 pub mod file;
-mod gzip;
+pub mod gzip;
 pub mod handover;
+mod listen;
 pub mod listener;
 pub mod named;
 pub mod openapi;

@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+use super::listen::{BACKLOG, listen};
 use delaybridge_settings::Listen;
 
-/// Connections that the kernel keeps until they are accepted.
-const BACKLOG: i32 = 1024;
 /// The mode of a Unix socket: the user of the daemon, and root, may connect.
 const OWNER_ONLY: u32 = 0o600;
 
@@ -77,7 +76,7 @@ impl ApiListener {
 }
 
 fn tcp(address: SocketAddr) -> Result<ApiListener> {
-    let socket = delaybridge_telemetry::listen::listen(address)?;
+    let socket = listen(address)?;
     Ok(ApiListener { address: socket.local_addr()?.into(), socket: BoundSocket::Tcp(socket) })
 }
 

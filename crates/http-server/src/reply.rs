@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::{HeaderMap, StatusCode, header};
+use hyper::{HeaderMap, Response, StatusCode, header};
 use serde::Serialize;
 
+use super::answers::AnswerRoom;
 use super::feed::Feed;
-use super::handover::HandedOut;
+use super::handover::{HandedOut, ReplyBody, Unflushed};
 use super::problem::{Problem, ProblemKind};
 use super::turns::CallerTurn;
 
@@ -77,6 +78,15 @@ impl Reply {
     pub fn followed_by(mut self, feed: Feed) -> Reply {
         self.feed = Some(feed);
         self
+    }
+
+    /// Returns the response that leaves on a connection, whose bytes take this room.
+    pub fn response(self, unflushed: Unflushed, room: Option<AnswerRoom>) -> Response<ReplyBody> {
+        let body = ReplyBody::new(self.body, self.reserved, unflushed).in_room(room).followed_by(self.feed);
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
     }
 
     fn with_body(mut self, body: impl Into<Bytes>) -> Reply {

@@ -84,6 +84,11 @@ pub trait Served: Send + Sync + 'static {
         GOODBYE
     }
 
+    /// Returns the time for the first request head of a connection, and for each further one.
+    fn patience(&self) -> [Duration; 2] {
+        [HEAD_TIMEOUT; 2]
+    }
+
     /// Returns the greatest number of connections at once.
     fn max_connections(&self) -> usize;
 
@@ -201,6 +206,7 @@ async fn serve_on<A: Served>(
     let connection = Connection { peer, unflushed: unflushed.clone() };
     let stopping = api.stopping().clone();
     let end = api.goodbye();
+    let [first, next] = api.patience();
     let service = service_fn(move |mut request| {
         heed_authority(&mut request);
         let api = api.clone();
@@ -216,17 +222,24 @@ async fn serve_on<A: Served>(
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(next)
         .max_header_size(HEAD_BYTES)
         .max_headers(HEADERS)
         .max_buf_size(READ_BUFFER)
         .serve_connection(TokioIo::new(WatchedStream::new(stream, unflushed)), service);
+    let late = async {
+        tokio::time::sleep(first).await;
+        if place.has_served() {
+            std::future::pending().await
+        }
+    };
     tokio::pin!(served);
     // Whatever goes wrong on it is the client's: it went away, was too slow or sent no HTTP. Order: a finished connection
     // first; `served` may be left at any time and is polled again below.
     let goodbye = tokio::select! {
         biased;
         _ = &mut served => return,
+        () = late => return,
         () = stopping.cancelled() => end,
         () = place.leave().cancelled() => {
             if !place.has_served() {

@@ -105,6 +105,11 @@ impl Events {
         api::ApiEvents::new(self.metrics.api(), "job queue's HTTP API")
     }
 
+    /// Returns the events of the listener for metrics and probes, which are not counted as those of an API.
+    pub fn probes(&self) -> api::ApiEvents {
+        api::ApiEvents::new(self.metrics.uncounted_api(), "server of http.listen")
+    }
+
     /// Returns the events of the operators' API. Call it once and keep the result, which rate-limits the log lines.
     pub fn admin(&self) -> admin::AdminEvents {
         admin::AdminEvents::new(api::ApiEvents::new(self.metrics.api(), "admin API"))

@@ -4,7 +4,7 @@
 //! It takes plain values only: no stage, no type of the pipeline.
 //!
 //! - [`metrics`] has the families of the [`catalogue`], which documents them; [`labels`] has the values of their labels.
-//! - [`status`] is the state behind the probes and the overview; [`http`] serves it with the metrics.
+//! - [`status`] is the state behind the probes and the overview.
 //! - [`logging`] sets the log up; [`recent`] has the rates of the last minute, [`history`] the last hour and day, [`tail`] the latest events of single elements,
 //!   [`attempts`] those that failed.
 
@@ -15,10 +15,8 @@ pub mod events;
 mod facts;
 mod family;
 pub mod history;
-pub mod http;
 pub mod jobs;
 pub mod labels;
-pub mod listen;
 pub mod logging;
 pub mod metrics;
 pub mod peer;

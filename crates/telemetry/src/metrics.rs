@@ -202,9 +202,16 @@ impl Metrics {
         TextEncoder::new().encode_to_string(&self.gather())
     }
 
-    /// Renders all metrics in the text format of OpenMetrics.
-    pub(super) fn render_openmetrics(&self) -> String {
-        openmetrics::encode(&self.gather())
+    /// Renders all metrics in the text format of Prometheus or of OpenMetrics; returns its media type too.
+    ///
+    /// # Errors
+    ///
+    /// As for [`render`](Metrics::render).
+    pub fn render_as(&self, openmetrics: bool) -> Result<(&'static str, String), prometheus::Error> {
+        if openmetrics {
+            return Ok((openmetrics::CONTENT_TYPE, openmetrics::encode(&self.gather())));
+        }
+        self.render().map(|text| (prometheus::TEXT_FORMAT, text))
     }
 
     fn gather(&self) -> Vec<MetricFamily> {

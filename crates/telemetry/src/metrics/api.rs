@@ -15,7 +15,8 @@ pub struct ApiMetrics(Arc<Inner>);
 
 struct Inner {
     metrics: Metrics,
-    connections: IntGauge,
+    /// `None`: they are not counted.
+    connections: Option<IntGauge>,
     /// By route and status; both come from fixed lists.
     bound: Mutex<HashMap<(&'static str, u16), Bound>>,
 }
@@ -26,7 +27,15 @@ type Bound = (IntCounter, Histogram);
 impl Metrics {
     /// Returns the handles of the APIs. Call it once and keep the result.
     pub fn api(&self) -> ApiMetrics {
-        let connections = self.families().api_connections.with_label_values::<&str>(&[]);
+        self.api_with(Some(self.families().api_connections.with_label_values::<&str>(&[])))
+    }
+
+    /// Returns the handles of a listener whose connections are not counted.
+    pub fn uncounted_api(&self) -> ApiMetrics {
+        self.api_with(None)
+    }
+
+    fn api_with(&self, connections: Option<IntGauge>) -> ApiMetrics {
         ApiMetrics(Arc::new(Inner { metrics: self.clone(), connections, bound: Mutex::default() }))
     }
 }
@@ -51,17 +60,18 @@ impl ApiMetrics {
 
     /// Counts a new connection as open until the result is dropped.
     pub fn connected(&self) -> Open {
-        self.0.connections.inc();
-        Open(self.0.connections.clone())
+        let open = Open(self.0.connections.clone());
+        open.0.iter().for_each(IntGauge::inc);
+        open
     }
 }
 
 /// A guard for an open connection, which counts until it is dropped.
 #[derive(Debug)]
-pub struct Open(IntGauge);
+pub struct Open(Option<IntGauge>);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.dec();
+        self.0.iter().for_each(IntGauge::dec);
     }
 }

@@ -1,4 +1,4 @@
-//! TCP sockets that listen: the same for all listeners.
+//! TCP sockets that listen.
 
 use std::io::{ErrorKind, Result};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// Number of connections that the kernel queues until they are accepted. The standard library has 128: a flood of clients fills
 /// them at once, and a refused probe is retried after a second, which is all the time that Kubernetes grants.
-const BACKLOG: i32 = 1024;
+pub(super) const BACKLOG: i32 = 1024;
 
 /// Listens at this address. `[::]` is for IPv4 as well, whatever the default of the system is, and for IPv4 alone where the kernel
 /// has no IPv6.

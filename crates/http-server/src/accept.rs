@@ -1,7 +1,7 @@
 //! What a client takes, by the lists of its `Accept` headers.
 
-use axum::http::header::{ACCEPT, ACCEPT_ENCODING, HeaderName};
-use axum::http::{HeaderMap, HeaderValue};
+use hyper::HeaderMap;
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue};
 
 /// One entry of a list.
 struct Entry<'a> {
@@ -39,7 +39,7 @@ fn weight(headers: &HeaderMap, header: HeaderName, fits: impl Fn(&Entry) -> bool
 }
 
 /// Returns whether OpenMetrics 1.0 is asked for by its name, and no less than the text format of Prometheus.
-pub(super) fn wants_openmetrics(headers: &HeaderMap) -> bool {
+pub fn wants_openmetrics(headers: &HeaderMap) -> bool {
     let openmetrics = weight(headers, ACCEPT, |entry| {
         entry.is("application/openmetrics-text") && entry.version.is_none_or(|version| version == "1.0.0")
     });
@@ -48,7 +48,7 @@ pub(super) fn wants_openmetrics(headers: &HeaderMap) -> bool {
 }
 
 /// Returns whether the client reads gzip.
-pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
     let of = |names: &[&str]| weight(headers, ACCEPT_ENCODING, |entry| names.iter().any(|name| entry.is(name)));
     of(&["gzip", "x-gzip"]).or_else(|| of(&["*"])).is_some_and(|weight| weight > 0.0)
 }

@@ -5,17 +5,17 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use super::*;
-use crate::events::Events;
 
-fn start() -> (Events, HttpServer) {
+fn start() -> (Events, SocketAddr, HttpServer) {
     let events = Events::default();
-    let any_port = ([127, 0, 0, 1], 0).into();
-    let server = serve(any_port, events.metrics().clone(), events.status().clone()).unwrap();
-    (events, server)
+    let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.address.tcp().unwrap();
+    let server = serve(listener, &events).unwrap();
+    (events, address, server)
 }
 
-fn ask(server: &HttpServer, request: &str) -> String {
-    let mut stream = TcpStream::connect(server.local_addr()).unwrap();
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     write!(stream, "{request} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -39,42 +39,42 @@ fn ask_on(stream: &mut TcpStream, path: &str, headers: &str) -> (String, Vec<u8>
     (head, body)
 }
 
-fn connect(server: &HttpServer) -> TcpStream {
-    let stream = TcpStream::connect(server.local_addr()).unwrap();
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream
 }
 
-fn check(server: &HttpServer, request: &str, code: &str, contains: &str) {
-    let answer = ask(server, request);
+fn check(address: SocketAddr, request: &str, code: &str, contains: &str) {
+    let answer = ask(address, request);
     assert!(answer.starts_with(&format!("HTTP/1.1 {code}")), "{request}: {answer}");
     assert!(answer.contains(contains), "{request}: {contains} is missing in {answer}");
 }
 
 #[test]
 fn each_route_answers_and_other_paths_list_the_routes() {
-    let (events, server) = start();
-    check(&server, "GET /metrics", "200", "delaybridge_build_info{");
-    check(&server, "GET /metrics", "200", "content-type: text/plain; version=0.0.4");
-    check(&server, "HEAD /metrics", "200", "content-length");
-    check(&server, "GET /livez", "200", r#""live": true"#);
-    check(&server, "GET /startupz", "503", r#""started": false"#);
-    check(&server, "GET /readyz", "503", "not connected yet");
+    let (events, address, _server) = start();
+    check(address, "GET /metrics", "200", "delaybridge_build_info{");
+    check(address, "GET /metrics", "200", "content-type: text/plain; version=0.0.4");
+    check(address, "HEAD /metrics", "200", "content-length");
+    check(address, "GET /livez", "200", r#""live": true"#);
+    check(address, "GET /startupz", "503", r#""started": false"#);
+    check(address, "GET /readyz", "503", "not connected yet");
     events.redis_up(&"default".into(), "h:1/0", "7.0.15");
     events.started(1, 1, [0; 8]);
-    check(&server, "GET /startupz", "200", r#""started": true"#);
-    check(&server, "GET /readyz", "200", r#""ready": true"#);
-    check(&server, "GET /", "404", "/readyz");
-    check(&server, "POST /metrics", "405", "read only");
+    check(address, "GET /startupz", "200", r#""started": true"#);
+    check(address, "GET /readyz", "200", r#""ready": true"#);
+    check(address, "GET /", "404", "/readyz");
+    check(address, "POST /metrics", "405", "read only");
 }
 
 #[test]
 fn readiness_says_which_queue_and_which_sink_and_why() {
-    let (events, server) = start();
+    let (events, address, _server) = start();
     events.redis_up(&"default".into(), "h:1/0", "7.0.15");
     events.started(2, 1, [0; 8]);
     events.queue(&"orders".into()).on_hold(Some("shop"), "WRONGTYPE", "push", "key x holds a hash");
-    let answer = ask(&server, "GET /readyz");
+    let answer = ask(address, "GET /readyz");
     let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
     assert_eq!(body["queues"]["reasons"]["orders"]["reason"], "sink shop: key x holds a hash");
     assert_eq!((&body["ready"], &body["redis"]["up"]), (&false.into(), &true.into()));
@@ -83,21 +83,21 @@ fn readiness_says_which_queue_and_which_sink_and_why() {
 #[test]
 fn it_answers_while_the_pipelines_runtime_is_blocked() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (_events, server) = start();
+    let (_events, address, _server) = start();
     // The only thread of this runtime is inside `ask`, as if a task never yielded.
-    runtime.block_on(async { check(&server, "GET /livez", "200", "live") });
+    runtime.block_on(async { check(address, "GET /livez", "200", "live") });
 }
 
 #[test]
 fn slow_clients_block_no_others_and_the_oldest_of_a_flood_goes_first() {
-    let (_events, server) = start();
+    let (_events, address, _server) = start();
     let mut slow: Vec<TcpStream> = Vec::new();
     for _ in 0..CONNECTIONS + 20 {
-        let mut stream = TcpStream::connect(server.local_addr()).unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: slow").unwrap();
         slow.push(stream);
     }
-    check(&server, "GET /livez", "200", "live");
+    check(address, "GET /livez", "200", "live");
     slow[0].set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     match slow[0].read(&mut [0; 16]) {
         Ok(0) => {}
@@ -108,39 +108,38 @@ fn slow_clients_block_no_others_and_the_oldest_of_a_flood_goes_first() {
 
 #[test]
 fn a_head_that_is_too_long_is_refused() {
-    let (_events, server) = start();
-    let mut stream = TcpStream::connect(server.local_addr()).unwrap();
+    let (_events, address, _server) = start();
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     // Refused while it is still being sent, so the write may fail midway.
-    let _ = stream.write_all(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(2 * HEAD_BYTES)).as_bytes());
+    let _ = stream.write_all(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(32 * 1024)).as_bytes());
     let mut answer = [0; 12];
     if stream.read_exact(&mut answer).is_ok() {
         assert_eq!(&answer, b"HTTP/1.1 431");
     }
-    check(&server, "GET /livez", "200", "live");
+    check(address, "GET /livez", "200", "live");
 }
 
 #[test]
 fn a_stopped_server_gives_its_port_back() {
-    let (events, server) = start();
-    let address = server.local_addr();
+    let (events, address, server) = start();
     server.stop(Duration::from_secs(5));
     assert!(TcpStream::connect(address).is_err());
-    serve(address, events.metrics().clone(), events.status().clone()).unwrap();
+    serve(bind(address).unwrap(), &events).unwrap();
 }
 
 #[test]
 fn an_address_in_use_is_reported_with_what_to_do() {
-    let (events, server) = start();
-    let error = serve(server.local_addr(), events.metrics().clone(), events.status().clone()).err().unwrap();
+    let (_events, address, _server) = start();
+    let error = bind(address).err().unwrap();
     let text = error.to_string();
     assert!(text.starts_with("listen for HTTP on 127.0.0.1:") && text.contains("http.listen"), "{text}");
 }
 
 #[test]
 fn a_connection_serves_one_scrape_after_the_other() {
-    let (_events, server) = start();
-    let mut stream = connect(&server);
+    let (_events, address, _server) = start();
+    let mut stream = connect(address);
     for _ in 0..3 {
         let (head, body) = ask_on(&mut stream, "/metrics", "");
         assert!(head.starts_with("HTTP/1.1 200") && !head.contains("connection: close"), "{head}");
@@ -150,8 +149,8 @@ fn a_connection_serves_one_scrape_after_the_other() {
 
 #[test]
 fn a_stop_does_not_wait_for_connections_that_are_open() {
-    let (_events, server) = start();
-    let mut stream = connect(&server);
+    let (_events, address, server) = start();
+    let mut stream = connect(address);
     ask_on(&mut stream, "/livez", "");
     // Far more than the test may take: it would wait for all of it.
     let patience = Duration::from_secs(600);
@@ -161,8 +160,8 @@ fn a_stop_does_not_wait_for_connections_that_are_open() {
 
 #[test]
 fn who_asks_for_gzip_gets_less_of_the_same() {
-    let (_events, server) = start();
-    let mut stream = connect(&server);
+    let (_events, address, _server) = start();
+    let mut stream = connect(address);
     let (head, plain) = ask_on(&mut stream, "/metrics", "");
     assert!(!head.contains("content-encoding") && head.contains("vary: accept, accept-encoding"), "{head}");
     let (head, packed) = ask_on(&mut stream, "/metrics", "Accept-Encoding: gzip\r\n");
@@ -177,9 +176,9 @@ fn who_asks_for_gzip_gets_less_of_the_same() {
 
 #[test]
 fn who_asks_for_openmetrics_gets_it() {
-    let (_events, server) = start();
+    let (_events, address, _server) = start();
     let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n";
-    let (head, body) = ask_on(&mut connect(&server), "/metrics", accept);
+    let (head, body) = ask_on(&mut connect(address), "/metrics", accept);
     assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
     let text = String::from_utf8(body).unwrap();
     assert!(text.ends_with("\n# EOF\n") && text.contains("# TYPE process_cpu_seconds counter\n"), "{text}");
