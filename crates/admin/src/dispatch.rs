@@ -79,7 +79,7 @@ async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Inc
         Err(missing) => ("admin_none", Err(missing.problem(&head.method, &path))),
         Ok((route, parts)) => {
             let result = match Call::new((head, body), exchange.peer(), AdminCaller::default(), parts, &admin.memory) {
-                Ok(call) => handle(&admin, route, call, &mut caller).await,
+                Ok(call) => handle(&admin, route, call, (&exchange, &mut caller)).await,
                 Err(problem) => Err(problem),
             };
             (route.label, result)
@@ -124,7 +124,7 @@ async fn handle(
     admin: &Arc<Admin>,
     route: &'static AdminRoute,
     mut call: Call<AdminCaller>,
-    caller: &mut AdminCaller,
+    (exchange, caller): (&Exchange, &mut AdminCaller),
 ) -> Result<Reply, Problem> {
     let changes = route.method != Method::GET;
     if changes {
@@ -134,6 +134,10 @@ async fn handle(
     }
     call.caller = admin.access.caller(&call.headers, call.peer, &admin.events)?;
     *caller = call.caller.clone();
+    let known = caller.grant.is_some();
+    if !known {
+        exchange.of_stranger()?;
+    }
     let asker = who(call.peer, &call.caller);
     let of = ["queue", "topic"].into_iter().find(|part| route.path.contains(&format!("{{{part}}}")));
     // Where the answer leaves out the queues of others, one that is named has to be the caller's.
@@ -150,7 +154,8 @@ async fn handle(
     let answer = if changes {
         answer.await
     } else {
-        let _turn = admin.looks.take(&asker, 1, "answer the request").await?;
+        let looks = if known { &admin.looks } else { &admin.looks_of_strangers };
+        let _turn = looks.take(&asker, 1, "answer the request").await?;
         timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
                 let message = "answer the request: not done within 10 s: Redis is slow, or this searches a very long queue, which \
                                the commands without --daemon do to the end";

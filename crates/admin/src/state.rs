@@ -51,6 +51,8 @@ pub struct Admin {
     pub(super) memory: BodyMemory,
     /// Turns of looks: each asks Redis.
     pub(super) looks: Turns,
+    /// Turns of looks without a token, for which nobody with one waits.
+    pub(super) looks_of_strangers: Turns,
     /// Turns of searches, which take seconds.
     pub(super) searches: Turns,
     /// Turns of exports, which take as long as their client reads.
@@ -103,6 +105,7 @@ impl Admin {
             access: AdminAccess::new(spec, &events.admin().api)?,
             memory: BodyMemory::new(MAX_BODY, ROOM),
             looks: Turns::new(LOOKS, LOOKS_OF_A_CALLER),
+            looks_of_strangers: Turns::new(LOOKS, LOOKS_OF_A_CALLER),
             searches: Turns::new(SEARCHES, 1),
             exports: Turns::new(EXPORTS, 1),
             cache: OverviewCache::default(),

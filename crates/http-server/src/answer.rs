@@ -1,5 +1,7 @@
 //! The common parts of requests and answers: the id of a request, its token, and the last headers of its answer.
 
+use std::time::Duration;
+
 use hyper::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, HeaderName, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
 };
@@ -8,7 +10,7 @@ use hyper::{HeaderMap, Response};
 use super::answers::AnswerRoom;
 use super::gzip;
 use super::handover::ReplyBody;
-use super::problem::Problem;
+use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
 use super::room::{BodyMemory, Who};
 use super::server::Connection;
@@ -45,6 +47,19 @@ impl Exchange {
     /// Returns the address of the client.
     pub fn peer(&self) -> Peer {
         self.connection.peer
+    }
+
+    /// Counts the request as one of somebody without a token. Only so many of these are under way at a time, so that those with a
+    /// token find a place.
+    ///
+    /// # Errors
+    /// There are as many.
+    pub fn of_stranger(&self) -> Result<(), Problem> {
+        if self.connection.place.admits_stranger() {
+            return Ok(());
+        }
+        let detail = "answer the request: as many requests without a token as may be are under way; send it again, or with a token";
+        Err(Problem::new(ProblemKind::TooMany, detail).retry_after(Duration::from_secs(1)))
     }
 
     /// Reports the answer under the label of its route, and writes it. `refuse` makes the answer of a problem.

@@ -1,6 +1,9 @@
 //! Places for connections. When all are taken, a connection without a request gives its place up at once: clients that only hold
 //! connections, or send heads that never end, keep nobody out. The oldest goes of the address that has most of them, so that what
 //! one address opens costs no other one its place.
+//!
+//! A request is somebody's only once its head is there. Those of strangers have half of the places then, and those from one address a
+//! quarter: whoever has a token finds a place, however many requests of strangers are under way.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -33,6 +36,8 @@ impl Origin {
 /// The places of a listener.
 pub struct ConnectionSlots {
     free: Arc<Semaphore>,
+    /// The most requests of strangers.
+    strangers: usize,
     state: Mutex<SlotState>,
 }
 
@@ -41,6 +46,8 @@ struct SlotState {
     /// Connections without a request, by the number of their last turn, the oldest first.
     idle: BTreeMap<u64, IdleConnection>,
     last: u64,
+    /// Requests of strangers under way, by their origin.
+    strangers: HashMap<Option<Origin>, usize>,
     /// Whether a connection waits for a place.
     wanted: bool,
 }
@@ -72,7 +79,8 @@ impl SlotState {
 impl ConnectionSlots {
     /// Creates this many slots.
     pub fn new(count: usize) -> Arc<ConnectionSlots> {
-        Arc::new(ConnectionSlots { free: Arc::new(Semaphore::new(count)), state: Mutex::default() })
+        let strangers = count.div_ceil(2);
+        Arc::new(ConnectionSlots { free: Arc::new(Semaphore::new(count)), strangers, state: Mutex::default() })
     }
 
     /// Takes a place for a connection from there. If there is none, `crowded` is called, and a connection without a
@@ -104,6 +112,7 @@ impl ConnectionSlots {
             origin,
             turn: Mutex::new(None),
             served: AtomicBool::new(false),
+            stranger: AtomicBool::new(false),
         };
         place.idle(permit);
         place
@@ -128,6 +137,8 @@ pub struct ConnectionSlot {
     turn: Mutex<Option<u64>>,
     /// Whether a request has come: before, no answer can be on its way.
     served: AtomicBool,
+    /// Whether the request under way is a stranger's.
+    stranger: AtomicBool,
 }
 
 impl ConnectionSlot {
@@ -149,8 +160,28 @@ impl ConnectionSlot {
         Busy { permit: idle.and_then(|idle| idle.permit), slot: self.clone() }
     }
 
+    /// Counts the request under way as a stranger's, until it ends. Returns false if strangers have as many as they may have.
+    pub fn admits_stranger(&self) -> bool {
+        let most = self.places.strangers;
+        let mut state = self.places.state.lock();
+        // Those without an origin are of many clients.
+        let own = state.strangers.get(&self.origin).filter(|_| self.origin.is_some()).copied().unwrap_or_default();
+        if state.strangers.values().sum::<usize>() >= most || own >= most.div_ceil(2) {
+            return false;
+        }
+        *state.strangers.entry(self.origin).or_default() += 1;
+        self.stranger.store(true, Ordering::Relaxed);
+        true
+    }
+
     fn idle(&self, permit: Option<OwnedSemaphorePermit>) {
         let mut state = self.places.state.lock();
+        if self.stranger.swap(false, Ordering::Relaxed)
+            && let Some(count) = state.strangers.get_mut(&self.origin)
+        {
+            *count -= 1;
+            state.strangers.retain(|_, count| *count > 0);
+        }
         if permit.is_none() || std::mem::take(&mut state.wanted) {
             self.leave.cancel();
             // Given back: whoever waits for a place has it.
@@ -262,6 +293,24 @@ mod tests {
         assert!(held[996..].iter().all(stays), "the oldest go");
         let _ = operator.busy();
         assert!(stays(&operator));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_have_half_of_the_places_and_one_address_a_quarter() {
+        let places = ConnectionSlots::new(8);
+        let mut busy = Vec::new();
+        let mut admitted = Vec::new();
+        for ip in ["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"] {
+            let slot = Arc::new(places.take(from(ip), || {}).await);
+            busy.push(slot.busy());
+            admitted.push(slot.admits_stranger());
+        }
+        assert_eq!(admitted, [true, true, false, true, true, false]);
+        // A request that ends leaves its place to another stranger.
+        busy.remove(0);
+        assert!(busy[1].slot.admits_stranger());
+        busy.clear();
+        assert!(places.state.lock().strangers.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

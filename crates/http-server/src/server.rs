@@ -50,12 +50,14 @@ pub const GOODBYE: Duration = Duration::from_secs(5);
 const LEAVE: Duration = Duration::from_millis(100);
 
 /// The state that all requests of one connection share.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Connection {
     /// The other end.
     pub peer: Peer,
     /// Jobs that are written to it and not yet on their way.
     pub unflushed: Unflushed,
+    /// Its place.
+    pub place: Arc<ConnectionSlot>,
 }
 
 /// A service that answers the requests of a listener.
@@ -203,7 +205,7 @@ async fn serve_on<A: Served>(
     place: &Arc<ConnectionSlot>,
 ) {
     let unflushed = Unflushed::default();
-    let connection = Connection { peer, unflushed: unflushed.clone() };
+    let connection = Connection { peer, unflushed: unflushed.clone(), place: place.clone() };
     let stopping = api.stopping().clone();
     let end = api.goodbye();
     let [first, next] = api.patience();

@@ -3,6 +3,7 @@
 mod api;
 mod audit;
 mod chosen;
+mod crowd;
 mod doors;
 mod events;
 mod everywhere;
