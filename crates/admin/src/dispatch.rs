@@ -1,11 +1,9 @@
 //! From a request to its answer: find the route, learn who asks, refuse what may not be, let the handler answer, write it down.
 
 use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, ETAG, HeaderName, HeaderValue, REFERRER_POLICY};
 use hyper::{Method, Request, Response};
@@ -128,7 +126,7 @@ async fn handle(
 ) -> Result<Reply, Problem> {
     let changes = route.method != Method::GET;
     if changes {
-        same_origin(&call.headers, !route.is_api())?
+        same_origin(&call.headers, !is_api(route.path))?
     } else {
         may_look(&call.headers)?
     }
@@ -141,31 +139,23 @@ async fn handle(
     let asker = who(call.peer, &call.caller);
     let of = ["queue", "topic"].into_iter().find(|part| route.path.contains(&format!("{{{part}}}")));
     // Where the answer leaves out the queues of others, one that is named has to be the caller's.
-    let named = call.query.text("queue").filter(|queue| route.need == Need::ToSearchOwn && !queue.is_empty());
+    let named = call.query.text("queue").filter(|queue| route.rule == Need::ToSearchOwn && !queue.is_empty());
     match named {
         Some(queue) => admin.access.check(Need::ToSearch, &call.caller, &call.headers, Some(queue))?,
-        None => admin.access.check(route.need, &call.caller, &call.headers, of.map(|part| call.part(part)))?,
+        None => admin.access.check(route.rule, &call.caller, &call.headers, of.map(|part| call.part(part)))?,
     }
-    if let Some(operation) = route.operation.as_ref().filter(|_| route.need != Need::Nothing) {
+    if let Some(operation) = route.operation.as_ref().filter(|_| route.rule != Need::Nothing) {
         operation.check(&call.query)?;
     }
-    // A panic in a handler is an answer, and not the end of all requests of the connection.
-    let answer = AssertUnwindSafe((route.handler)(admin.clone(), call)).catch_unwind();
-    let answer = if changes {
-        answer.await
-    } else {
-        let looks = if known { &admin.looks } else { &admin.looks_of_strangers };
-        let _turn = looks.take(&asker, 1, "answer the request").await?;
-        timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
-                let message = "answer the request: not done within 10 s: Redis is slow, or this searches a very long queue, which \
-                               the commands without --daemon do to the end";
-                Problem::new(ProblemKind::Unavailable, message).retry_after(Duration::from_secs(1))
-            })?
-    };
-    answer.unwrap_or_else(|_| {
-        Err(Problem::new(
-            ProblemKind::Unexpected,
-            "answer the request: this program has a defect; its log has the place",
-        ))
-    })
+    let answer = route.answer(admin.clone(), call);
+    if changes {
+        return answer.await;
+    }
+    let looks = if known { &admin.looks } else { &admin.looks_of_strangers };
+    let _turn = looks.take(&asker, 1, "answer the request").await?;
+    timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
+        let message = "answer the request: not done within 10 s: Redis is slow, or this searches a very long queue, which the \
+                       commands without --daemon do to the end";
+        Problem::new(ProblemKind::Unavailable, message).retry_after(Duration::from_secs(1))
+    })?
 }

@@ -1,84 +1,46 @@
 //! The one table of endpoints: requests are matched with it, metrics are named by it, the OpenAPI document is made of it.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use futures_util::future::BoxFuture;
 use hyper::Method;
 use serde_json::{Map, Value};
 
 use super::access::{AdminCaller, Need};
 use super::v1::history::HistoryShape;
 use super::{Admin, pages, v1};
-use delaybridge_http_server::call::Call;
 use delaybridge_http_server::openapi::operation::Operation;
-use delaybridge_http_server::problem::{Problem, ProblemKind};
-use delaybridge_http_server::reply::Reply;
-use delaybridge_http_server::router::Endpoint;
+use delaybridge_http_server::problem::ProblemKind;
+use delaybridge_http_server::route::Route;
 use delaybridge_ops::operation as ops;
 use delaybridge_ops::operations;
 use delaybridge_ops::reload::ReloadReport;
 
-/// The answer of a handler.
-pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
+/// One endpoint, with the right that the caller needs.
+pub type AdminRoute = Route<Admin, AdminCaller, Need>;
 
-/// One endpoint.
-pub struct AdminRoute {
-    /// The method; `HEAD` goes where `GET` does.
-    pub method: Method,
-    /// The path, with `{names}`.
-    pub path: &'static str,
-    /// The name: the operation in the OpenAPI document; the label in metrics has `admin_` in front.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only the tests write the document"))]
-    pub name: &'static str,
-    /// The label in metrics.
-    pub label: &'static str,
-    /// The right that the caller needs.
-    pub need: Need,
-    /// The description, of an endpoint of the API.
-    pub operation: Option<Operation>,
-    /// The function that answers.
-    pub handler: fn(Arc<Admin>, Call<AdminCaller>) -> Answer,
-}
-
-impl Endpoint for AdminRoute {
-    fn method(&self) -> &Method {
-        &self.method
-    }
-
-    fn path(&self) -> &'static str {
-        self.path
-    }
-}
-
-impl AdminRoute {
-    /// Returns the routes of an operation.
-    fn of<O: ops::Remote>() -> Vec<AdminRoute> {
-        let takes = |operation: Operation| if O::HAS_LINES { operation.takes_lines() } else { operation };
-        let of = |route: &ops::Route| AdminRoute {
-            method: route.method.clone(),
-            path: route.path,
-            name: route.name,
-            label: route.label,
-            need: route.need,
-            operation: Some(takes(
-                Operation::new(route.summary)
-                    .about(route.about)
-                    .request::<O>()
-                    .returns::<O::Answer>(200, route.answer)
-                    .problems(match route.need {
-                        Need::ToOperate | Need::ToAdminister => &[ProblemKind::NotFound, ProblemKind::Conflict],
-                        _ => &[ProblemKind::NotFound],
-                    }),
-            )),
-            handler: |admin, call| Box::pin(v1::operation::operation::<O>(admin, call)),
-        };
-        O::ROUTES.iter().map(of).collect()
-    }
-
-    /// Returns whether it belongs to the API, and not to the page.
-    pub fn is_api(&self) -> bool {
-        is_api(self.path)
-    }
+/// Returns the routes of an operation.
+fn of<O: ops::Remote>() -> Vec<AdminRoute> {
+    let takes = |operation: Operation| if O::HAS_LINES { operation.takes_lines() } else { operation };
+    let of = |route: &ops::Route| AdminRoute {
+        method: route.method.clone(),
+        any_method: false,
+        path: route.path,
+        name: route.name,
+        label: route.label,
+        rule: route.need,
+        operation: Some(takes(
+            Operation::new(route.summary)
+                .about(route.about)
+                .request::<O>()
+                .returns::<O::Answer>(200, route.answer)
+                .problems(match route.need {
+                    Need::ToOperate | Need::ToAdminister => &[ProblemKind::NotFound, ProblemKind::Conflict],
+                    _ => &[ProblemKind::NotFound],
+                }),
+        )),
+        handler: |admin, call| Box::pin(v1::operation::operation::<O>(admin, call)),
+    };
+    O::ROUTES.iter().map(of).collect()
 }
 
 /// Returns whether a path belongs to the API, and not to the page.
@@ -90,10 +52,11 @@ macro_rules! routes {
     ($($method:ident $path:literal $name:ident $need:ident => $handler:path $(, $operation:expr)?;)*) => {
         [$(AdminRoute {
             method: Method::$method,
+            any_method: false,
             path: $path,
             name: stringify!($name),
             label: concat!("admin_", stringify!($name)),
-            need: Need::$need,
+            rule: Need::$need,
             operation: routes!(@operation $($operation)?),
             handler: |admin, call| Box::pin($handler(admin, call)),
         },)*].into_iter()
@@ -110,7 +73,7 @@ const fn about_one(summary: &'static str) -> Operation {
 /// The routes of all operations.
 macro_rules! routes_of {
     ($($group:ident: [$($operation:ident),*])* ; $($_local:tt)*) => {
-        [$($(AdminRoute::of::<operations::$operation>(),)*)*]
+        [$($(of::<operations::$operation>(),)*)*]
     };
 }
 

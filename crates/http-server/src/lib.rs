@@ -30,6 +30,7 @@ pub mod rates;
 pub mod reply;
 mod repoll;
 pub mod room;
+pub mod route;
 pub mod router;
 pub mod server;
 pub mod shares;

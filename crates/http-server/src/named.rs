@@ -45,7 +45,7 @@ pub fn hash(token: &str) -> Hash {
 impl TokenList for NamedTokens {
     type Error = String;
 
-    /// What is wrong with it, with the line; never what is in the line.
+    /// Reads the tokens. An error names the line, and never what is in it.
     fn of(path: &Path, content: &Content) -> Result<NamedTokens, String> {
         let failed = |problem: &dyn fmt::Display| format!("read the tokens from {}: {problem}", path.display());
         let content = content.as_ref().map_err(|error| failed(error))?;

@@ -5,33 +5,20 @@ use std::collections::HashMap;
 use hyper::Method;
 
 use super::problem::{Problem, ProblemKind};
+use super::route::Route;
 use super::text::{clip, decode};
 
-/// An endpoint, as far as requests are matched with it.
-pub trait Endpoint: Sync + 'static {
-    /// Returns the method; `HEAD` goes where `GET` does.
-    fn method(&self) -> &Method;
-
-    /// Returns the path, with `{names}`.
-    fn path(&self) -> &'static str;
-
-    /// Returns whether it serves all methods.
-    fn ignores_methods(&self) -> bool {
-        false
-    }
-}
-
 /// The routes by path.
-pub struct Router<R: Endpoint> {
+pub struct Router<R: 'static> {
     paths: matchit::Router<Vec<&'static R>>,
 }
 
-impl<R: Endpoint> Router<R> {
+impl<S: 'static, C: 'static, R: 'static> Router<Route<S, C, R>> {
     /// Creates a router for these routes.
-    pub fn new(routes: impl IntoIterator<Item = &'static R>) -> Router<R> {
-        let mut by_path: HashMap<&str, Vec<&'static R>> = HashMap::new();
+    pub fn new(routes: impl IntoIterator<Item = &'static Route<S, C, R>>) -> Self {
+        let mut by_path: HashMap<&str, Vec<&'static Route<S, C, R>>> = HashMap::new();
         for route in routes {
-            by_path.entry(route.path()).or_default().push(route);
+            by_path.entry(route.path).or_default().push(route);
         }
         let mut paths = matchit::Router::new();
         for (path, routes) in by_path {
@@ -45,13 +32,13 @@ impl<R: Endpoint> Router<R> {
     ///
     /// # Errors
     /// There is none.
-    pub fn find(&self, method: &Method, path: &str) -> Result<(&'static R, Parts), NoRoute> {
+    pub fn find(&self, method: &Method, path: &str) -> Result<(&'static Route<S, C, R>, Parts), NoRoute> {
         let found = self.paths.at(path).map_err(|_| NoRoute::Path)?;
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
-        let serves = |route: &&&'static R| route.method() == wanted || route.ignores_methods();
+        let serves = |route: &&&'static Route<S, C, R>| route.method == wanted || route.any_method;
         let Some(route) = found.value.iter().find(serves) else {
             return Err(NoRoute::Method(
-                found.value.iter().map(|route| route.method().as_str()).collect::<Vec<_>>().join(", "),
+                found.value.iter().map(|route| route.method.as_str()).collect::<Vec<_>>().join(", "),
             ));
         };
         let names = ["topic", "id", "namespace", "queue", "token", "sink", "file", "name"];

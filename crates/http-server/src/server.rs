@@ -56,7 +56,7 @@ pub struct Connection {
     pub peer: Peer,
     /// Jobs that are written to it and not yet on their way.
     pub unflushed: Unflushed,
-    /// Its place.
+    /// The place of the connection.
     pub place: Arc<ConnectionSlot>,
 }
 

@@ -12,7 +12,7 @@ use delaybridge_telemetry::events::api::ApiEvents;
 
 /// The tokens in a file.
 pub trait TokenList: Send + Sync + Sized + 'static {
-    /// What is wrong with a file.
+    /// The mistakes in a file.
     type Error: fmt::Display;
 
     /// Reads the tokens in the content of the file.

@@ -143,7 +143,7 @@ impl MaybeNamed for Caller {
 impl TokenList for Tokens {
     type Error = ConfigErrors;
 
-    /// Everything that is wrong with it, with file, line and path.
+    /// Reads the tokens. Errors have everything that is wrong, with file, line and path.
     fn of(path: &Path, content: &Content) -> Result<Tokens, ConfigErrors> {
         let report = Report::new(&path.display().to_string());
         match content.as_ref().map(|content| std::str::from_utf8(content)) {

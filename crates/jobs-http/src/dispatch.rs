@@ -1,6 +1,5 @@
 //! From a request to its answer: find the route, learn who asks, let the handler answer, write it down.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,7 +108,7 @@ async fn respond(server: &HttpApi, connection: Connection, request: Request<Inco
                 Ok(call) => handle(api, route, call, &mut token).await,
                 Err(problem) => Err(problem),
             };
-            (route.name, route.dialect, result)
+            (route.label, route.rule.dialect, result)
         }
         Err(missing) => {
             let path = head.uri.path();
@@ -126,24 +125,17 @@ async fn handle(
     mut call: JobCall,
     token: &mut Option<Arc<str>>,
 ) -> Result<Reply, Problem> {
-    if !route.open {
-        call.caller = caller(api, route.dialect, &call).await?;
+    if !route.rule.open {
+        call.caller = caller(api, route.rule.dialect, &call).await?;
         token.clone_from(&call.caller.name);
         if let Some(rate) = api.max_rate {
             api.requests.admit(who(call.peer, &call.caller), rate)?;
         }
     }
-    if let Some(operation) = route.operation.as_ref().filter(|_| !route.open) {
+    if let Some(operation) = route.operation.as_ref().filter(|_| !route.rule.open) {
         operation.check(&call.query)?;
     }
-    // A panic in a handler is an answer, and not the end of all requests of the connection.
-    match AssertUnwindSafe((route.handler)(api.clone(), call)).catch_unwind().await {
-        Ok(result) => result,
-        Err(_) => Err(Problem::new(
-            ProblemKind::Unexpected,
-            "answer the request: this program has a defect; its log has the place",
-        )),
-    }
+    route.answer(api.clone(), call).await
 }
 
 /// Finds out who sent the request.

@@ -15,7 +15,7 @@ use super::Api;
 use super::access::Right;
 use super::job_call::{JobCall, NamedInPath as _};
 use super::message::OpenBody;
-use super::route::{ApiDialect, ApiRoute, routes};
+use super::route::{ApiDialect, ApiRoute, ApiRule, routes};
 use super::v1::errors::problem;
 use delaybridge_http_server::fields::JsonFields;
 use delaybridge_http_server::problem::{Problem, ProblemKind};

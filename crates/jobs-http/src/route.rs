@@ -1,50 +1,18 @@
 //! A line of a table of endpoints.
 
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
-use hyper::Method;
-
 use super::Api;
-use super::job_call::JobCall;
-use delaybridge_http_server::openapi::operation::Operation;
-use delaybridge_http_server::problem::Problem;
-use delaybridge_http_server::reply::Reply;
-use delaybridge_http_server::router::Endpoint;
-
-/// The answer of a handler.
-pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
+use super::access::Caller;
+use delaybridge_http_server::route::Route;
 
 /// One endpoint.
-pub struct ApiRoute {
-    /// The method; `HEAD` goes where `GET` does.
-    pub method: Method,
-    /// The path, with `{names}`.
-    pub path: &'static str,
-    /// The name: the label in metrics, the operation in the OpenAPI document.
-    pub name: &'static str,
+pub type ApiRoute = Route<Api, Caller, ApiRule>;
+
+/// The rule about who may call an endpoint, and how.
+pub struct ApiRule {
     /// Whose API it belongs to.
     pub dialect: ApiDialect,
     /// Whether it needs no token.
     pub open: bool,
-    /// The description, of an endpoint of our own API.
-    pub operation: Option<Operation>,
-    /// The function that answers.
-    pub handler: fn(Arc<Api>, JobCall) -> Answer,
-}
-
-impl Endpoint for ApiRoute {
-    fn method(&self) -> &Method {
-        &self.method
-    }
-
-    fn path(&self) -> &'static str {
-        self.path
-    }
-
-    fn ignores_methods(&self) -> bool {
-        self.dialect.ignores_methods()
-    }
 }
 
 /// Whose API an endpoint belongs to: that decides the shape of problems, and where a token may be.
@@ -69,8 +37,8 @@ impl ApiDialect {
     }
 
     /// Returns whether an endpoint serves all methods.
-    pub fn ignores_methods(self) -> bool {
-        self == ApiDialect::Ouqiang
+    pub const fn ignores_methods(self) -> bool {
+        matches!(self, ApiDialect::Ouqiang)
     }
 }
 
@@ -78,10 +46,11 @@ macro_rules! routes {
     ($dialect:expr; $($method:ident $path:literal $name:ident $($open:ident)? => $handler:path $(, $operation:expr)?;)*) => {
         &[$(ApiRoute {
             method: Method::$method,
+            any_method: $dialect.ignores_methods(),
             path: $path,
             name: stringify!($name),
-            dialect: $dialect,
-            open: routes!(@open $($open)?),
+            label: stringify!($name),
+            rule: ApiRule { dialect: $dialect, open: routes!(@open $($open)?) },
             operation: routes!(@operation $($operation)?),
             handler: |api, call| Box::pin($handler(api, call)),
         },)*]

@@ -7,7 +7,7 @@ use super::openapi::bodies::{
     ChangeBody, EmptyBody, FinishBody, LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RecurringBody, RedriveBody,
     ReleaseBody, TouchBody,
 };
-use super::route::{ApiDialect, ApiRoute, routes};
+use super::route::{ApiDialect, ApiRoute, ApiRule, routes};
 use super::v1::change::ChangedJob;
 use super::v1::jobs::JobShape;
 use super::v1::recurring::{RecurringList, RecurringShape, SetRecurringShape, SwitchedRecurring};

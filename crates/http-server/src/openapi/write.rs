@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::operation::{Operation, Success};
 use super::schemas;
 use crate::problem::ProblemKind;
+use crate::route::Route;
 
 /// Problems of every endpoint that reads a body.
 const OF_A_BODY: [ProblemKind; 3] = [ProblemKind::TooLarge, ProblemKind::MediaType, ProblemKind::TooSlow];
@@ -108,7 +109,13 @@ pub struct DescribedEndpoint<'a> {
     pub operation: &'a Operation,
 }
 
-impl DescribedEndpoint<'_> {
+impl<'a> DescribedEndpoint<'a> {
+    /// Returns the endpoint of a route, if the document has it.
+    pub fn of<S, C, R>(route: &'a Route<S, C, R>, open: bool, always: &'a [ProblemKind]) -> Option<Self> {
+        let Route { method, path, name, operation, .. } = route;
+        operation.as_ref().map(|operation| DescribedEndpoint { name, method, path, open, always, operation })
+    }
+
     /// Returns the endpoint in the terms of OpenAPI.
     fn write(&self, tag: &str, parameters: &[Parameter], schemas: &mut SchemaGenerator) -> Value {
         let operation = self.operation;

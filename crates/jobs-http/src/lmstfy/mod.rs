@@ -17,7 +17,7 @@ use hyper::Method;
 
 pub(super) use self::answer::reply;
 pub(super) use self::names::QUEUES;
-use super::route::{ApiDialect, ApiRoute, routes};
+use super::route::{ApiDialect, ApiRoute, ApiRule, routes};
 
 /// The endpoints for its clients.
 pub static ROUTES: &[ApiRoute] = routes! { ApiDialect::Lmstfy;

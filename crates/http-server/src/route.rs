@@ -1,0 +1,50 @@
+//! A line of a table of endpoints: requests are matched with it, metrics are named by it, the OpenAPI document is made of it.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use hyper::Method;
+
+use super::call::Call;
+use super::openapi::operation::Operation;
+use super::problem::{Problem, ProblemKind};
+use super::reply::Reply;
+
+/// The answer of a handler.
+pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
+
+/// One endpoint of an API with this state and these callers, and its rule about who may call it.
+pub struct Route<S, C, R> {
+    /// The method; `HEAD` goes where `GET` does.
+    pub method: Method,
+    /// Whether it serves all other methods too.
+    pub any_method: bool,
+    /// The path, with `{names}`.
+    pub path: &'static str,
+    /// The name: the operation in the OpenAPI document.
+    pub name: &'static str,
+    /// The label in metrics.
+    pub label: &'static str,
+    /// The rule about who may call it.
+    pub rule: R,
+    /// The description, of an endpoint that the OpenAPI document has.
+    pub operation: Option<Operation>,
+    /// The function that answers.
+    pub handler: fn(Arc<S>, Call<C>) -> Answer,
+}
+
+impl<S, C, R> Route<S, C, R> {
+    /// Lets the handler answer. A panic in it is an answer, and not the end of all requests of the connection.
+    ///
+    /// # Errors
+    /// Those of the handler.
+    pub async fn answer(&self, state: Arc<S>, call: Call<C>) -> Result<Reply, Problem> {
+        let answer = AssertUnwindSafe((self.handler)(state, call)).catch_unwind();
+        answer.await.unwrap_or_else(|_| {
+            let detail = "answer the request: this program has a defect; its log has the place";
+            Err(Problem::new(ProblemKind::Unexpected, detail))
+        })
+    }
+}
