@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
+use super::codes;
 use delaybridge_core::message::{About, Class, Failure};
-
-/// The code of what passes by itself, or shows over a new link.
-pub(super) const UNAVAILABLE: &str = "amqp1_unavailable";
+use delaybridge_sink::ErrorRow;
 
 /// An error of the broker: its condition, and its description.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,22 +28,13 @@ impl PeerError {
     }
 }
 
-/// Returns the meaning of a condition: class, code and advice. The same for a rejected message, a link and a session
-/// that end.
-fn meaning(condition: &str) -> Option<(Class, &'static str, &'static str)> {
+/// Returns the row of a condition. The same for a rejected message, a link and a session that end.
+fn meaning(condition: &str) -> Option<ErrorRow> {
     Some(match condition {
-        "amqp:not-found" | "amqp:resource-deleted" | "amqp:link:redirect" => {
-            (Class::TargetPermanent, "amqp1_not_found", "create the address, or correct `address`")
-        }
-        "amqp:unauthorized-access" | "com.microsoft:auth-failed" => {
-            (Class::TargetPermanent, "amqp1_denied", "give the user the right to send to it")
-        }
-        "amqp:resource-limit-exceeded" | "com.microsoft:server-busy" | "com.microsoft:quota-exceeded" => {
-            (Class::Backpressure, "amqp1_full", "raise the limit, or let consumers catch up")
-        }
-        "amqp:link:message-size-exceeded" => {
-            (Class::MessagePermanent, "amqp1_too_large", "raise the broker's limit, or send less")
-        }
+        "amqp:not-found" | "amqp:resource-deleted" | "amqp:link:redirect" => codes::NOT_FOUND,
+        "amqp:unauthorized-access" | "com.microsoft:auth-failed" => codes::DENIED,
+        "amqp:resource-limit-exceeded" | "com.microsoft:server-busy" | "com.microsoft:quota-exceeded" => codes::FULL,
+        "amqp:link:message-size-exceeded" => codes::TOO_LARGE,
         // Artemis says it of whatever goes wrong in it, a deleted address too: the next link knows better.
         "failed"
         | "amqp:resource-locked"
@@ -55,11 +45,9 @@ fn meaning(condition: &str) -> Option<(Class, &'static str, &'static str)> {
         | "amqp:link:stolen"
         | "com.microsoft:timeout"
         | "com.microsoft:entity-disabled"
-        | "com.microsoft:operation-cancelled" => {
-            (Class::Transient, "amqp1_unavailable", "see the broker's log if this lasts")
-        }
+        | "com.microsoft:operation-cancelled" => codes::UNAVAILABLE,
         "amqp:not-allowed" | "amqp:not-implemented" | "amqp:invalid-field" | "amqp:precondition-failed" => {
-            (Class::TargetPermanent, "amqp1_refused", "see the broker's log")
+            codes::REFUSED
         }
         _ => return None,
     })
@@ -67,28 +55,24 @@ fn meaning(condition: &str) -> Option<(Class, &'static str, &'static str)> {
 
 /// Builds the failure of one message that the broker rejects.
 pub(super) fn rejected(attempt: &str, error: &PeerError) -> Failure {
-    let (class, code, advice) = match meaning(&error.condition) {
+    let row = match meaning(&error.condition) {
         // What the broker refuses of a link concerns the address, what it refuses of a message that message alone.
-        None | Some((_, "amqp1_refused", _)) => {
-            (Class::MessagePermanent, "amqp1_rejected", "correct the message, then redrive it")
-        }
+        None | Some(codes::REFUSED) => codes::REJECTED,
         Some(known) => known,
     };
-    let text = format!("{attempt}: rejected with {}: {advice}", error.words());
-    Failure::new(class, code, text).about(About::Target)
+    row.with_cure(format_args!("{attempt}: rejected with {}", error.words())).about(About::Target)
 }
 
 /// Builds the failure of a link that the broker ends or refuses before the element was sent.
 pub(super) fn unsent(attempt: &str, error: &PeerError) -> Failure {
-    let (class, code, advice) = match meaning(&error.condition) {
+    let row = match meaning(&error.condition) {
         // None of this link's elements has been looked at.
-        Some((Class::MessagePermanent, ..)) => (Class::Transient, "amqp1_unavailable", "it is sent again"),
-        Some(known) => known,
-        None if error.condition.is_empty() => (Class::Transient, "amqp1_unavailable", "it is sent again"),
-        None => (Class::Unknown, "amqp1_error", "see the broker's log"),
+        Some(row) if row.class == Class::MessagePermanent => codes::UNAVAILABLE,
+        Some(row) => row,
+        None if error.condition.is_empty() => codes::UNAVAILABLE,
+        None => codes::ERROR,
     };
-    let text = format!("{attempt}: the broker ended the link with {}: {advice}", error.words());
-    Failure::new(class, code, text).about(About::Target)
+    row.with_cure(format_args!("{attempt}: the broker ended the link with {}", error.words())).about(About::Target)
 }
 
 /// Builds the failure of a link that the broker ended after the element was sent. `alone` if no other was under way;
@@ -96,12 +80,12 @@ pub(super) fn unsent(attempt: &str, error: &PeerError) -> Failure {
 pub(super) fn detached(attempt: &str, error: &PeerError, alone: bool, first: bool) -> Failure {
     match meaning(&error.condition) {
         // A broker that cannot refuse one message ends the link.
-        Some((Class::MessagePermanent, ..)) if alone => rejected(attempt, error),
+        Some(row) if alone && row.class == Class::MessagePermanent => rejected(attempt, error),
         // RabbitMQ 3 looks at the rights of a link with its first message.
-        Some((Class::TargetPermanent, ..)) if first => unsent(attempt, error),
+        Some(row) if first && row.class == Class::TargetPermanent => unsent(attempt, error),
         _ => {
             let text = format!("{attempt}: no answer: the broker ended the link with {}", error.words());
-            Failure::new(Class::Ambiguous, "amqp1_detached", text).about(About::Target)
+            codes::DETACHED.failure(text).about(About::Target)
         }
     }
 }
@@ -109,17 +93,17 @@ pub(super) fn detached(attempt: &str, error: &PeerError, alone: bool, first: boo
 /// Builds the failure of a message that the broker did not take, and that may be sent again.
 pub(super) fn released(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker released the message: it has not taken it");
-    Failure::new(Class::Transient, "amqp1_released", text).about(About::Target)
+    codes::RELEASED.failure(text).about(About::Target)
 }
 
 /// Builds the failure of a message that the broker could not deliver: here, or this time.
 pub(super) fn modified(attempt: &str, never_here: bool) -> Failure {
     let failure = if never_here {
         let text = format!("{attempt}: the broker says that it is undeliverable here: see its log");
-        Failure::new(Class::MessagePermanent, "amqp1_undeliverable", text)
+        codes::UNDELIVERABLE.failure(text)
     } else {
         let text = format!("{attempt}: a delivery within the broker failed: see its log if this lasts");
-        Failure::new(Class::Transient, "amqp1_modified", text)
+        codes::MODIFIED.failure(text)
     };
     failure.about(About::Target)
 }
@@ -127,31 +111,31 @@ pub(super) fn modified(attempt: &str, never_here: bool) -> Failure {
 /// Builds the failure of an outcome that is none of the protocol's.
 pub(super) fn unclear(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker answered with an outcome that confirms nothing");
-    Failure::new(Class::Unknown, "amqp1_error", text).about(About::Target)
+    codes::ERROR.failure(text).about(About::Target)
 }
 
 /// Builds the failure of an address that had no credit for this long.
 pub(super) fn no_credit(attempt: &str, waited: Duration) -> Failure {
     let text = format!("{attempt}: the broker grants no credit for {waited:?}: the address may be full");
-    Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
+    codes::NO_CREDIT.failure(text).about(About::Target)
 }
 
 /// Builds the failure of an element that others before it have kept from being sent.
 pub(super) fn little_credit(attempt: &str, waited: Duration) -> Failure {
     let text = format!("{attempt}: not sent within {waited:?}: the broker grants credit too slowly");
-    Failure::new(Class::Backpressure, "amqp1_no_credit", text).about(About::Target)
+    codes::NO_CREDIT.failure(text).about(About::Target)
 }
 
 /// Builds the failure of an element while all links are in use.
 pub(super) fn no_link(attempt: &str, links: usize) -> Failure {
     let text = format!("{attempt}: {links} other addresses have work: raise `max_links`");
-    Failure::new(Class::Backpressure, "amqp1_no_link", text)
+    codes::NO_LINK.failure(text)
 }
 
 /// Builds the failure of a message that is larger than the broker takes.
 pub(super) fn too_large(attempt: &str, bytes: u64, most: u64) -> Failure {
     let text = format!("{attempt}: {bytes} bytes with headers, the broker takes {most}: raise its limit");
-    Failure::new(Class::MessagePermanent, "amqp1_too_large", text).about(About::Target)
+    codes::TOO_LARGE.failure(text).about(About::Target)
 }
 
 /// Builds the failure of an element without an outcome in time, while the broker answers others.
@@ -163,7 +147,7 @@ pub(super) fn late(attempt: &str, timeout: Duration) -> Failure {
 /// Builds the failure of a link whose beginning got no answer.
 pub(super) fn silent(attempt: &str, waited: Duration) -> Failure {
     let text = format!("{attempt}: the broker does not answer within {waited:?}");
-    Failure::new(Class::Transient, "amqp1_silent", text).about(About::Target)
+    codes::SILENT.failure(text).about(About::Target)
 }
 
 /// Builds the failure of a connection that ended; `sent` if a byte of the element may have left.
@@ -177,15 +161,12 @@ pub(super) fn lost(attempt: &str, why: &str, sent: bool) -> Failure {
 
 /// Builds the failure of a connection that the broker ends while it is made.
 pub(super) fn at_connect(address: &str, error: &PeerError) -> Failure {
-    let (class, code, advice) = match meaning(&error.condition) {
-        Some((Class::TargetPermanent, "amqp1_denied", _)) => {
-            (Class::TargetPermanent, "amqp1_denied", "check the user's rights, and `hostname`")
-        }
-        Some((Class::TargetPermanent, ..)) => (Class::TargetPermanent, "amqp1_refused", "check `hostname`"),
-        _ => (Class::Transient, "amqp1_unavailable", "see the broker's log"),
+    let (row, advice) = match meaning(&error.condition) {
+        Some(codes::DENIED) => (codes::DENIED, "check the user's rights, and `hostname`"),
+        Some(row) if row.class == Class::TargetPermanent => (codes::REFUSED, "check `hostname`"),
+        _ => (codes::UNAVAILABLE, "see the broker's log"),
     };
-    let text = format!("connect to AMQP 1.0 broker {address}: it answered {}: {advice}", error.words());
-    Failure::new(class, code, text)
+    row.failure(format!("connect to AMQP 1.0 broker {address}: it answered {}: {advice}", error.words()))
 }
 
 /// Builds the failure of a login that has no success.
@@ -195,7 +176,7 @@ pub(super) fn login(address: &str, outcome: u64) -> Failure {
         2 | 3 => (Class::TargetPermanent, "the broker cannot check the login: see its log"),
         _ => (Class::Transient, "the broker cannot check the login for the moment"),
     };
-    Failure::new(class, "amqp1_auth", format!("connect to AMQP 1.0 broker {address}: {text}"))
+    codes::AUTH.of_class(class).failure(format!("connect to AMQP 1.0 broker {address}: {text}"))
 }
 
 #[cfg(test)]

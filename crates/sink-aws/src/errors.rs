@@ -5,20 +5,24 @@
 
 use std::time::Duration;
 
+use super::codes;
 use super::wire::answer::ServiceError;
 use delaybridge_core::message::{About, Class, Failure};
 use delaybridge_http_client::ExchangeError;
+use delaybridge_sink::ErrorRow;
 
-/// The meaning of a refusal: the class, our code, the part that it concerns, and what to do.
-type Row = (Class, &'static str, About, &'static str);
+/// Credentials that the service does not accept; the code is one of several kinds of sinks.
+const CREDENTIALS_REFUSED: ErrorRow = ErrorRow {
+    class: Class::TargetPermanent,
+    code: "credentials_refused",
+    cure: "Check the credentials, `region`, and the clock of this host.",
+};
 
-/// The advice for a message that does not fit.
-const LIMITS: &str = "see the limits of the queue or topic";
+/// The meaning of a refusal: its row, and the part that it concerns.
+type Meaning = (ErrorRow, About);
 
 /// Returns the row of a code, in the spellings of both services and of their older protocols.
-fn row(code: &str) -> Option<Row> {
-    const WAIT: &str = "delivery slows down; raise the quota if it lasts";
-    const KMS: &str = "look at the key that encrypts the queue or topic";
+fn meaning(code: &str) -> Option<Meaning> {
     let code = code.strip_prefix("AWS.SimpleQueueService.").unwrap_or(code);
     let code = code.strip_suffix("Exception").unwrap_or(code);
     Some(match code {
@@ -29,25 +33,19 @@ fn row(code: &str) -> Option<Row> {
         | "RequestLimitExceeded"
         | "SlowDown"
         | "ThrottlingRequest"
-        | "OverLimit" => (Class::Backpressure, "aws_throttled", About::Sink, WAIT),
-        "KmsThrottled" | "KMSThrottling" => (Class::Backpressure, "aws_throttled", About::Target, WAIT),
+        | "OverLimit" => (codes::THROTTLED, About::Sink),
+        "KmsThrottled" | "KMSThrottling" => (codes::THROTTLED, About::Target),
         "QueueDoesNotExist"
         | "NonExistentQueue"
         | "QueueDeletedRecently"
         | "NotFound"
         | "ResourceNotFound"
-        | "InvalidAddress" => {
-            (Class::TargetPermanent, "aws_no_target", About::Target, "create it, or correct its name and `region`")
-        }
+        | "InvalidAddress" => (codes::NO_TARGET, About::Target),
         "AccessDenied" | "AuthorizationError" | "NotAuthorized" | "KmsAccessDenied" | "KMSAccessDenied" => {
-            let advice =
-                "give the role the right `sqs:SendMessage` or `sns:Publish`, and that to use the key of the queue";
-            (Class::TargetPermanent, "aws_denied", About::Target, advice)
+            (codes::DENIED, About::Target)
         }
         "KmsDisabled" | "KmsInvalidState" | "KmsNotFound" | "KmsOptInRequired" | "KmsInvalidKeyUsage"
-        | "KMSDisabled" | "KMSInvalidState" | "KMSNotFound" | "KMSOptInRequired" => {
-            (Class::TargetPermanent, "aws_kms", About::Target, KMS)
-        }
+        | "KMSDisabled" | "KMSInvalidState" | "KMSNotFound" | "KMSOptInRequired" => (codes::KMS, About::Target),
         "ExpiredToken"
         | "RequestExpired"
         | "InvalidClientTokenId"
@@ -60,13 +58,8 @@ fn row(code: &str) -> Option<Row> {
         | "IncompleteSignature"
         | "OptInRequired"
         | "AuthFailure"
-        | "RequestTimeTooSkewed" => {
-            let advice = "check the credentials, `region`, and the clock of this host";
-            (Class::TargetPermanent, "credentials_refused", About::Sink, advice)
-        }
-        "BatchRequestTooLong" | "MessageTooLong" | "RequestEntityTooLarge" => {
-            (Class::MessagePermanent, "aws_too_large", About::Sink, "keep payloads smaller")
-        }
+        | "RequestTimeTooSkewed" => (CREDENTIALS_REFUSED, About::Sink),
+        "BatchRequestTooLong" | "MessageTooLong" | "RequestEntityTooLarge" => (codes::TOO_LARGE, About::Sink),
         "InvalidMessageContents"
         | "InvalidParameterValue"
         | "InvalidParameter"
@@ -75,9 +68,9 @@ fn row(code: &str) -> Option<Row> {
         | "InvalidAttributeName"
         | "ParameterValueInvalid"
         | "Validation"
-        | "ValidationError" => (Class::MessagePermanent, "aws_refused", About::Sink, LIMITS),
+        | "ValidationError" => (codes::REFUSED, About::Sink),
         "InternalFailure" | "InternalError" | "ServiceFailure" | "InternalServerError" | "ServiceUnavailable" => {
-            (Class::Transient, "aws_internal", About::Sink, "it is tried again")
+            (codes::INTERNAL, About::Sink)
         }
         _ => return None,
     })
@@ -85,12 +78,12 @@ fn row(code: &str) -> Option<Row> {
 
 /// Returns whether the credentials were not accepted: others may be.
 pub(super) fn is_of_credentials(error: &ServiceError) -> bool {
-    row(&error.code).is_some_and(|(_, code, ..)| code == "credentials_refused")
+    meaning(&error.code).is_some_and(|(row, _)| row == CREDENTIALS_REFUSED)
 }
 
 /// Returns whether the refusal of a request with several messages is one of them alone.
 pub(super) fn is_of_one(error: &ServiceError) -> bool {
-    row(&error.code).is_some_and(|(class, ..)| class == Class::MessagePermanent) && !names_the_target(error)
+    meaning(&error.code).is_some_and(|(row, _)| row.class == Class::MessagePermanent) && !names_the_target(error)
 }
 
 /// Returns whether the parameter that is wrong is the queue or the topic, and not a message.
@@ -100,11 +93,8 @@ fn names_the_target(error: &ServiceError) -> bool {
 
 /// Classifies what the service says of one message.
 pub(super) fn of_entry(attempt: &str, error: &ServiceError) -> Failure {
-    let found = row(&error.code).unwrap_or(if error.is_senders {
-        (Class::MessagePermanent, "aws_refused", About::Sink, LIMITS)
-    } else {
-        (Class::Unknown, "aws_error", About::Target, "it is tried again")
-    });
+    let unheard = if error.is_senders { (codes::REFUSED, About::Sink) } else { (codes::ERROR, About::Target) };
+    let found = meaning(&error.code).unwrap_or(unheard);
     failure(attempt, &error.code, error, found)
 }
 
@@ -114,43 +104,39 @@ pub(super) fn of_request(attempt: &str, status: u16, error: &ServiceError) -> Fa
         "" => status.to_string(),
         code => format!("{status}, {code}"),
     };
-    let found = row(&error.code).unwrap_or(match status {
-        429 => (Class::Backpressure, "aws_throttled", About::Sink, "delivery slows down"),
+    let found = meaning(&error.code).unwrap_or(match status {
+        429 => (codes::THROTTLED, About::Sink),
         // A server that was too slow answers so for a request that it goes on with.
-        503 => (Class::Transient, "aws_internal", About::Sink, "it is tried again"),
-        401 | 403 => (Class::TargetPermanent, "aws_denied", About::Target, "check the rights of the role"),
-        300..=399 | 404 | 405 => {
-            (Class::TargetPermanent, "aws_no_target", About::Sink, "check `endpoint`: no API of AWS answers there")
-        }
-        413 => (Class::MessagePermanent, "aws_too_large", About::Sink, "keep payloads smaller"),
-        _ => (Class::Unknown, "aws_error", About::Sink, "it is tried again"),
+        503 => (codes::INTERNAL, About::Sink),
+        401 | 403 => (codes::DENIED, About::Target),
+        300..=399 | 404 | 405 => (codes::NO_TARGET, About::Sink),
+        413 => (codes::TOO_LARGE, About::Sink),
+        _ => (codes::ERROR, About::Sink),
     });
     let found = match found {
-        (Class::MessagePermanent, "aws_refused", ..) if names_the_target(error) => {
-            (Class::TargetPermanent, "aws_no_target", About::Target, "correct `queue_url` or `topic_arn`, and `region`")
-        }
+        (codes::REFUSED, _) if names_the_target(error) => (codes::NO_TARGET, About::Target),
         // A service that fails may have taken what it was sent.
-        (Class::Transient | Class::Unknown, code, about, advice) if status >= 500 => {
-            (Class::Ambiguous, code, about, advice)
+        (row, about) if status >= 500 && matches!(row.class, Class::Transient | Class::Unknown) => {
+            (row.of_class(Class::Ambiguous), about)
         }
         found => found,
     };
     failure(attempt, &answer, error, found)
 }
 
-fn failure(attempt: &str, answer: &str, error: &ServiceError, (class, code, about, advice): Row) -> Failure {
+fn failure(attempt: &str, answer: &str, error: &ServiceError, (row, about): Meaning) -> Failure {
     let is_word = answer.len() <= 80 && answer.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     let answer = if is_word { answer } else { "something that is no code" };
-    let quoted = match code {
-        "aws_no_target" | "aws_denied" | "aws_kms" if !error.text.is_empty() => format!(" ({})", error.text),
+    let quoted = match row {
+        codes::NO_TARGET | codes::DENIED | codes::KMS if !error.text.is_empty() => format!(" ({})", error.text),
         _ => String::new(),
     };
-    Failure::new(class, code, format!("{attempt}: the service answered {answer}{quoted}: {advice}")).about(about)
+    row.with_cure(format_args!("{attempt}: the service answered {answer}{quoted}")).about(about)
 }
 
 /// Builds the failure of an answer that says nothing about a message.
 pub(super) fn unclear(attempt: &str) -> Failure {
-    Failure::new(Class::Unknown, "aws_error", format!("{attempt}: the answer says nothing about the message"))
+    codes::ERROR.failure(format!("{attempt}: the answer says nothing about the message"))
 }
 
 /// Builds the failure without a connection, so that nothing was sent.

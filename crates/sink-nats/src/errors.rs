@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 
+use super::codes;
 use delaybridge_core::json::Json;
 use delaybridge_core::message::{About, Class, Failure};
 
@@ -65,66 +66,62 @@ pub(super) fn error_in(members: &[(String, Json)]) -> Option<(u64, String)> {
 /// Classifies the error of a stream, or of JetStream.
 pub(super) fn refused(attempt: &str, number: u64, text: &str) -> Failure {
     let full = text.contains("maximum") && text.contains("exceeded");
-    let (class, code, advice) = match number {
-        10077 if full => (Class::Backpressure, "nats_stream_full", "raise its limits, or let consumers catch up"),
-        10077 => (Class::Transient, "nats_store_failed", "see the log of the server"),
-        10054 => (Class::MessagePermanent, "nats_too_large", "raise `max_msg_size` of the stream, or send less"),
-        10097 => (Class::MessagePermanent, "nats_headers_too_large", "shorten `headers`"),
-        10109 => (Class::TargetPermanent, "nats_sealed", "publish to another stream"),
-        10039 | 10076 | 10035 => (Class::TargetPermanent, "nats_jetstream_off", "enable JetStream for the account"),
-        10023 | 10028 | 10047 | 10002 | 10120 | 10167 => {
-            (Class::Backpressure, "nats_no_resources", "give JetStream or the account more memory or disk")
-        }
-        10008 | 10009 | 10118 => (Class::Transient, "nats_unavailable", "see the state of the cluster"),
-        10158 => (Class::Transient, "nats_in_process", "it is asked for again"),
-        10059 => (Class::TargetPermanent, "nats_no_stream", "create the stream"),
-        _ => (Class::Unknown, "nats_error", "see the log of the server"),
+    let row = match number {
+        10077 if full => codes::STREAM_FULL,
+        10077 => codes::STORE_FAILED,
+        10054 => codes::TOO_LARGE,
+        10097 => codes::HEADERS_TOO_LARGE,
+        10109 => codes::SEALED,
+        10039 | 10076 | 10035 => codes::JETSTREAM_OFF,
+        10023 | 10028 | 10047 | 10002 | 10120 | 10167 => codes::NO_RESOURCES,
+        10008 | 10009 | 10118 => codes::UNAVAILABLE,
+        10158 => codes::IN_PROCESS,
+        10059 => codes::NO_STREAM,
+        _ => codes::ERROR,
     };
-    let text = format!("{attempt}: JetStream answered {number}: {text}: {advice}");
-    let failure = Failure::new(class, code, text);
-    if matches!(number, 10039 | 10076 | 10035) { failure } else { failure.about(About::Target) }
+    let failure = row.with_cure(format_args!("{attempt}: JetStream answered {number}: {text}"));
+    if row == codes::JETSTREAM_OFF { failure } else { failure.about(About::Target) }
 }
 
 /// Builds the failure of an answer without a word of success or failure, or of a message that is none.
 pub(super) fn unclear(attempt: &str) -> Failure {
     let text = format!("{attempt}: the answer confirms nothing: another program answers on this subject");
-    Failure::new(Class::Unknown, "nats_error", text).about(About::Target)
+    codes::ERROR.failure(text).about(About::Target)
 }
 
 /// Builds the failure of a subject that no stream takes.
 pub(super) fn no_stream(attempt: &str) -> Failure {
-    let text = format!("{attempt}: no stream takes the subject: create one, or add the subject to one");
-    Failure::new(Class::TargetPermanent, "nats_no_stream", text).about(About::Target)
+    codes::NO_STREAM.with_cure(format_args!("{attempt}: no stream takes the subject")).about(About::Target)
 }
 
 /// Builds the failure of a subject that a stream takes, while no server answers for it.
 pub(super) fn no_leader(attempt: &str, stream: &str) -> Failure {
     let text = format!("{attempt}: stream {stream} has no leader now: look at its servers if this lasts");
-    Failure::new(Class::Transient, "nats_no_leader", text).about(About::Target)
+    codes::NO_LEADER.failure(text).about(About::Target)
 }
 
 /// Builds the failure of a subject without responders, while it is not known whether there is a stream.
 pub(super) fn no_answer_about(attempt: &str) -> Failure {
     let text = format!("{attempt}: no stream answers, and JetStream does not say whether there is one");
-    Failure::new(Class::Transient, "nats_no_leader", text).about(About::Target)
+    codes::NO_LEADER.failure(text).about(About::Target)
 }
 
 /// Builds the failure of a message for which the server refuses the right to publish.
 pub(super) fn denied(attempt: &str) -> Failure {
     let text = format!("{attempt}: the server refused it: give the user the right to publish to the subject");
-    Failure::new(Class::TargetPermanent, "nats_denied", text).about(About::Target)
+    codes::DENIED.failure(text).about(About::Target)
 }
 
 /// Builds the failure of a message that is larger than the server takes.
 pub(super) fn too_large(attempt: &str, bytes: usize, max: usize) -> Failure {
     let text = format!("{attempt}: {bytes} bytes with headers, the server takes {max}: raise its `max_payload`");
-    Failure::new(Class::MessagePermanent, "nats_too_large", text)
+    codes::TOO_LARGE.failure(text)
 }
 
 /// Builds the failure of a header that cannot be sent.
 pub(super) fn bad_header(attempt: &str) -> Failure {
     let text = format!("{attempt}: a header's value has a line break: correct its template");
-    Failure::new(Class::MessagePermanent, "nats_bad_header", text)
+    codes::BAD_HEADER.failure(text)
 }
 
 /// Builds the failure of a message without a confirmation in time, while the server answers others.
@@ -135,13 +132,12 @@ pub(super) fn late(attempt: &str, timeout: std::time::Duration) -> Failure {
 
 /// Builds the failure of a question of the sink itself that got no answer.
 pub(super) fn silent(timeout: std::time::Duration) -> Failure {
-    Failure::new(Class::Transient, "nats_silent", format!("ask NATS: no answer within {timeout:?}"))
+    codes::SILENT.failure(format!("ask NATS: no answer within {timeout:?}"))
 }
 
 /// Builds the failure of JetStream without responders.
 pub(super) fn jetstream_off(attempt: &str) -> Failure {
-    let text = format!("{attempt}: JetStream does not answer: enable it for the account");
-    Failure::new(Class::TargetPermanent, "nats_jetstream_off", text)
+    codes::JETSTREAM_OFF.with_cure(format_args!("{attempt}: JetStream does not answer"))
 }
 
 /// Builds the failure of a connection that ended before the answer.
@@ -153,18 +149,21 @@ pub(super) fn lost(attempt: &str, why: &str) -> Failure {
 pub(super) fn at_connect(address: &str, words: &str) -> Failure {
     let lower = words.to_ascii_lowercase();
     let has = |part: &str| lower.contains(part);
-    let (class, code, advice) = match () {
+    let said = format!("connect to NATS {address}: the server answered `{words}`");
+    match () {
         () if has("permissions violation") => {
-            (Class::TargetPermanent, "nats_denied", "give the user the right to subscribe below `inbox_prefix`")
+            codes::DENIED.failure(format!("{said}: give the user the right to subscribe below `inbox_prefix`"))
         }
         () if has("authorization violation") || has("authentication expired") || has("revoked") => {
-            (Class::TargetPermanent, "nats_auth", "check the login (its files are read at every connect)")
+            codes::AUTH.failure(format!("{said}: check the login (its files are read at every connect)"))
         }
-        () if has("secure connection") => (Class::TargetPermanent, "tls", "the server asks for TLS: write `tls: {}`"),
-        () if has("maximum") => (Class::Transient, "nats_refused", "raise the limit of connections"),
-        () => (Class::Transient, "nats_refused", "see the log of the server"),
-    };
-    Failure::new(class, code, format!("connect to NATS {address}: the server answered `{words}`: {advice}"))
+        () if has("secure connection") => {
+            let text = format!("{said}: the server asks for TLS: write `tls: {{}}`");
+            Failure::new(Class::TargetPermanent, "tls", text)
+        }
+        () if has("maximum") => codes::REFUSED.failure(format!("{said}: raise the limit of connections")),
+        () => codes::REFUSED.failure(format!("{said}: see the log of the server")),
+    }
 }
 
 #[cfg(test)]

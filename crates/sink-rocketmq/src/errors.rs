@@ -6,8 +6,10 @@
 use std::time::Duration;
 
 use crate::SlaveNotAvailable;
+use crate::codes;
 use crate::wire::frame::RemotingAnswer;
 use delaybridge_core::message::{About, Class, Failure, Outcome};
+use delaybridge_sink::ErrorRow;
 
 /// The meaning of an answer to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,49 +17,44 @@ enum Meaning {
     Stored,
     /// Stored on the master alone.
     WithoutSlave,
-    Failed(Class, &'static str, &'static str),
+    Failed(ErrorRow),
 }
 
-/// Returns the table. Codes are those of the protocol; `SYSTEM_ERROR` (1) is told apart by the words that brokers have
-/// used since 4.9.
+/// Returns the meaning of a code of the protocol; `SYSTEM_ERROR` (1) is told apart by the words that brokers have used
+/// since 4.9.
 fn meaning(code: i64, remark: &str) -> Meaning {
-    use Meaning::Failed;
     let says = |words: &str| remark.contains(words);
-    match code {
-        0 => Meaning::Stored,
-        10 => Failed(Class::Ambiguous, "rocketmq_flush_disk", "it is sent again"),
-        11 => Meaning::WithoutSlave,
-        12 => Failed(Class::Ambiguous, "rocketmq_flush_slave", "it is sent again"),
-        2 | 215 => Failed(Class::Backpressure, "rocketmq_busy", "claims slow down"),
-        13 => Failed(Class::MessagePermanent, "rocketmq_illegal", "raise the broker's limit, or send less"),
-        14 => Failed(Class::Backpressure, "rocketmq_not_writable", "look at the broker's disk and role"),
-        16 => Failed(Class::TargetPermanent, "rocketmq_denied", "grant the right to send to the topic"),
-        17 => Failed(Class::TargetPermanent, "rocketmq_no_topic", "create the topic, or correct `topic`"),
+    Meaning::Failed(match code {
+        0 => return Meaning::Stored,
+        11 => return Meaning::WithoutSlave,
+        10 => codes::FLUSH_DISK,
+        12 => codes::FLUSH_SLAVE,
+        2 | 215 => codes::BUSY,
+        13 => codes::ILLEGAL,
+        14 => codes::NOT_WRITABLE,
+        16 => codes::DENIED,
+        17 => codes::NO_TOPIC,
         // The route is older than the topic: it has fewer queues now.
-        1 | 29 if says("request queueId") => Failed(Class::Transient, "rocketmq_route", "the route is asked for again"),
+        1 | 29 if says("request queueId") => codes::ROUTE,
         // Before or after the message is stored.
-        501 => Failed(Class::Ambiguous, "rocketmq_route", "the route is asked for again"),
-        3 | 15 | 29 => Failed(Class::TargetPermanent, "rocketmq_refused", "see the broker's log"),
-        1500 => Failed(Class::Transient, "rocketmq_unavailable", "it is sent again"),
+        501 => codes::ROUTE.of_class(Class::Ambiguous),
+        3 | 15 | 29 => codes::REFUSED,
+        1500 => codes::UNAVAILABLE,
         // Checked before anything else is done with a request.
-        1 if is_of_login(remark) => Failed(Class::TargetPermanent, "rocketmq_auth", "check access key and secret"),
-        1 if says("AclException") => {
-            Failed(Class::TargetPermanent, "rocketmq_denied", "grant the right to send to the topic")
-        }
-        1 if says("broker busy") => Failed(Class::Backpressure, "rocketmq_busy", "claims slow down"),
+        1 if is_of_login(remark) => codes::AUTH,
+        1 if says("AclException") => codes::DENIED,
+        1 if says("broker busy") => codes::BUSY,
         1 if says("create mapped file failed")
             || says("in-sync replicas not enough")
             || says("broker unable to service") =>
         {
-            Failed(Class::Transient, "rocketmq_unavailable", "see the broker's log if this lasts")
+            codes::UNAVAILABLE
         }
         // Of a batch: thrown while it is read.
-        1 if says("size exceeded") => {
-            Failed(Class::MessagePermanent, "rocketmq_illegal", "raise the broker's limit, or send less")
-        }
-        1 => Failed(Class::Ambiguous, "rocketmq_system_error", "see the broker's log"),
-        _ => Failed(Class::Unknown, "rocketmq_error", "see the broker's log"),
-    }
+        1 if says("size exceeded") => codes::ILLEGAL,
+        1 => codes::SYSTEM_ERROR,
+        _ => codes::ERROR,
+    })
 }
 
 /// Returns whether a refusal by ACL is about the access key itself, not about a topic.
@@ -69,50 +66,48 @@ fn is_of_login(remark: &str) -> bool {
 
 /// Returns the outcome of the messages that a broker has answered.
 pub(super) fn of_send(attempt: &str, answer: &RemotingAnswer, without_slave: SlaveNotAvailable) -> Outcome {
-    let (class, code, advice) = match meaning(answer.code, &answer.remark) {
+    let row = match meaning(answer.code, &answer.remark) {
         Meaning::Stored => return Ok(()),
         Meaning::WithoutSlave if without_slave == SlaveNotAvailable::Accept => return Ok(()),
-        Meaning::WithoutSlave => (Class::Ambiguous, "rocketmq_no_slave", "only the master has it; it is sent again"),
-        Meaning::Failed(class, code, advice) => (class, code, advice),
+        Meaning::WithoutSlave => codes::NO_SLAVE,
+        Meaning::Failed(row) => row,
     };
-    let text = format!("{attempt}: the broker answered {}: {advice}", words(answer));
-    Err(Failure::new(class, code, text).about(About::Target))
+    Err(row.with_cure(format_args!("{attempt}: the broker answered {}", words(answer))).about(About::Target))
 }
 
 /// Returns whether a batch was refused, as a whole, because of something that one of its messages may be.
 pub(super) fn is_of_one(answer: &RemotingAnswer) -> bool {
-    matches!(meaning(answer.code, &answer.remark), Meaning::Failed(Class::MessagePermanent, ..))
+    matches!(meaning(answer.code, &answer.remark), Meaning::Failed(row) if row.class == Class::MessagePermanent)
 }
 
 /// Returns whether another broker, or a newer route, may do better.
 pub(super) fn is_of_broker(answer: &RemotingAnswer) -> bool {
     match meaning(answer.code, &answer.remark) {
-        Meaning::Stored | Meaning::Failed(Class::MessagePermanent, ..) => false,
-        Meaning::WithoutSlave | Meaning::Failed(..) => true,
+        Meaning::Stored => false,
+        Meaning::WithoutSlave => true,
+        Meaning::Failed(row) => row.class != Class::MessagePermanent,
     }
 }
 
 /// Builds the failure of a question to a name server or a broker.
 pub(super) fn of_ask(attempt: &str, answer: &RemotingAnswer) -> Failure {
-    let (class, code, advice) = match meaning(answer.code, &answer.remark) {
-        Meaning::Failed(Class::Ambiguous | Class::MessagePermanent, ..) => {
-            (Class::Transient, "rocketmq_unavailable", "see the server's log")
-        }
-        Meaning::Failed(class, code, advice) => (class, code, advice),
-        Meaning::Stored | Meaning::WithoutSlave => (Class::Unknown, "rocketmq_error", "see the server's log"),
+    let row = match meaning(answer.code, &answer.remark) {
+        // A question changes nothing.
+        Meaning::Failed(row) if matches!(row.class, Class::Ambiguous | Class::MessagePermanent) => codes::UNAVAILABLE,
+        Meaning::Failed(row) => row,
+        Meaning::Stored | Meaning::WithoutSlave => codes::ERROR,
     };
-    let text = format!("{attempt}: the server answered {}: {advice}", words(answer));
-    let failure = Failure::new(class, code, text);
-    if matches!(code, "rocketmq_no_topic" | "rocketmq_denied") { failure.about(About::Target) } else { failure }
+    let failure = row.with_cure(format_args!("{attempt}: the server answered {}", words(answer)));
+    if matches!(row, codes::NO_TOPIC | codes::DENIED) { failure.about(About::Target) } else { failure }
 }
 
 /// Builds the failure of the first question over a connection. It names no topic: a missing right is one of the access
 /// key.
 pub(super) fn at_connect(attempt: &str, answer: &RemotingAnswer) -> Failure {
     match of_ask(attempt, answer) {
-        Failure { code: "rocketmq_denied", .. } => {
+        failure if failure.code == codes::DENIED.code => {
             let text = format!("{attempt}: the server answered {}: check access key and secret", words(answer));
-            Failure::new(Class::TargetPermanent, "rocketmq_auth", text)
+            codes::AUTH.failure(text)
         }
         failure => failure,
     }
@@ -128,36 +123,36 @@ fn words(answer: &RemotingAnswer) -> String {
 
 /// Builds the failure of a message that cannot be sent to any broker.
 pub(super) fn unfit(attempt: &str, why: &str) -> Failure {
-    Failure::new(Class::MessagePermanent, "rocketmq_unfit", format!("{attempt}: {why}")).about(About::Target)
+    codes::UNFIT.failure(format!("{attempt}: {why}")).about(About::Target)
 }
 
 /// Builds the failure of a topic that has no queue now: no master, or no right to write.
 pub(super) fn no_queue(attempt: &str, lacks_master: bool) -> Failure {
-    let (class, code, why) = if lacks_master {
-        (Class::Transient, "rocketmq_no_master", "no broker of the topic has a master now")
+    let (row, why) = if lacks_master {
+        (codes::NO_MASTER, "no broker of the topic has a master now")
     } else {
-        (Class::TargetPermanent, "rocketmq_denied", "the topic takes no messages: give it `perm` 6")
+        (codes::DENIED, "the topic takes no messages: give it `perm` 6")
     };
-    Failure::new(class, code, format!("{attempt}: {why}")).about(About::Target)
+    row.failure(format!("{attempt}: {why}")).about(About::Target)
 }
 
 /// Builds the failure for topics in use whose routes have more queues than are kept.
 pub(super) fn many_queues(attempt: &str, most: usize) -> Failure {
     let text =
         format!("{attempt}: the topics in use have more than {most} queues: use fewer, or another sink for some");
-    Failure::new(Class::Transient, "rocketmq_error", text).about(About::Target)
+    codes::ERROR.of_class(Class::Transient).failure(text).about(About::Target)
 }
 
 /// Builds the failure for an ordered topic's queue whose broker is away.
 pub(super) fn away(attempt: &str, broker: &str) -> Failure {
     let text = format!("{attempt}: broker {broker} of its queue has no master now: bring it back");
-    Failure::new(Class::Transient, "rocketmq_no_master", text).about(About::Target)
+    codes::NO_MASTER.failure(text).about(About::Target)
 }
 
 /// Builds the failure for name servers that know no broker.
 pub(super) fn no_broker(attempt: &str) -> Failure {
     let text = format!("{attempt}: no broker is registered at the name server: check brokers and `name_servers`");
-    Failure::new(Class::Transient, "rocketmq_no_broker", text)
+    codes::NO_BROKER.failure(text)
 }
 
 /// Builds the failure of an element that was not sent for this long: no route, or a queue with an unanswered message
@@ -177,7 +172,7 @@ pub(super) fn late(attempt: &str, timeout: Duration) -> Failure {
 /// Builds the failure of a question without an answer in time.
 pub(super) fn no_answer(attempt: &str, timeout: Duration) -> Failure {
     let text = format!("{attempt}: no answer within {timeout:?}: check that it is well");
-    Failure::new(Class::Transient, "rocketmq_unavailable", text)
+    codes::UNAVAILABLE.failure(text)
 }
 
 /// Builds the failure of a connection that ended; `sent` if a byte of the message may have left.

@@ -12,6 +12,7 @@ mod answers;
 mod backlog;
 pub mod codes;
 mod destination;
+mod error_row;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
 pub mod header_rules;
@@ -38,6 +39,7 @@ use futures_util::stream::FuturesUnordered;
 pub use self::answers::{Answered, Answers};
 pub use self::backlog::{Backlog, BacklogMessage};
 pub use self::destination::{Destination, SinkAddress};
+pub use self::error_row::ErrorRow;
 pub use self::header_rules::{HeaderFate, HeaderRules};
 pub use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
 pub use self::redis_write::{MARKS, RedisCommand, RedisWrite, SinkRedis};

@@ -7,7 +7,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::AsyncReadExt;
 
 use super::frames::{self, PeerFrame, PeerOpen, Performative};
-use crate::{Amqp1Spec, errors};
+use crate::{Amqp1Spec, codes, errors};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_dial::{Address, Attempt, DialError, DialStream, Phase, Tls};
 
@@ -47,7 +47,11 @@ struct ConnectAttempt<'a> {
 
 impl ConnectAttempt<'_> {
     fn failed(&self, class: Class, code: &'static str, text: &str) -> Failure {
-        Failure::new(class, code, format!("connect to AMQP 1.0 broker {}: {text}", self.address))
+        Failure::new(class, code, self.text(text))
+    }
+
+    fn text(&self, text: &str) -> String {
+        format!("connect to AMQP 1.0 broker {}: {text}", self.address)
     }
 
     fn not_connected(&self, error: &DialError) -> Failure {
@@ -60,7 +64,7 @@ impl ConnectAttempt<'_> {
 
     fn not_amqp(&self, why: &str) -> Failure {
         let text = format!("the port does not speak AMQP 1.0 ({why}): check it, and whether it needs amqps://");
-        self.failed(Class::TargetPermanent, "amqp1_protocol", &text)
+        codes::PROTOCOL.failure(self.text(&text))
     }
 
     fn hostname(&self) -> &str {
@@ -113,7 +117,7 @@ impl ConnectAttempt<'_> {
         };
         if !offered.iter().any(|name| name == mechanism) {
             let text = format!("the broker offers no login {mechanism}, only {}: change `login`", offered.join(", "));
-            return Err(self.failed(Class::TargetPermanent, "amqp1_auth", &text));
+            return Err(codes::AUTH.failure(self.text(&text)));
         }
         let mut out = BytesMut::new();
         frames::sasl_init(&mut out, mechanism, &response, self.hostname());
@@ -121,11 +125,9 @@ impl ConnectAttempt<'_> {
         match self.frame(stream, input).await? {
             PeerFrame::LoginOutcome(0) => Ok(()),
             PeerFrame::LoginOutcome(outcome) => Err(errors::login(self.address, outcome)),
-            PeerFrame::Challenge => Err(self.failed(
-                Class::TargetPermanent,
-                "amqp1_auth",
-                "the broker asks for more than the mechanism has",
-            )),
+            PeerFrame::Challenge => {
+                Err(codes::AUTH.failure(self.text("the broker asks for more than the mechanism has")))
+            }
             _ => Err(self.not_amqp("the login has no outcome")),
         }
     }

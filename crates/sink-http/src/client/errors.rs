@@ -8,10 +8,11 @@ use std::time::Duration;
 use hyper::header::LOCATION;
 use hyper::{HeaderMap, StatusCode, Uri};
 
-use super::super::HttpSpec;
+use super::super::{HttpSpec, codes};
 use delaybridge_core::message::{About, Class, Failure};
 use delaybridge_dial::DialError;
 use delaybridge_http_client::default_port;
+use delaybridge_sink::ErrorRow;
 
 /// Returns method, scheme, host and port, for messages to a person. Path and query may hold a token or a part of the
 /// payload, so no message has them.
@@ -31,82 +32,73 @@ pub(super) fn of_status(
     if status.is_success() {
         return None;
     }
-    let (class, code, about, advice) = row(status.as_u16(), again);
-    let redirect = status.is_redirection().then(|| points_to(spec, headers, path));
-    let advice = redirect.as_deref().unwrap_or(advice);
+    let row = row(status.as_u16(), again);
     let name = status.canonical_reason().map(|name| format!(" {name}")).unwrap_or_default();
-    let text = format!("{}: the server answered {}{name}: {advice}", attempt(spec), status.as_u16());
-    Some(Failure::new(class, code, text).about(about))
+    let said = format!("{}: the server answered {}{name}", attempt(spec), status.as_u16());
+    let failure = if status.is_redirection() {
+        row.failure(format!("{said}: {}", points_to(spec, headers, path)))
+    } else {
+        row.with_cure(said)
+    };
+    let about = match row {
+        codes::STATUS_401 => About::Account,
+        codes::STATUS_409 => About::Message,
+        _ if row.class == Class::MessagePermanent => About::Message,
+        _ => About::Target,
+    };
+    Some(failure.about(about))
 }
 
-/// Returns class, code, what it is about, and what to do. `again`: the server may have had the element before.
-fn row(status: u16, again: bool) -> (Class, &'static str, About, &'static str) {
-    const WAIT: &str = "it is asked again later";
-    const MAYBE: &str = "it may have taken the request; see its log";
-    const FAULT: &str = "it does not take this request";
-    let (class, code) = match status {
-        400 => (Class::MessagePermanent, "http_400"),
-        401 => (Class::TargetPermanent, "http_401"),
-        403 => (Class::TargetPermanent, "http_403"),
-        404 => (Class::TargetPermanent, "http_404"),
-        405 => (Class::TargetPermanent, "http_405"),
-        408 => (Class::Backpressure, "http_408"),
+/// Returns the row of a status. `again`: the server may have had the element before.
+fn row(status: u16, again: bool) -> ErrorRow {
+    match status {
+        400 => codes::STATUS_400,
+        401 => codes::STATUS_401,
+        403 => codes::STATUS_403,
+        404 => codes::STATUS_404,
+        405 => codes::STATUS_405,
+        408 => codes::STATUS_408,
         // The idempotency key of a request that it still works on. The first one with a key is in nobody's way.
-        409 if again => (Class::Backpressure, "http_409"),
-        410 => (Class::TargetPermanent, "http_410"),
-        413 => (Class::MessagePermanent, "http_413"),
-        415 => (Class::MessagePermanent, "http_415"),
-        422 => (Class::MessagePermanent, "http_422"),
-        425 => (Class::Backpressure, "http_425"),
-        429 => (Class::Backpressure, "http_429"),
+        409 if again => codes::STATUS_409,
+        410 => codes::STATUS_410,
+        413 => codes::STATUS_413,
+        415 => codes::STATUS_415,
+        422 => codes::STATUS_422,
+        425 => codes::STATUS_425,
+        429 => codes::STATUS_429,
         // The request was sent: what the server did with it before it failed is not known.
-        500 => (Class::Ambiguous, "http_500"),
-        502 => (Class::Ambiguous, "http_502"),
-        503 => (Class::Backpressure, "http_503"),
-        504 => (Class::Ambiguous, "http_504"),
+        500 => codes::STATUS_500,
+        502 => codes::STATUS_502,
+        503 => codes::STATUS_503,
+        504 => codes::STATUS_504,
         _ => match status / 100 {
-            3 => (Class::TargetPermanent, "http_3xx"),
-            4 => (Class::Unknown, "http_4xx"),
-            5 => (Class::Ambiguous, "http_5xx"),
-            _ => (Class::Unknown, "http_other"),
+            3 => codes::STATUS_3XX,
+            4 => codes::STATUS_4XX,
+            5 => codes::STATUS_5XX,
+            _ => codes::STATUS_OTHER,
         },
-    };
-    let (about, advice) = match status {
-        401 => (About::Account, "check `bearer_token_file` or the headers that prove who sends"),
-        409 if again => (About::Message, "it may still work on an earlier copy; it is asked again later"),
-        403 => (About::Target, "the token or the secret does not allow this"),
-        404 | 410 => (About::Target, "correct `url`"),
-        405 => (About::Target, "correct `method` or `url`"),
-        300..=399 => (About::Target, ""),
-        _ => match class {
-            Class::MessagePermanent => (About::Message, FAULT),
-            Class::Backpressure => (About::Target, WAIT),
-            Class::Ambiguous => (About::Target, MAYBE),
-            _ => (About::Target, "delaybridge does not know what this means"),
-        },
-    };
-    (class, code, about, advice)
+    }
 }
 
 /// Classifies the status of a probe. The path that was requested is not the user's, so any answer of the server itself
 /// means that it is there; only a proxy before it says that it is not.
 pub(super) fn of_probe(spec: &HttpSpec, status: StatusCode) -> Option<Failure> {
-    let code = match status.as_u16() {
-        502 => "http_502",
-        503 => "http_503",
-        504 => "http_504",
+    let row = match status.as_u16() {
+        502 => codes::STATUS_502,
+        503 => codes::STATUS_503,
+        504 => codes::STATUS_504,
         _ => return None,
     };
     let name = status.canonical_reason().unwrap_or_default();
     let text = format!("probe {}: the server answered {} {name}", spec.origin, status.as_u16());
-    Some(Failure::new(Class::Transient, code, text))
+    Some(row.of_class(Class::Transient).failure(text))
 }
 
 /// Builds the failure of a probe without a complete answer.
 pub(super) fn probe_lost(spec: &HttpSpec, error: &hyper::Error) -> Failure {
     let (code, why) = match error.is_parse() {
-        true if is_of_version(error) => ("http_garbage", "what the server answered is not HTTP".to_owned()),
-        true => ("http_unreadable", "the head of the server's answer cannot be read".to_owned()),
+        true if is_of_version(error) => (codes::GARBAGE.code, "what the server answered is not HTTP".to_owned()),
+        true => (codes::UNREADABLE.code, "the head of the server's answer cannot be read".to_owned()),
         false => ("connection_lost", format!("the connection broke before the answer ({})", root(error))),
     };
     Failure::new(Class::Transient, code, format!("probe {}: {why}", spec.origin))
@@ -148,7 +140,7 @@ fn points_to(spec: &HttpSpec, headers: &HeaderMap, path: &str) -> String {
 /// Builds the failure while the server's pause, for which it asked, is not over.
 pub(super) fn paused(spec: &HttpSpec, left: Duration) -> Failure {
     let text = format!("{}: not sent: the server asked to wait {} s more", attempt(spec), left.as_secs() + 1);
-    Failure::new(Class::Backpressure, "retry_after", text).about(About::Target).after(Some(left))
+    codes::RETRY_AFTER.failure(text).about(About::Target).after(Some(left))
 }
 
 /// Builds the failure for a host of which no URL takes anything, and enough are tried. This URL was not asked: the
@@ -172,10 +164,10 @@ pub(super) fn lost(spec: &HttpSpec, error: &hyper::Error, has_answered: bool) ->
     }
     let (class, code, why) = if error.is_parse() && is_of_version(error) {
         // The port may belong to another protocol: nothing counts, so that no element is lost to that.
-        (Class::Ambiguous, "http_garbage", "what the server answered is not HTTP")
+        (codes::GARBAGE.class, codes::GARBAGE.code, "what the server answered is not HTTP")
     } else if error.is_parse() {
         // The same request would get the same answer for ever: it counts.
-        (Class::Unknown, "http_unreadable", "the head of the server's answer cannot be read")
+        (codes::UNREADABLE.class, codes::UNREADABLE.code, "the head of the server's answer cannot be read")
     } else if error.is_incomplete_message() {
         (Class::Ambiguous, "connection_lost", "the connection was closed before the answer")
     } else {
@@ -218,7 +210,7 @@ fn root(error: &hyper::Error) -> String {
 /// Builds the failure of an answer that began with a status of success, and whose end never came.
 pub(super) fn truncated(spec: &HttpSpec) -> Failure {
     let text = format!("{}: the connection broke within the answer: it may have arrived", attempt(spec));
-    Failure::new(Class::Ambiguous, "http_truncated", text).about(About::Target)
+    codes::TRUNCATED.failure(text).about(About::Target)
 }
 
 /// Builds the failure of a request without an answer in time.

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Request, Uri, Version};
 
-use super::super::{HttpSpec, Method, names};
+use super::super::{HttpSpec, Method, codes, names};
 use super::body::Slices;
 use super::credentials::Credentials;
 use super::errors::attempt;
-use delaybridge_core::message::{Class, Failure};
+use delaybridge_core::message::Failure;
 use delaybridge_sink::Outbound;
 use delaybridge_sink::headers::Standard;
 
@@ -65,7 +65,7 @@ fn uri(spec: &HttpSpec, path: &str, version: Version) -> Result<Uri, Failure> {
     let text = if version == Version::HTTP_2 { format!("{}{path}", spec.origin) } else { path.to_owned() };
     Uri::try_from(text).map_err(|error| {
         let text = format!("{}: the path or the query of the URL cannot be sent: {error}", attempt(spec));
-        Failure::new(Class::MessagePermanent, "http_bad_path", text)
+        codes::BAD_PATH.failure(text)
     })
 }
 
@@ -110,7 +110,7 @@ fn all_headers(
 fn own(spec: &HttpSpec, name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Failure> {
     let bad = |why: &str| {
         let text = format!("{}: header {name}: {why}", attempt(spec));
-        Failure::new(Class::MessagePermanent, "http_bad_header", text)
+        codes::BAD_HEADER.failure(text)
     };
     let written = sent(name);
     if names::is_framing(&written) {
@@ -148,6 +148,6 @@ fn checked(spec: &HttpSpec, name: &str, value: &str) -> Result<HeaderValue, Fail
     // Bytes, since a value may be UTF-8; control characters are refused.
     HeaderValue::from_bytes(value.as_bytes()).map_err(|_| {
         let text = format!("{}: header {name}: its value has a line break or another control character", attempt(spec));
-        Failure::new(Class::MessagePermanent, "http_bad_header", text)
+        codes::BAD_HEADER.failure(text)
     })
 }

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 
 use super::wire::{self, ServerOp};
 use crate::login::{self, NatsProof};
-use crate::{NatsSpec, errors};
+use crate::{NatsSpec, codes, errors};
 use delaybridge_core::json::Json;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_dial::{Address, Attempt, DialError, DialStream, Phase, Tls};
@@ -112,8 +112,7 @@ impl NatsAttempt<'_> {
     }
 
     fn not_nats(&self, why: &str) -> Failure {
-        let text = format!("the port does not speak NATS ({why}): check it");
-        self.failed(Class::TargetPermanent, "nats_protocol", &text)
+        codes::PROTOCOL.with_cure(format_args!("connect to NATS {}: it does not speak NATS ({why})", self.address))
     }
 
     async fn run(&self) -> Result<NatsConnection, Failure> {
@@ -129,7 +128,7 @@ impl NatsAttempt<'_> {
         };
         if !info.headers {
             let text = "the server knows no headers: it needs NATS 2.2";
-            return Err(self.failed(Class::TargetPermanent, "nats_too_old", text));
+            return Err(codes::TOO_OLD.failure(format!("connect to NATS {}: {text}", self.address)));
         }
         if let Some(files) = &self.spec.tls {
             if !info.tls_required && !info.tls_available {

@@ -10,7 +10,7 @@ use crate::wire::NotRemoting;
 use crate::wire::code;
 use crate::wire::frame::{RemotingAnswer, RemotingRequest, take};
 use crate::wire::sign::RemotingSigner;
-use crate::{RocketMqSpec, errors};
+use crate::{RocketMqSpec, codes, errors};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_dial::{Address, Attempt, DialStream, Phase, Tls};
 
@@ -111,11 +111,8 @@ impl RemotingAttempt<'_> {
     async fn run(&self) -> Result<RemotingConnection, Failure> {
         let signer = self.signer().await?;
         let to = server_at(self.address).ok_or_else(|| {
-            self.failed(
-                Class::TargetPermanent,
-                "rocketmq_protocol",
-                "the address is not `host:port`: check `brokerIP1`",
-            )
+            let text = "the address is not `host:port`: check `brokerIP1`";
+            codes::PROTOCOL.failure(format!("{}: {text}", self.place()))
         })?;
         let tls = self.spec.tls.as_ref().map(|files| Tls::new(files.clone()));
         let opened = self.dial.open(&to, tls.as_ref()).await;
@@ -145,7 +142,7 @@ impl RemotingAttempt<'_> {
                 },
                 Err(NotRemoting(why)) => {
                     let text = format!("the port does not speak the remoting protocol ({why}): check it, and `tls`");
-                    return Err(self.failed(Class::TargetPermanent, "rocketmq_protocol", &text));
+                    return Err(codes::PROTOCOL.failure(format!("{}: {text}", self.place())));
                 }
             }
         }

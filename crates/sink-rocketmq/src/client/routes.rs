@@ -4,11 +4,11 @@ use futures_util::FutureExt;
 
 use super::call::AskEnd;
 use super::peer::RemotingPeer;
-use crate::errors;
 use crate::wire::frame::RemotingRequest;
 use crate::wire::route::{self, TopicRoute};
 use crate::wire::{NotRemoting, code};
-use delaybridge_core::message::{Class, Failure};
+use crate::{codes, errors};
+use delaybridge_core::message::Failure;
 
 /// The code of a name server that knows no such topic.
 const NO_TOPIC: i64 = 17;
@@ -66,7 +66,7 @@ pub(super) fn has_brokers(name_servers: &RemotingPeer) -> impl Future<Output = R
 }
 
 fn unreadable(attempt: &str, NotRemoting(why): NotRemoting) -> Failure {
-    Failure::new(Class::Unknown, "rocketmq_error", format!("{attempt}: it answered with {why}: see its log"))
+    codes::ERROR.failure(format!("{attempt}: it answered with {why}: see its log"))
 }
 
 #[cfg(test)]
@@ -77,6 +77,7 @@ mod tests {
 
     use super::*;
     use crate::wire::frame::RemotingAnswer;
+    use delaybridge_core::message::Class;
 
     fn answer(code: i64) -> AskEnd {
         Ok(RemotingAnswer { code, remark: String::new(), body: Bytes::from_static(b"{}") })

@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::super::frames::{self, DeliveryOutcome, PeerDisposition};
 use super::{Amqp1Link, END, LinkEnd, LinkNote, LinkReply, LinkStage, OutputStuck, WaitingElement, attempt};
+use crate::codes;
 use crate::errors::{self, PeerError};
 use bytes::BytesMut;
 use delaybridge_core::message::{Class, Failure};
@@ -56,7 +57,7 @@ impl Amqp1Link {
             };
             // The address itself may be in trouble, which a new link shows.
             let of_address =
-                |failure: &Failure| failure.class == Class::TargetPermanent || failure.code == errors::UNAVAILABLE;
+                |failure: &Failure| failure.class == Class::TargetPermanent || failure.code == codes::UNAVAILABLE.code;
             self.suspect |= outcome.as_ref().is_err_and(of_address);
             item.finish(outcome);
         }

@@ -171,7 +171,7 @@ async fn a_pause_that_makes_no_sense_is_none() {
         server.answer("/busy", 429, &[("retry-after", nonsense)]);
         let message = Outbound { now_ms: 1_790_000_000_000, ..outbound(1, to("/busy"), "x") };
         let failure = sink.deliver(message).await.unwrap_err();
-        assert_failed(&failure, Class::Backpressure, "http_429", "asked again later");
+        assert_failed(&failure, Class::Backpressure, "http_429", "delivery resumes after");
         assert_eq!(deliver(&sink, "/free").await, Ok(()), "{nonsense}");
     }
     // Other statuses do not pause anything.
