@@ -7,18 +7,34 @@ use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::codes;
 use super::declare::{self, AmqpTopology};
 use super::target::{self, AmqpKeys, NAME};
 use super::url::AmqpUrl;
+use delaybridge_core::codes::Codes;
 use delaybridge_link::Redis;
-use delaybridge_settings::keys::{Key, Kind, key};
+use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::words::word;
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
-use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
+
+/// The `amqp` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&sink_amqp::TABLE), "AMQP 0-9-1 exchanges (RabbitMQ)."),
+    title: "AMQP",
+    tables: TABLES,
+    to: target::KEYS,
+    dead_letter: target::DEAD_LETTER_KEYS,
+    read: Ok(read),
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};
+
+static TABLES: &[&Table] =
+    &[&sink_amqp::TABLE, &declare::amqp_declare::TABLE, &declare::amqp_queue::TABLE, &target::amqp_properties::TABLE];
 
 /// Nodes of one AMQP 0-9-1 cluster. A message is delivered when the broker has confirmed and not returned it. Without
 /// an exchange it goes to the default exchange, and the routing key names a queue. The body is the payload.

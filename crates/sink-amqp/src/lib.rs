@@ -11,17 +11,15 @@ mod config;
 mod declare;
 mod errors;
 mod input;
-mod kind;
 mod target;
 mod url;
 mod wire;
 
-pub use config::{AmqpLogin, AmqpSpec};
+pub use config::{AmqpLogin, AmqpSpec, KIND};
 pub use declare::{AmqpArgument, AmqpQueue, AmqpTopology};
 pub use target::{AmqpDestination, AmqpProperty, AmqpTarget};
 
 pub use client::AmqpSink;
 pub use input::KIND as INPUT_KIND;
-pub use kind::KIND;
 
 pub(crate) use target::NAME;

@@ -5,16 +5,29 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::codes;
 use super::login::Amqp1Login;
 use super::target::{self, Amqp1Keys, NAME};
+use delaybridge_core::codes::Codes;
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::url::host_and_port;
 use delaybridge_settings::words::{word, words};
 use delaybridge_settings::{Settings, TlsFiles, secrets, tls};
-use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
+
+/// The `amqp1` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&sink_amqp1::TABLE), "Addresses of a broker that speaks AMQP 1.0."),
+    title: "AMQP 1.0",
+    tables: TABLES,
+    to: target::KEYS,
+    dead_letter: target::KEYS,
+    read: Ok(read),
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};
 
 /// Every table, in the order of the reference.
 pub(super) static TABLES: &[&Table] = &[&sink_amqp1::TABLE];

@@ -7,13 +7,11 @@ mod client;
 mod codes;
 mod config;
 mod errors;
-mod kind;
 mod login;
 mod target;
 
 pub use client::Amqp1Sink;
-pub use config::Amqp1Spec;
-pub use kind::KIND;
+pub use config::{Amqp1Spec, KIND};
 pub use login::Amqp1Login;
 pub use target::{Amqp1Destination, Amqp1Target};
 

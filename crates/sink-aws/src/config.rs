@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::codes;
 use super::service::AwsService;
 use super::target::{self, AwsKeys};
 use delaybridge_aws::spec as aws;
 use delaybridge_aws::{AwsLoginSpec, host_of};
+use delaybridge_core::codes::Codes;
 use delaybridge_dial::ProxyChoice;
 use delaybridge_http_client::{HttpOrigin, read_proxy, shown_proxy, split};
 use delaybridge_link::Redis;
@@ -17,8 +19,30 @@ use delaybridge_settings::keys::{Group, Key, Kind, count, duration, key, tables}
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::show_duration;
 use delaybridge_settings::{TlsFiles, shown, tls};
-use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
+
+/// The `sqs` kind.
+pub static SQS: SinkKind = SinkKind {
+    key: key("sqs", Kind::Section(&sink_sqs::TABLE), "Queues of AWS's SQS."),
+    title: "SQS",
+    tables: &[&sink_sqs::TABLE],
+    to: target::SQS_KEYS,
+    dead_letter: target::SQS_KEYS,
+    read: Ok(read_sqs),
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};
+
+/// The `sns` kind. Its codes are those of `sqs`.
+pub static SNS: SinkKind = SinkKind {
+    key: key("sns", Kind::Section(&sink_sns::TABLE), "Topics of AWS's SNS."),
+    title: "SNS",
+    tables: &[&sink_sns::TABLE],
+    to: target::SNS_KEYS,
+    dead_letter: target::SNS_KEYS,
+    read: Ok(read_sns),
+    codes: || Codes::of("", "", &[]),
+};
 
 const ENDPOINT: Key = key(
     "endpoint",

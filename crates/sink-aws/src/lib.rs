@@ -7,14 +7,12 @@ mod client;
 mod codes;
 mod config;
 mod errors;
-mod kind;
 mod service;
 mod target;
 mod wire;
 
-pub use config::AwsSpec;
+pub use config::{AwsSpec, SNS, SQS};
 pub use service::AwsService;
 pub use target::{AwsDestination, AwsTarget};
 
 pub use client::AwsSink;
-pub use kind::{SNS, SQS};

@@ -8,17 +8,30 @@ use std::time::Duration;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
+use super::codes;
 use super::target::{self, NAME, PathKey};
 use super::{names, secrets};
+use delaybridge_core::codes::Codes;
 use delaybridge_dial::ProxyChoice;
 use delaybridge_http_client::{self as url, HttpOrigin, read_proxy, shown_proxy};
 use delaybridge_link::Redis;
-use delaybridge_settings::keys::{Key, Table};
+use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::{STAND_IN, Section};
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, TlsFiles, tls};
-use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
+
+/// The `http` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&sink_http::TABLE), "Webhooks."),
+    title: "HTTP",
+    tables: TABLES,
+    to: target::KEYS,
+    dead_letter: target::KEYS,
+    read: Ok(read),
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};
 
 /// Every table, in the order of the reference.
 pub(super) static TABLES: &[&Table] = &[&sink_http::TABLE, &signature::TABLE];

@@ -7,16 +7,14 @@
 mod client;
 mod codes;
 mod config;
-mod kind;
 mod names;
 mod path;
 mod secrets;
 mod target;
 
-pub use config::{HttpProbe, HttpSpec, Method, Signature};
+pub use config::{HttpProbe, HttpSpec, KIND, Method, Signature};
 pub use target::{HttpDestination, HttpTarget};
 
 pub use client::HttpSink;
-pub use kind::KIND;
 
 pub(crate) use target::NAME;

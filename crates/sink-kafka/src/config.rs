@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::errors;
 use super::login::{KafkaSasl, aws_msk_iam, oidc, sasl};
 use super::properties;
 use super::target::{self, KafkaKeys, NAME};
@@ -16,8 +17,19 @@ use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_settings::url::host_and_port;
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, TlsFiles, tls};
-use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
+
+/// The `kafka` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&sink_kafka::TABLE), "Kafka topics."),
+    title: "Kafka",
+    tables: TABLES,
+    to: target::KEYS,
+    dead_letter: target::KEYS,
+    read: Ok(read),
+    codes: errors::codes,
+};
 
 /// Every table, in the order of the reference.
 pub(super) static TABLES: &[&Table] =

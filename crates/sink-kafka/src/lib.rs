@@ -8,18 +8,16 @@ mod client;
 mod config;
 mod errors;
 mod input;
-mod kind;
 mod login;
 mod properties;
 mod target;
 mod tokens;
 
-pub use config::{KafkaCompression, KafkaSpec, KafkaTls};
+pub use config::{KIND, KafkaCompression, KafkaSpec, KafkaTls};
 pub use login::{KafkaLogin, KafkaSasl, MskIamSpec, OidcSpec, SaslMechanism, TokenSpec, TokenUrl};
 pub use target::{KafkaDestination, KafkaTarget};
 
 pub use client::KafkaSink;
 pub use input::KIND as INPUT_KIND;
-pub use kind::KIND;
 
 pub(crate) use target::NAME;

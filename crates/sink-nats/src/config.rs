@@ -7,15 +7,28 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::codes;
 use super::login::{self, NatsLogin};
 use super::target::{self, NAME, NatsKeys};
+use delaybridge_core::codes::Codes;
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::{STAND_IN, Section};
 use delaybridge_settings::url::host_and_port;
 use delaybridge_settings::{Settings, TlsFiles, secrets, tls};
-use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
+
+/// The `nats` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&sink_nats::TABLE), "Streams of NATS JetStream."),
+    title: "NATS",
+    tables: TABLES,
+    to: target::KEYS,
+    dead_letter: target::KEYS,
+    read: Ok(read),
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};
 
 /// Every table, in the order of the reference.
 pub(super) static TABLES: &[&Table] = &[&sink_nats::TABLE];

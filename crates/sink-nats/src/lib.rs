@@ -7,15 +7,13 @@ mod client;
 mod codes;
 mod config;
 mod errors;
-mod kind;
 mod login;
 mod target;
 
-pub use config::NatsSpec;
+pub use config::{KIND, NatsSpec};
 pub use login::NatsLogin;
 pub use target::{NatsDestination, NatsTarget};
 
 pub use client::NatsSink;
-pub use kind::KIND;
 
 pub(crate) use target::NAME;

@@ -7,12 +7,26 @@ use serde_json::{Map, Value, json};
 
 use super::sink::RedisSink;
 use super::target::{self, NAME, RedisKeys};
+use delaybridge_core::codes::{Code, Codes, DEFECT, code};
 use delaybridge_link::config::{CONNECTION, PLACES};
 use delaybridge_link::{LinkOptions, Redis, RedisTarget, config};
-use delaybridge_settings::keys::{Group, tables};
+use delaybridge_settings::keys::{Group, Kind, key, tables};
 use delaybridge_settings::reader::Section;
-use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink, SinkRedis};
+
+/// The `redis` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&sink_redis::TABLE), "A Redis list or stream."),
+    title: "Redis",
+    tables: TABLES,
+    to: target::KEYS,
+    dead_letter: target::DEAD_LETTER_KEYS,
+    read: Ok(read),
+    codes: || Codes::of("Redis sinks", "Beside the answers of Redis and the codes of every sink.", CODES),
+};
+
+const CODES: &[Code] = &[code("unexpected_reply", "The answer is not a confirmation.", DEFECT)];
 
 tables! {
     mod sink_redis at "sinks.NAME.redis", "A Redis named by `url`, `sentinel` or `cluster`, else that of the queues; the keys of a connection need one of the three." {

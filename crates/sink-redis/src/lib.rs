@@ -6,7 +6,6 @@
 mod command;
 mod config;
 mod errors;
-mod kind;
 mod once;
 mod run;
 mod sink;
@@ -16,7 +15,6 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use config::RedisSpec;
-pub use kind::KIND;
+pub use config::{KIND, RedisSpec};
 pub use sink::RedisSink;
 pub use target::{KeyTarget, KeyValue, RedisDestination};

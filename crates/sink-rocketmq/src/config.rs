@@ -6,16 +6,29 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::address::shown_server;
+use super::codes;
 use super::login::{self, RocketMqLogin};
 use super::target::{self, NAME, RocketMqKeys};
+use delaybridge_core::codes::Codes;
 use delaybridge_link::Redis;
-use delaybridge_settings::keys::{Key, Kind, Table};
+use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::url::host_and_port;
 use delaybridge_settings::words::{word, words};
 use delaybridge_settings::{Settings, TlsFiles, tls};
-use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
+
+/// The `rocketmq` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&sink_rocketmq::TABLE), "Topics of RocketMQ."),
+    title: "RocketMQ",
+    tables: TABLES,
+    to: target::KEYS,
+    dead_letter: target::KEYS,
+    read: Ok(read),
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};
 
 /// Every table, in the order of the reference.
 pub(super) static TABLES: &[&Table] = &[&sink_rocketmq::TABLE];

@@ -8,14 +8,12 @@ mod client;
 mod codes;
 mod config;
 mod errors;
-mod kind;
 mod login;
 mod target;
 mod wire;
 
 pub use client::RocketMqSink;
-pub use config::{RocketMqSpec, SlaveNotAvailable};
-pub use kind::KIND;
+pub use config::{KIND, RocketMqSpec, SlaveNotAvailable};
 pub use login::RocketMqLogin;
 pub use target::{RocketMqDestination, RocketMqTarget};
 

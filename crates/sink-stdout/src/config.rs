@@ -6,13 +6,30 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use delaybridge_core::codes::{Code, Codes, DEFECT, code};
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
-use delaybridge_settings::keys::tables;
+use delaybridge_settings::keys::{Kind, key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_sink::header_rules;
-use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Destination, Fixed, HeaderRules, SinkAddress, Target};
+
+/// The `stdout` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&sink_stdout::TABLE), "One JSON object per line on standard output."),
+    title: "Standard output",
+    tables: TABLES,
+    to: &[],
+    dead_letter: &[],
+    read: Ok(read),
+    codes: || Codes::of("Standard output", "Beside the codes of every sink.", CODES),
+};
+
+const CODES: &[Code] = &[
+    code("io", "Standard output could not be written.", "Check the disk or pipe that receives it."),
+    code("encode", "A line of JSON could not be written.", DEFECT),
+];
 
 /// The kind in the configuration.
 pub(super) const NAME: &str = "stdout";

@@ -3,13 +3,11 @@
 //! One thread owns the stream, because a write to a slow reader blocks. A line is confirmed after it was flushed.
 
 mod config;
-mod kind;
 mod line;
 mod sink;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{StdoutDestination, StdoutSpec};
-pub use kind::KIND;
+pub use config::{KIND, StdoutDestination, StdoutSpec};
 pub use sink::StdoutSink;
