@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use delaybridge_settings::url::host_with_port;
+
 /// The place where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
@@ -36,8 +38,7 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Address::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Address::Tcp { host, port } => f.write_str(&host_with_port(host, *port)),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }

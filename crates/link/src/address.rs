@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::endpoint::RedisEndpoint;
+use delaybridge_settings::url::host_with_port;
 
 /// A host and a port, as a cluster or a sentinel names them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,10 +29,6 @@ impl Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
+        f.write_str(&host_with_port(&self.host, self.port))
     }
 }

@@ -31,6 +31,11 @@ pub fn host_and_port(address: &str, default_port: u16) -> Result<(String, u16), 
     Ok((host.to_owned(), port))
 }
 
+/// Returns `host:port`, with brackets around IPv6 addresses.
+pub fn host_with_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// Undoes percent-encoding.
 pub fn decoded(text: &str) -> Result<String, &'static str> {
     const BAD: &str = "there is a `%` that is not followed by two hexadecimal digits; write it `%25`";

@@ -16,6 +16,7 @@ use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Scalar, Section};
+use delaybridge_settings::url::host_with_port;
 use delaybridge_settings::words::word;
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
@@ -120,10 +121,7 @@ impl AmqpSpec {
 
     /// Returns `host:port` of each node, for messages.
     pub fn addresses(&self) -> Vec<String> {
-        let address = |(host, port): &(String, u16)| {
-            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-        };
-        self.nodes.iter().map(address).collect()
+        self.nodes.iter().map(|(host, port)| host_with_port(host, *port)).collect()
     }
 }
 

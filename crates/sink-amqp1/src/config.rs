@@ -12,7 +12,7 @@ use delaybridge_core::codes::Codes;
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::url::host_and_port;
+use delaybridge_settings::url::{host_and_port, host_with_port};
 use delaybridge_settings::words::{word, words};
 use delaybridge_settings::{Settings, TlsFiles, secrets, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
@@ -97,7 +97,7 @@ impl Amqp1Spec {
     /// Returns `host:port` of the broker, for messages.
     pub fn shown_address(&self) -> String {
         let (host, port) = &self.server;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        host_with_port(host, *port)
     }
 }
 

@@ -14,7 +14,7 @@ use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::{show_duration, show_size};
-use delaybridge_settings::url::host_and_port;
+use delaybridge_settings::url::{host_and_port, host_with_port};
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, TlsFiles, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
@@ -260,8 +260,7 @@ fn brokers(section: &Section<'_>, key: &Key) -> Vec<String> {
                 host_and_port(address, 9092)
             };
             match read {
-                Ok((host, port)) if host.contains(':') => brokers.push(format!("[{host}]:{port}")),
-                Ok((host, port)) => brokers.push(format!("{host}:{port}")),
+                Ok((host, port)) => brokers.push(host_with_port(&host, port)),
                 // Not repeated: a URL with a user often has the password too.
                 Err(problem) => section.cx.report.problem(&text.spot, problem, "write `kafka-0:9092`"),
             }

@@ -1,6 +1,5 @@
 //! The keys of `sinks.NAME.nats`, and the cluster that they describe: servers, login, and how messages are published.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use delaybridge_core::codes::Codes;
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::{STAND_IN, Section};
-use delaybridge_settings::url::host_and_port;
+use delaybridge_settings::url::{host_and_port, host_with_port};
 use delaybridge_settings::{Settings, TlsFiles, secrets, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
@@ -81,17 +80,7 @@ const CREDENTIALS_FILE: Key = key(
 impl NatsSpec {
     /// Returns `host:port` of each server, for messages.
     pub fn addresses(&self) -> Vec<String> {
-        self.servers.iter().map(|server| NatsAddress(server).to_string()).collect()
-    }
-}
-
-/// A server in a message.
-pub(super) struct NatsAddress<'a>(pub(super) &'a (String, u16));
-
-impl fmt::Display for NatsAddress<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (host, port) = self.0;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        self.servers.iter().map(|(host, port)| host_with_port(host, *port)).collect()
     }
 }
 
@@ -127,7 +116,7 @@ impl Connector for NatsSpec {
 }
 
 fn shown_servers(servers: &[(String, u16)]) -> Option<Value> {
-    Some(servers.iter().map(|server| Value::from(NatsAddress(server).to_string())).collect())
+    Some(servers.iter().map(|(host, port)| Value::from(host_with_port(host, *port))).collect())
 }
 
 fn servers(section: &Section<'_>, key: &Key) -> Vec<(String, u16)> {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::address::shown_server;
 use super::codes;
 use super::login::{self, RocketMqLogin};
 use super::target::{self, NAME, RocketMqKeys};
@@ -13,7 +12,7 @@ use delaybridge_core::codes::Codes;
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::url::host_and_port;
+use delaybridge_settings::url::{host_and_port, host_with_port};
 use delaybridge_settings::words::{word, words};
 use delaybridge_settings::{Settings, TlsFiles, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
@@ -102,12 +101,12 @@ impl Connector for RocketMqSpec {
     }
 
     fn address(&self) -> String {
-        self.name_servers.iter().map(shown_server).collect::<Vec<_>>().join(", ")
+        self.name_servers.iter().map(|(host, port)| host_with_port(host, *port)).collect::<Vec<_>>().join(", ")
     }
 }
 
 fn shown_name_servers(servers: &[(String, u16)]) -> Option<Value> {
-    Some(servers.iter().map(|server| Value::from(shown_server(server))).collect())
+    Some(servers.iter().map(|(host, port)| Value::from(host_with_port(host, *port))).collect())
 }
 
 fn name_servers(section: &Section<'_>, key: &Key) -> Vec<(String, u16)> {

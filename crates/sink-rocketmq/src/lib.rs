@@ -3,7 +3,6 @@
 //! `config` has the keys and the settings of the cluster, `login` the access key, `target` the topics as destinations, `errors` the
 //! classes of failures, `codes` their cures, `wire` the protocol, `client` the sink itself.
 
-mod address;
 mod client;
 mod codes;
 mod config;

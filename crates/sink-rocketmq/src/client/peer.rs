@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use super::call::{AskEnd, MessageBatch, RemotingCall, SendEnd, Unanswered};
 use super::connect::{RemotingConnection, ServerKind, connect};
 use super::serving;
-use crate::address::shown_server;
 use crate::wire::frame::RemotingRequest;
 use crate::{RocketMqSpec, errors};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_dial::ReadBudget;
+use delaybridge_settings::url::host_with_port;
 use delaybridge_sink::reconnect::{Intake, Reconnects, ServiceEnd, run};
 
 /// Calls that wait for the connection.
@@ -48,7 +48,7 @@ impl Drop for RemotingPeer {
 impl RemotingPeer {
     /// Returns the name servers of a cluster.
     pub(super) fn name_servers(spec: &Arc<RocketMqSpec>, timeout: Duration, reads: &Arc<ReadBudget>) -> RemotingPeer {
-        let addresses = spec.name_servers.iter().map(shown_server).collect();
+        let addresses = spec.name_servers.iter().map(|(host, port)| host_with_port(host, *port)).collect();
         RemotingPeer::of(spec, (timeout, reads), ServerKind::NameServer, addresses)
     }
 
