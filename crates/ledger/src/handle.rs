@@ -6,11 +6,13 @@ use std::sync::atomic::AtomicUsize;
 use bytes::Bytes;
 
 use super::claims::Element;
+use super::error::StoreError;
 use super::keys::Keys;
 use super::payload::NoPayload;
 use super::scripts::Scripts;
 use super::source::Source;
 use delaybridge_core::message::Identity;
+use delaybridge_link::Conn;
 
 /// The ledger of one queue in one Redis, as one process sees it.
 pub struct Ledger {
@@ -41,6 +43,19 @@ impl Ledger {
     /// Returns the foreign half of the queue.
     pub fn source(&self) -> &Arc<dyn Source> {
         &self.source
+    }
+
+    /// Reads the owner of the order, in hexadecimal digits, and the end of its lease in ms; `None` while nobody has it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and a key of another type.
+    pub async fn order_holder(&self, conn: &Conn) -> Result<Option<(String, i64)>, StoreError> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(&self.keys.state[..]).arg(&["order_owner", "order_until"]);
+        let (owner, until): (Option<String>, Option<String>) = conn.query(&command).await?;
+        let until_ms = until.and_then(|until| until.parse().ok()).filter(|until| *until > 0);
+        Ok(owner.zip(until_ms))
     }
 
     /// Takes an element apart: its id, and the payload or why there is none.

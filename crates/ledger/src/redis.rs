@@ -23,7 +23,6 @@ use super::operate::{CHANGED, NOTE};
 use super::page::redis_now_ms;
 use super::pause::{ANNOUNCED, Pauses};
 use super::payload::NoPayload;
-use super::pressure::nearly_full;
 use super::source::Source;
 use super::stats::Stats;
 use super::store::{Call, Claims, QueueServer, RedisReads, Scheduled, Store, Unannounced};
@@ -31,7 +30,9 @@ use super::upkeep::{UpkeepRequest, Upkept};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
-use delaybridge_link::{Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, Score, listeners};
+use delaybridge_link::{
+    Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, Score, listeners, nearly_full,
+};
 
 /// Longest wait for the reads on one node of a cluster: they must not hold up those on the others.
 const READ_PATIENCE: Duration = Duration::from_millis(500);
@@ -470,7 +471,7 @@ impl RedisReads for RedisServer {
             let looks = join_all(
                 looks.map(async |(conn, node)| nearly_full(&conn).await.map(|full| node.set_nearly_full(full))),
             );
-            looks.await.into_iter().collect()
+            Ok(looks.await.into_iter().collect::<Result<(), LinkError>>()?)
         }
         .boxed()
     }

@@ -25,8 +25,8 @@ use self::slots::Slots;
 use super::conn::Conn;
 use super::endpoint::RedisEndpoint;
 use super::error::ConnectError;
+use super::link::Node;
 use super::locator::Locate;
-use super::node::Node;
 use super::options::LinkOptions;
 use super::target::ClusterTarget;
 

@@ -12,8 +12,7 @@ use super::slots::Slots;
 use crate::address::Address;
 use crate::connect::Asking;
 use crate::error::ConnectError;
-use crate::link::Link;
-use crate::node::Node;
+use crate::link::{Link, Node};
 use crate::options::LinkOptions;
 use crate::target::ClusterTarget;
 
