@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 
 use super::session::{AmqpSession, Socket};
-use crate::errors;
 use crate::wire::{self, Arriving, ReadableStream, Violation};
 use crate::{AmqpLogin, AmqpSpec};
+use crate::{codes, errors};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_dial::{Address, Attempt, Phase, ReadBudget, Tls};
 
@@ -116,10 +116,10 @@ impl AmqpAttempt<'_> {
             }
             ErrorKind::IOError(error) => self.io(error),
             ErrorKind::InvalidProtocolVersion(_) => {
-                self.failed(Class::TargetPermanent, "protocol", "the port does not speak AMQP 0-9-1")
+                self.failed(codes::PROTOCOL.class, codes::PROTOCOL.code, "the port does not speak AMQP 0-9-1")
             }
             ErrorKind::ParsingError(_) => {
-                self.failed(Class::TargetPermanent, "protocol", "the port does not speak AMQP")
+                self.failed(codes::PROTOCOL.class, codes::PROTOCOL.code, "the port does not speak AMQP")
             }
             _ => self.failed(Class::Transient, "unreachable", &error.to_string()),
         }
@@ -127,7 +127,7 @@ impl AmqpAttempt<'_> {
 
     fn io(&self, error: &io::Error) -> Failure {
         if let Some(violation) = error.get_ref().and_then(|inner| inner.downcast_ref::<Violation>()) {
-            return self.failed(Class::TargetPermanent, "protocol", &violation.to_string());
+            return self.failed(codes::PROTOCOL.class, codes::PROTOCOL.code, &violation.to_string());
         }
         let error = self.dial.io(error);
         match self.spec.login {

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::context::{Ids, SinkContext};
 use super::ledger::{BrokerAnswer, ChannelLedger, MessageVerdict, ReturnedMessage};
 use super::message::{Publication, attempt};
+use crate::codes;
 use crate::errors::{self, ChannelError};
 use delaybridge_core::unordered;
 use delaybridge_sink::Destination;
@@ -250,7 +251,9 @@ async fn publish(
     let answer = match answer {
         Ok(Confirmation::Ack(message)) => Ok((BrokerAnswer::Ack, beside(message))),
         Ok(Confirmation::Nack(message)) => Ok((BrokerAnswer::Nack, beside(message))),
-        Ok(Confirmation::NotRequested) => Err(ChannelError::channel("unconfirmed", "the channel does not confirm")),
+        Ok(Confirmation::NotRequested) => {
+            Err(ChannelError::channel(codes::UNCONFIRMED.code, "the channel does not confirm"))
+        }
         Err(error) => Err(ChannelError::of(&error)),
     };
     Event::Answer(number, bytes, answer)

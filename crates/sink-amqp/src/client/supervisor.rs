@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::connect::connect;
 use super::session::AmqpSession;
 use super::topology;
-use crate::AmqpSpec;
+use crate::{AmqpSpec, codes};
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
@@ -125,7 +125,7 @@ async fn round(spec: &Arc<AmqpSpec>, reads: &Arc<ReadBudget>, node: &mut usize) 
         }
         *node = (*node + 1) % spec.nodes.len();
     }
-    Err(worst.unwrap_or_else(|| Failure::new(Class::TargetPermanent, "no_nodes", "connect to AMQP: no node is given")))
+    Err(worst.unwrap_or_else(|| codes::NO_NODES.failure("connect to AMQP: no node is given".to_owned())))
 }
 
 async fn open(spec: &Arc<AmqpSpec>, reads: &Arc<ReadBudget>, node: usize) -> Result<Arc<AmqpSession>, Failure> {

@@ -8,7 +8,9 @@
 
 use lapin::ErrorKind;
 
+use super::codes;
 use delaybridge_core::message::{About, Class, Failure};
+use delaybridge_sink::ErrorRow;
 
 /// Reply codes of the protocol that the sink acts upon.
 pub(super) const ACCESS_REFUSED: u16 = 403;
@@ -31,29 +33,34 @@ pub(super) enum Scope {
     Connection,
 }
 
+/// Returns the row of a reply code, if it is known.
+fn reply(code: u16) -> Option<ErrorRow> {
+    Some(match code {
+        311 => codes::CONTENT_TOO_LARGE,
+        312 => codes::NO_ROUTE,
+        313 => codes::NO_CONSUMERS,
+        320 => codes::CONNECTION_FORCED,
+        402 => codes::INVALID_PATH,
+        ACCESS_REFUSED => codes::ACCESS_REFUSED,
+        NOT_FOUND => codes::NOT_FOUND,
+        RESOURCE_LOCKED => codes::RESOURCE_LOCKED,
+        PRECONDITION_FAILED => codes::PRECONDITION_FAILED,
+        501 => codes::FRAME_ERROR,
+        502 => codes::SYNTAX_ERROR,
+        503 => codes::COMMAND_INVALID,
+        504 => codes::CHANNEL_ERROR,
+        505 => codes::UNEXPECTED_FRAME,
+        506 => codes::RESOURCE_ERROR,
+        530 => codes::NOT_ALLOWED,
+        540 => codes::NOT_IMPLEMENTED,
+        541 => codes::INTERNAL_ERROR,
+        _ => return None,
+    })
+}
+
 /// Returns the name of a reply code, safe as a metric label.
 pub(super) fn name(code: u16) -> &'static str {
-    match code {
-        311 => "CONTENT_TOO_LARGE",
-        312 => "NO_ROUTE",
-        313 => "NO_CONSUMERS",
-        320 => "CONNECTION_FORCED",
-        402 => "INVALID_PATH",
-        ACCESS_REFUSED => "ACCESS_REFUSED",
-        NOT_FOUND => "NOT_FOUND",
-        RESOURCE_LOCKED => "RESOURCE_LOCKED",
-        PRECONDITION_FAILED => "PRECONDITION_FAILED",
-        501 => "FRAME_ERROR",
-        502 => "SYNTAX_ERROR",
-        503 => "COMMAND_INVALID",
-        504 => "CHANNEL_ERROR",
-        505 => "UNEXPECTED_FRAME",
-        506 => "RESOURCE_ERROR",
-        530 => "NOT_ALLOWED",
-        540 => "NOT_IMPLEMENTED",
-        541 => "INTERNAL_ERROR",
-        _ => "OTHER",
-    }
+    reply(code).map_or("OTHER", |row| row.code)
 }
 
 /// The error that caused the failed answers of a channel.
@@ -83,13 +90,16 @@ impl ChannelError {
                 ChannelError { code: Some(code), label: name(code), text: error.get_message().to_string(), scope }
             }
             ErrorKind::MissingHeartbeatError => {
-                ChannelError::connection("heartbeat", "the broker is silent".to_owned())
+                ChannelError::connection(codes::HEARTBEAT.code, "the broker is silent".to_owned())
             }
             ErrorKind::IOError(error) => ChannelError::connection("connection_lost", error.to_string()),
             // What the library says of a channel or connection that it closed itself.
-            ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidChannel(_) => {
-                ChannelError { code: None, label: "channel_closed", text: error.to_string(), scope: Scope::Channel }
-            }
+            ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidChannel(_) => ChannelError {
+                code: None,
+                label: codes::CHANNEL_CLOSED.code,
+                text: error.to_string(),
+                scope: Scope::Channel,
+            },
             _ => ChannelError::connection("connection_lost", error.to_string()),
         }
     }
@@ -130,28 +140,15 @@ impl ChannelError {
     /// Builds the failure of a message that was alone on the channel when the error came, so that the error is about
     /// it.
     pub(super) fn alone(&self, attempt: &str) -> Failure {
-        let text = format!("{attempt}: the broker answered {}", self.said());
-        match self.code {
-            Some(311) => Failure::new(Class::MessagePermanent, "CONTENT_TOO_LARGE", text),
-            Some(PRECONDITION_FAILED) if self.text.contains("message size") => {
-                Failure::new(Class::MessagePermanent, "CONTENT_TOO_LARGE", text)
-            }
-            Some(PRECONDITION_FAILED) => Failure::new(Class::MessagePermanent, self.label, text),
-            Some(NOT_FOUND) => {
-                let text = format!("{text}: create the exchange, or let the sink `declare` it");
-                Failure::new(Class::TargetPermanent, self.label, text).about(About::Target)
-            }
-            Some(ACCESS_REFUSED) if self.scope == Scope::Route => {
-                let text = format!("{text}: give the user the right to write to this topic");
-                Failure::new(Class::TargetPermanent, self.label, text).about(About::Route)
-            }
-            Some(ACCESS_REFUSED) => {
-                let text = format!("{text}: give the user the right to write to the exchange");
-                Failure::new(Class::TargetPermanent, self.label, text).about(About::Target)
-            }
-            Some(RESOURCE_LOCKED) => Failure::new(Class::TargetPermanent, self.label, text).about(About::Target),
-            Some(_) if self.scope == Scope::Channel => Failure::new(Class::Unknown, self.label, text),
-            _ => self.in_doubt(attempt),
+        let Some(code) = self.code.filter(|_| self.scope != Scope::Connection) else { return self.in_doubt(attempt) };
+        let said = format!("{attempt}: the broker answered {}", self.said());
+        let is_size = code == PRECONDITION_FAILED && self.text.contains("message size");
+        let row = if is_size { Some(codes::CONTENT_TOO_LARGE) } else { reply(code) };
+        match (row, self.scope) {
+            (None, _) | (_, Scope::Channel | Scope::Connection) => Failure::new(Class::Unknown, self.label, said),
+            (Some(row), Scope::Message) => row.with_cure(said),
+            (Some(row), Scope::Exchange) => row.with_cure(said).about(About::Target),
+            (Some(row), Scope::Route) => row.with_cure(said).about(About::Route),
         }
     }
 
@@ -174,10 +171,7 @@ impl ChannelError {
 pub(super) fn returned(attempt: &str, code: u16, text: &str) -> Failure {
     let said = format!("{attempt}: the broker sent it back: {code} {text}");
     match code {
-        312 => {
-            let text = format!("{said}: bind a queue for this routing key");
-            Failure::new(Class::TargetPermanent, name(code), text).about(About::Route)
-        }
+        312 => codes::NO_ROUTE.with_cure(said).about(About::Route),
         // Only asked for by a flag that is never set.
         _ => Failure::new(Class::Unknown, name(code), said).about(About::Route),
     }
@@ -186,13 +180,13 @@ pub(super) fn returned(attempt: &str, code: u16, text: &str) -> Failure {
 /// Builds the failure of a message that the broker refused: a queue is full and set to refuse, or could not store it.
 pub(super) fn nacked(attempt: &str) -> Failure {
     let text = format!("{attempt}: the broker refused it (nack): a queue is full, or could not store it");
-    Failure::new(Class::Backpressure, "nack", text).about(About::Route)
+    codes::NACK.failure(text).about(About::Route)
 }
 
 /// Builds the failure while the broker accepts nothing from any client until an alarm is over.
 pub(super) fn blocked(attempt: &str, reason: &str) -> Failure {
     let text = format!("{attempt}: the broker has blocked the connection: {reason}");
-    Failure::new(Class::Backpressure, "connection_blocked", text)
+    codes::CONNECTION_BLOCKED.failure(text)
 }
 
 /// Builds the failure of a connection on which no channel can be opened.

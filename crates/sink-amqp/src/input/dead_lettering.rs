@@ -9,10 +9,11 @@ use lapin::types::FieldTable;
 use super::declared::Declared;
 use super::questions::{answer, short};
 use crate::client::{AmqpSession, channels};
+use crate::codes;
 use delaybridge_core::message::Failure;
 
 /// The beginning of a refusal of a user without the right.
-const NO_RIGHT: &str = "ACCESS_REFUSED";
+const NO_RIGHT: &str = codes::ACCESS_REFUSED.code;
 
 /// Asks whether the place is there where the rejected messages of a queue go; returns the exchange or the queue.
 ///

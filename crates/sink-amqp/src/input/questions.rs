@@ -9,7 +9,7 @@ use lapin::{Channel, ErrorKind};
 
 use super::AmqpInputSpec;
 use crate::client::{AmqpSession, channels};
-use crate::errors;
+use crate::{codes, errors};
 use delaybridge_core::message::{Class, Failure};
 
 /// Time allowed for closing.
@@ -67,7 +67,7 @@ impl AmqpInputSpec {
              classic or quorum queue to the same exchange",
             self.queue
         );
-        Failure::new(Class::TargetPermanent, "stream", text)
+        codes::STREAM.failure(text)
     }
 
     /// Waits for an answer of the broker.

@@ -7,7 +7,7 @@ use lapin::BasicProperties;
 use lapin::options::BasicPublishOptions;
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 
-use crate::{AmqpDestination, AmqpProperty, AmqpSpec, NAME};
+use crate::{AmqpDestination, AmqpProperty, AmqpSpec, NAME, codes};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::message::{About, Class, Failure};
 use delaybridge_sink::headers::{self, Standard};
@@ -39,7 +39,7 @@ pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Re
     let size = message.body.len() as u64;
     if size > spec.max_message_size {
         let text = format!("{attempt}: {size} bytes are more than the sink's `max_message_size`");
-        return Err(Failure::new(Class::MessagePermanent, "CONTENT_TOO_LARGE", text));
+        return Err(codes::CONTENT_TOO_LARGE.failure(text));
     }
     let name = |what: &str, text: &str, about: About| {
         ShortString::try_new(text).map_err(|_| {
@@ -60,18 +60,18 @@ pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Re
     for (property, value) in properties {
         fitting = set(fitting, *property, value).map_err(|why| {
             let text = format!("{attempt}: property {}: {why}", property.as_str());
-            Failure::new(Class::MessagePermanent, "bad_property", text)
+            codes::BAD_PROPERTY.failure(text)
         })?;
     }
     let (table, bytes) = table(message).map_err(|(name, why)| {
         let text = format!("{attempt}: header {name}: {why}");
-        Failure::new(Class::MessagePermanent, "bad_header", text)
+        codes::BAD_HEADER.failure(text)
     })?;
     // Twelve short strings and some numbers at most, beside the headers.
     if bytes + 4096 > frame_max as usize && bytes > 0 {
         let text =
             format!("{attempt}: its headers have {bytes} bytes, the broker takes {frame_max} with the properties");
-        return Err(Failure::new(Class::MessagePermanent, "HEADERS_TOO_LARGE", text));
+        return Err(codes::HEADERS_TOO_LARGE.failure(text));
     }
     Ok(Publication {
         exchange: name("exchange", exchange, About::Target)?,
