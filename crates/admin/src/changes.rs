@@ -68,7 +68,8 @@ impl Admin {
             return match timeout(SEARCH_TIMEOUT, request.run(&scene)).await {
                 Ok(found) => found.map_err(|error| problem(&error)),
                 Err(_) => {
-                    let detail = "search the queue: it took more than 20 s; send a smaller `limit`";
+                    let detail =
+                        "search: it took more than 20 s; ask for less at once: a smaller `limit`, or one queue";
                     Err(Problem::new(ProblemKind::Unavailable, detail).retry_after(Duration::from_secs(1)))
                 }
             };

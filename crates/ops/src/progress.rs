@@ -36,8 +36,11 @@ impl ProgressWatch for Unwatched {
     }
 }
 
-/// Ends an operation when its time is over.
-pub struct Until(Instant);
+/// Ends an operation when its time is over, but not before it has come anywhere: the next one would begin at the same place.
+pub struct Until {
+    end: Instant,
+    has_progress: bool,
+}
 
 impl Until {
     /// One that ends after this time.
@@ -47,15 +50,17 @@ impl Until {
 
     /// One that ends at this time.
     pub fn at(end: Instant) -> Until {
-        Until(end)
+        Until { end, has_progress: false }
     }
 }
 
 impl ProgressWatch for Until {
-    fn at(&mut self, _step: Progress) {}
+    fn at(&mut self, step: Progress) {
+        self.has_progress |= step.done > 0;
+    }
 
     fn is_stopped(&self) -> bool {
-        Instant::now() >= self.0
+        self.has_progress && Instant::now() >= self.end
     }
 }
 
@@ -100,6 +105,15 @@ impl Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_is_over_ends_nothing_that_has_come_nowhere() {
+        let mut until = Until::after(Duration::ZERO);
+        until.at(Progress::default());
+        assert!(!until.is_stopped());
+        until.at(Progress { done: 1, ..Progress::default() });
+        assert!(until.is_stopped());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_rate_is_kept_evenly() {

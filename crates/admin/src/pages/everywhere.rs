@@ -47,6 +47,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
                 @for job in &found.jobs.jobs { (topics::one(job, found.jobs.now_ms)) }
             }
         }
+        @if found.jobs.more { p { "Not all jobs were looked at: " a href="topics" { "topics" } " have the rest." } }
         (rest(&found, &text))
     };
     Ok(page(StatusCode::OK, &view, "Search", &body))

@@ -60,6 +60,38 @@ async fn an_id_or_a_part_of_a_value_is_found_in_every_queue_of_the_person() {
 }
 
 #[tokio::test]
+async fn a_program_searches_all_queues_and_sees_what_its_token_may() {
+    let world = World::start(true).await;
+    world.redis(&["ZADD", "due", "9000000000000", r#"{"id":"a7","customer":"Ann Meyer"}"#]).await;
+    let body = format!("remind Ann Meyer {}", "x".repeat(10_000));
+    add(&world, "audit", &[&body]).await;
+    // What is broken in one topic costs no hit of another.
+    add(&world, "aa", &["x"]).await;
+    world.redis(&["DEL", "delaybridge:jobs:records:{aa}"]).await;
+    world.redis(&["SET", "delaybridge:jobs:records:{aa}", "x"]).await;
+    let search = async |token: &str, text: &str| {
+        let head = [("authorization", &*format!("Bearer {token}")), ("content-type", "application/json")];
+        let answer = world.send("POST", "/v1/search", &head, &format!(r#"{{"text":"{text}"}}"#)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    };
+    let by_id = search(VIEWER, "a7").await;
+    let element = &by_id["queues"][0]["elements"][0];
+    assert_eq!((element["id"].as_str(), element["payload_cut"].as_bool()), (Some("a7"), Some(true)), "{by_id}");
+    assert!(!by_id.to_string().contains("Meyer"), "{by_id}");
+    assert_eq!(search(VIEWER, "Meyer").await["queues"], serde_json::json!([]));
+    let of_reader = search(READER, "Meyer").await;
+    assert_eq!((of_reader["of"].as_u64(), of_reader["jobs"]["jobs"].as_array().map(Vec::len)), (Some(1), Some(0)));
+    let of_all = search(TOKEN, "Meyer").await;
+    assert!(of_all["jobs"]["jobs"][0].to_string().len() < 6_000, "the beginning of a large body: {of_all}");
+    assert_eq!(of_all["errors"][0]["queue"], "aa", "{of_all}");
+    let after = r#"{"text":"Meyer","after":"mails"}"#;
+    let rest = world.ask("POST", "/v1/search", after).await.json();
+    assert_eq!((rest["searched"].as_u64(), rest["queues"][0]["queue"].as_str()), (Some(2), Some("orders")), "{rest}");
+    assert_eq!(world.send("POST", "/v1/search", &[], r#"{"text":"a7"}"#).await.status, 401);
+}
+
+#[tokio::test]
 async fn what_was_not_looked_at_is_said_with_the_way_on() {
     let world = World::start(true).await;
     let script = "for i = 1, 1500 do redis.call('ZADD', KEYS[1], 9000000000000 + i, '{\"id\":\"x' .. i .. '\",\"n\":\"v' .. i .. '\"}') end";

@@ -86,9 +86,9 @@ impl Operation for Find {
 
     const NAME: &'static str = "find";
     const ROUTES: &'static [Route] = &[route!(POST "/v1/queues/{queue}/search" search ToSee,
-        "Find elements by fields of their payload, in all states" => "The elements that fit",
-        "Reads and decodes elements, 10,000 at most; `next` is there if some were not looked at. The first 4096 bytes of each \
-         payload. Nothing is changed.")];
+        "Find elements by fields or a part of their payload, in all states" => "The elements that fit",
+        "Reads and decodes elements, 10,000 at most, for some seconds; `next` is there if some were not looked at. The first 4096 \
+         bytes of each payload. Nothing is changed.")];
     const SEARCHES: bool = true;
 
     fn queue(&self) -> Option<&str> {
@@ -98,7 +98,7 @@ impl Operation for Find {
     fn check(&self, config: &Config) -> Result<(), Error> {
         match self.fields.len() {
             0 if self.text.as_deref().is_some_and(|text| !text.is_empty()) => {}
-            0 => return Err(Error::invalid("read `fields`: it names none; write orderId=7")),
+            0 => return Err(Error::invalid("read `fields` and `text`: there is neither; write orderId=7")),
             1..=FIELDS => {}
             found => return Err(Error::invalid(format!("read `fields`: expected 1 to {FIELDS} items, found {found}"))),
         }

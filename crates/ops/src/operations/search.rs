@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{ListTopics, SHOWN, find, known_element, one_line};
-use crate::content::Content;
 use crate::element::{self, Detail};
 use crate::error::{Error, ErrorKind, QueueError};
-use crate::jobs::{FoundJobs, JobDetail, read_topic, text};
+use crate::jobs::{FoundJobs, JobDetail, Jobs, read_topic, text};
 use crate::operation::{Explain, Operation, Route, Scene, route};
 use crate::peek::PeekedElement;
 use crate::plural;
@@ -42,7 +41,7 @@ const JOBS: usize = 50;
 /// Find elements in all queues, and jobs, by their id or a part of their payload.
 ///
 /// Looks for the id, then reads the payloads of the first 1,000 elements of each queue and of the first 50 jobs of each topic in each
-/// state, and shows five of a queue. `find QUEUE --text` looks at more of one. Nothing is changed. An element that moves meanwhile can
+/// state, and shows five of a queue, with the beginning of their payloads. `find QUEUE --text` looks at more of one. Nothing is changed. An element that moves meanwhile can
 /// be missed.
 #[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
 #[command(after_help = SEARCH)]
@@ -135,12 +134,20 @@ impl Operation for SearchAll {
         };
         for name in &names[before..] {
             // One queue at least, or the next request would be this one.
-            if found.searched > before && (found.is_full() || Instant::now() >= end) {
-                found.next = Some(names[found.searched - 1].to_owned());
+            let behind = names[..found.searched].last().filter(|_| found.searched > before);
+            if behind.is_some() && (found.is_full() || Instant::now() >= end) {
+                found.next = behind.map(|name| (*name).to_owned());
+                break;
+            }
+            let result = self.in_queue(scene, name, end).await;
+            let is_cut = Instant::now() >= end && result.as_ref().map_or(true, |hits| hits.next.is_some());
+            if is_cut && behind.is_some() {
+                // It had what was left of the time: it begins the next request.
+                found.next = behind.map(|name| (*name).to_owned());
                 break;
             }
             found.searched += 1;
-            match self.in_queue(scene, name, end).await {
+            match result {
                 Ok(hits) => {
                     found.examined += hits.examined;
                     found.queues.extend(Some(hits).filter(|hits| !hits.elements.is_empty() || hits.next.is_some()));
@@ -150,9 +157,13 @@ impl Operation for SearchAll {
         }
         // Behind the queues: a slow job queue keeps none of them from being searched.
         if self.after.is_none() && scene.config().jobs.is_some() {
-            match self.in_topics(scene).await {
-                Ok(jobs) => found.jobs = jobs,
-                Err(error) => found.errors.push(QueueError { queue: "jobs".to_owned(), message: error.message }),
+            match timeout(TOPICS_TIME, self.in_topics(scene, &mut found)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => found.errors.push(QueueError { queue: "jobs".to_owned(), message: error.message }),
+                Err(_) => found.jobs.more = true,
+            }
+            for job in &mut found.jobs.jobs {
+                job.content = std::mem::take(&mut job.content).shortened(SHOWN);
             }
         }
         Ok(found)
@@ -204,7 +215,7 @@ impl SearchAll {
         }
         for element in &mut hits.elements {
             let content = std::mem::take(&mut element.content);
-            element.content = if reads { content.shortened(SHOWN) } else { Content::default() };
+            element.content = content.shortened(if reads { SHOWN } else { 0 });
         }
         Ok(hits)
     }
@@ -224,32 +235,45 @@ impl SearchAll {
         }
     }
 
-    /// Returns the first jobs of the topics that the caller may read: by id, or by a part of their body.
-    async fn in_topics(&self, scene: &Scene) -> Result<FoundJobs, Error> {
-        let end = Instant::now().after(TOPICS_TIME);
+    /// Adds the first jobs of the topics that the caller may read: by id, or by a part of their body.
+    async fn in_topics(&self, scene: &Scene, found: &mut FoundEverywhere) -> Result<(), Error> {
         let jobs = scene.jobs().await?;
         if let Ok(id) = self.text.parse() {
             match jobs.get(&id).await {
-                Ok(found) if found.jobs.iter().all(|job| scene.reads(&job.topic)) => return Ok(found),
+                Ok(by_id) if by_id.jobs.iter().all(|job| scene.reads(&job.topic)) => {
+                    found.jobs = by_id;
+                    return Ok(());
+                }
                 Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
                 Ok(_) | Err(_) => {}
             }
         }
         let page = ListTopics::first(TOPICS).run(scene).await?;
-        let mut found = FoundJobs { now_ms: page.now_ms, jobs: Vec::new(), more: page.next.is_some() };
-        for topic in page.topics.iter().filter(|topic| scene.reads(&topic.topic)) {
-            if Instant::now() >= end || found.jobs.len() >= MATCHES {
-                found.more = true;
+        found.jobs.now_ms = page.now_ms;
+        found.jobs.more = page.next.is_some();
+        for topic in page.topics.iter().map(|state| &state.topic).filter(|topic| scene.reads(topic)) {
+            if found.jobs.jobs.len() >= MATCHES {
+                found.jobs.more = true;
                 break;
             }
-            let topic = read_topic(&topic.topic)?;
-            for state in JobState::ALL {
-                let fits = |job: &JobDetail| job.id.ends_with(&self.text) || job.content.holds(&self.text);
-                let some = jobs.peek(&topic, state, JOBS).await?.jobs.into_iter().filter(fits);
-                found.jobs.extend(some.take(OF_A_QUEUE_SHOWN));
+            if let Err(error) = self.in_topic(&jobs, topic, &mut found.jobs).await {
+                found.errors.push(QueueError { queue: topic.clone(), message: error.message });
             }
         }
-        Ok(found)
+        Ok(())
+    }
+
+    async fn in_topic(&self, jobs: &Jobs, topic: &str, found: &mut FoundJobs) -> Result<(), Error> {
+        let topic = read_topic(topic)?;
+        for state in JobState::ALL {
+            let page = jobs.peek(&topic, state, JOBS).await?;
+            let fits = |job: &JobDetail| job.id.ends_with(&self.text) || job.content.holds(&self.text);
+            let mut some: Vec<_> = page.jobs.into_iter().filter(fits).collect();
+            found.more |= page.more || some.len() > OF_A_QUEUE_SHOWN;
+            some.truncate(OF_A_QUEUE_SHOWN);
+            found.jobs.extend(some);
+        }
+        Ok(())
     }
 }
 
@@ -287,6 +311,9 @@ fn words(found: &FoundEverywhere) -> String {
     }
     if !found.jobs.jobs.is_empty() {
         text.push_str(&format!("jobs\n{}\n", text::list(&FoundJobs { more: false, ..found.jobs.clone() })));
+    }
+    if found.jobs.more {
+        text.push_str("not all jobs were looked at; `delaybridge jobs peek TOPIC` lists those of a topic\n\n");
     }
     let of = plural::count(found.of, "queue");
     let hits = plural::count(found.hits(), "hit");
