@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::classes::{Base, Body, Classes, Field, Inner, Kind, Own, Primitive, Type, Written};
+use crate::classes::{self, Base, Body, Classes, Field, Inner, Kind, Own, Primitive, Type, Written};
 use crate::kryo5::class::Class;
 use crate::kryo5::form::Form;
 
@@ -83,10 +83,9 @@ impl Classes {
 }
 
 /// Validates the classes, and adds those of the JDK that are written as objects with fields.
-pub(crate) fn read(mut specs: Vec<ClassSpec>) -> Result<Inner, Vec<ClassError>> {
-    let of_jdk = of_jdk().into_iter().filter(|one| specs.iter().all(|spec| spec.name != one.name));
+fn read(specs: Vec<ClassSpec>) -> Result<Inner, Vec<ClassError>> {
+    let of_jdk = classes::of_jdk().into_iter().filter(|own| specs.iter().all(|spec| spec.name != *own.name));
     let of_jdk: Vec<_> = of_jdk.collect();
-    specs.extend(of_jdk);
     let mut errors = Vec::new();
     let mut places = HashMap::new();
     let mut ids = HashMap::new();
@@ -101,32 +100,16 @@ pub(crate) fn read(mut specs: Vec<ClassSpec>) -> Result<Inner, Vec<ClassError>> 
             _ => {}
         }
     }
+    places.extend(of_jdk.iter().enumerate().map(|(place, own)| (own.name.clone(), specs.len() + place)));
     // Types are looked up by name only, so the names are collected first.
     let named = Classes(Some(Arc::new(Inner { places, ids, classes: Vec::new() })));
     let read = |(class, spec): (usize, ClassSpec)| own(&named, class, spec, &mut errors);
-    let classes: Vec<Own> = specs.into_iter().enumerate().map(read).collect();
+    let classes: Vec<Own> = specs.into_iter().enumerate().map(read).chain(of_jdk).collect();
     if !errors.is_empty() {
         return Err(errors);
     }
     let Inner { places, ids, .. } = named.inner();
     Ok(Inner { places: places.clone(), ids: ids.clone(), classes })
-}
-
-/// Returns the entries of maps: `SimpleEntry`, `SimpleImmutableEntry`, and what `Map.entry` returns.
-fn of_jdk() -> Vec<ClassSpec> {
-    let names = ["java.util.AbstractMap$SimpleEntry", "java.util.AbstractMap$SimpleImmutableEntry"];
-    let spec = |name: &str, is_final| ClassSpec {
-        name: name.to_owned(),
-        content: Content::Fields(vec![
-            ("key".to_owned(), format!("{name}#K")),
-            ("value".to_owned(), format!("{name}#V")),
-        ]),
-        is_final,
-        variables: vec![vec![format!("{name}#K")], vec![format!("{name}#V")]],
-        id: None,
-    };
-    let simple = names.map(|name| spec(name, false));
-    simple.into_iter().chain([spec("java.util.KeyValueHolder", true)]).collect()
 }
 
 fn own(named: &Classes, class: usize, spec: ClassSpec, errors: &mut Vec<ClassError>) -> Own {

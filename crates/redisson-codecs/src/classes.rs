@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use crate::class_specs;
 use crate::kryo5::class::Class;
 use crate::kryo5::form::{self, Form};
 
@@ -97,7 +96,11 @@ pub(crate) enum Base {
 
 impl Classes {
     pub(crate) fn inner(&self) -> &Inner {
-        static OF_JDK: LazyLock<Inner> = LazyLock::new(|| class_specs::read(Vec::new()).unwrap_or_default());
+        static OF_JDK: LazyLock<Inner> = LazyLock::new(|| {
+            let classes = Vec::from(of_jdk());
+            let places = classes.iter().enumerate().map(|(place, own)| (own.name.clone(), place)).collect();
+            Inner { places, ids: HashMap::new(), classes }
+        });
         self.0.as_deref().unwrap_or_else(|| &OF_JDK)
     }
 
@@ -200,6 +203,30 @@ impl Classes {
             Class::Open => false,
         }
     }
+}
+
+/// Returns the classes of the JDK that are written as objects with fields: the entries of maps, `SimpleEntry`,
+/// `SimpleImmutableEntry`, and what `Map.entry` returns.
+pub(crate) fn of_jdk() -> [Own; 3] {
+    let entry = |name: &str, is_final| {
+        let variable = |letter| Arc::<str>::from(format!("{name}#{letter}"));
+        let field = |field: &str, letter| {
+            let base = Base::Variable { name: variable(letter), array: false };
+            Field { name: field.to_owned(), kind: Kind::Object(Arc::new(Type { base, arguments: None })) }
+        };
+        Own {
+            name: name.into(),
+            body: Body::Fields(vec![field("key", 'K'), field("value", 'V')]),
+            is_final,
+            variables: vec![vec![variable('K')], vec![variable('V')]],
+            own_variables: 2,
+        }
+    };
+    [
+        entry("java.util.AbstractMap$SimpleEntry", false),
+        entry("java.util.AbstractMap$SimpleImmutableEntry", false),
+        entry("java.util.KeyValueHolder", true),
+    ]
 }
 
 /// Returns whether a class is of the JDK. Unknown ones count as open types: unknown final classes are rare, and can be
