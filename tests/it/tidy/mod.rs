@@ -305,7 +305,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
             // The answer of a provider of tokens, and what a token says.
             "sink-kafka/tokens/",
             "ops/search.rs",
-            "ops/forecast.rs",
+            "ops/forecast/",
             "ops/audit.rs",
             // Records of other daemons, bounded.
             "ops/fleet.rs",

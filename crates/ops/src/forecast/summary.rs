@@ -1,6 +1,6 @@
 //! A forecast in words. Pure.
 
-use super::{Forecast, ForecastWave, RateFrom};
+use super::answer::{Forecast, ForecastWave, RateFrom};
 use crate::plural::{duration, number};
 use delaybridge_core::clock::utc;
 

@@ -2,6 +2,7 @@
 //! on its way is no fault, so only what is still wrong at a second look is reported, and each repair checks once more.
 
 mod fault_text;
+mod findings;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -19,12 +20,12 @@ use delaybridge_ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
 use delaybridge_source::jobs::JobsSpec;
 
 pub use self::fault_text::{Explanation, explanation};
+use self::findings::NAMED;
+pub use self::findings::{FaultCount, Thing};
 pub use self::topics::{CheckedTopic, keep_priorities};
 
 /// Between the first look and the second.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// Things of one kind that are named.
-const NAMED: usize = 20;
 
 /// The treatment of entries of Redisson's list that are scheduled nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,34 +80,6 @@ impl Checked {
         let (found, repaired) = self.findings.iter().fold((0, 0), |sum, one| (sum.0 + one.count, sum.1 + one.repaired));
         format!("{} found, {repaired} repaired", plural::count(found, "fault"))
     }
-}
-
-/// The faults of one kind.
-#[derive(Debug, Clone, Serialize)]
-pub struct FaultCount {
-    /// The kind in words.
-    #[serde(flatten)]
-    pub explanation: Explanation,
-    /// The number of occurrences.
-    pub count: usize,
-    /// There were more at the first look than are examined in one run: run it again after the repair.
-    pub more: usize,
-    /// The number that were repaired.
-    pub repaired: usize,
-    /// Some of them.
-    pub things: Vec<Thing>,
-}
-
-/// One thing that is wrong.
-#[derive(Debug, Clone, Serialize)]
-pub struct Thing {
-    /// The name.
-    pub name: String,
-    /// Why a repair leaves it as it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kept: Option<&'static str>,
-    /// Whether it was repaired.
-    pub repaired: bool,
 }
 
 impl Fsck {

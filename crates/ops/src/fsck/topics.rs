@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::fault_text::explanation;
-use super::{FaultCount, NAMED, Thing};
+use super::findings::{FaultCount, NAMED, Thing};
 use crate::error::{Error, QueueError};
 use crate::jobs::{Jobs, failed};
 use crate::session::{Queue, Session};
