@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::case::{Case, ExpectedBody, ExpectedMessage, ExpectedVerdict};
 use super::decide::{CaseEnd, Decided, SinkMessage};
-use super::{Case, ExpectedBody, ExpectedMessage, ExpectedVerdict};
 use delaybridge_settings::units::show_duration;
 
 /// One difference between a case and the daemon.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::case::{Case, Failing};
 use super::element::OpenedElement;
-use super::{Case, Failing};
 use delaybridge_core::message::{Class, Failure, FailureCode, lateness};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_model::{QueueSpec, RetryPolicy, routes_taken};

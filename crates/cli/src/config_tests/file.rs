@@ -7,9 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redisson_codecs::Coding;
 
+use super::case::{Case, Expected, ExpectedBody, ExpectedMessage, ExpectedVerdict, Failing};
 use super::element::{Given, redisson as as_redisson, written};
 use super::keys::{Abouts, Layouts, case, dead, deliver, element, expect, fails, file, hold, redisson, retry};
-use super::{Case, Expected, ExpectedBody, ExpectedMessage, ExpectedVerdict, Failing};
 use delaybridge_core::message::{Class, MessageId, Origin};
 use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_settings::files;
