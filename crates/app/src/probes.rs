@@ -20,8 +20,9 @@ use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::events::api::ApiEvents;
 use delaybridge_telemetry::metrics::Metrics;
 use delaybridge_telemetry::status::{Answer, Status};
+use hyper::body::Body as _;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_ENCODING, HeaderValue, VARY};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_ENCODING, HeaderValue, VARY};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
@@ -100,7 +101,12 @@ impl Served for Probes {
     type Body = ReplyBody;
 
     async fn respond(self: Arc<Self>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
-        answer(&self, &request).response(connection.unflushed, None)
+        let mut response = answer(&self, &request).response(connection.unflushed, None);
+        if !request.body().is_end_stream() {
+            // Nobody reads it, and nobody would wait for it with a limit.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
 
     fn stopping(&self) -> &CancellationToken {
