@@ -54,7 +54,7 @@ pub struct Replication {
 impl Replication {
     /// Parses the reply to `INFO replication`. It has the number of sufficiently recent replicas only if some are
     /// required.
-    fn parse(text: &str) -> Replication {
+    pub(crate) fn parse(text: &str) -> Replication {
         let online = |line: &&str| line.starts_with("slave") && line.contains("state=online");
         Replication {
             replicas: text.lines().filter(online).count() as u32,
