@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::{ListTopics, SHOWN, find, known_element, one_line};
 use crate::element::{self, Detail};
 use crate::error::{Error, ErrorKind, QueueError};
-use crate::jobs::{FoundJobs, JobDetail, Jobs, read_topic, text};
+use crate::jobs::{FoundJobs, JobDetail, Jobs, text};
 use crate::operation::{Explain, Operation, Route, Scene, route};
 use crate::peek::PeekedElement;
 use crate::plural;
@@ -18,7 +18,7 @@ use crate::progress::{Progress, Until};
 use crate::search::{Hits, Search, search};
 use crate::session::Queue;
 use delaybridge_core::clock::Instant;
-use delaybridge_jobs::JobState;
+use delaybridge_jobs::{JobState, Topic};
 use delaybridge_model::Config;
 
 /// The time for the queues of a request.
@@ -248,25 +248,24 @@ impl SearchAll {
                 Ok(_) | Err(_) => {}
             }
         }
-        let page = ListTopics::first(TOPICS).run(scene).await?;
-        found.jobs.now_ms = page.now_ms;
-        found.jobs.more = page.next.is_some();
-        for topic in page.topics.iter().map(|state| &state.topic).filter(|topic| scene.reads(topic)) {
+        let (names, next) = ListTopics::first(TOPICS).names(&jobs).await?;
+        found.jobs.now_ms = jobs.queue.now_ms();
+        found.jobs.more = next.is_some();
+        for topic in names.iter().filter(|topic| scene.reads(topic.as_str())) {
             if found.jobs.jobs.len() >= MATCHES {
                 found.jobs.more = true;
                 break;
             }
             if let Err(error) = self.in_topic(&jobs, topic, &mut found.jobs).await {
-                found.errors.push(QueueError { queue: topic.clone(), message: error.message });
+                found.errors.push(QueueError { queue: topic.to_string(), message: error.message });
             }
         }
         Ok(())
     }
 
-    async fn in_topic(&self, jobs: &Jobs, topic: &str, found: &mut FoundJobs) -> Result<(), Error> {
-        let topic = read_topic(topic)?;
+    async fn in_topic(&self, jobs: &Jobs, topic: &Topic, found: &mut FoundJobs) -> Result<(), Error> {
         for state in JobState::ALL {
-            let page = jobs.peek(&topic, state, JOBS).await?;
+            let page = jobs.peek(topic, state, JOBS).await?;
             let fits = |job: &JobDetail| job.id.ends_with(&self.text) || job.content.holds(&self.text);
             let mut some: Vec<_> = page.jobs.into_iter().filter(fits).collect();
             found.more |= page.more || some.len() > OF_A_QUEUE_SHOWN;

@@ -77,6 +77,13 @@ impl ListTopics {
 
     /// Reads the page: of topics that have come into being, and of those of the configuration.
     pub async fn read(&self, jobs: &Jobs) -> Result<TopicPage, Error> {
+        let (names, next) = self.names(jobs).await?;
+        let topics = jobs.topics(&names).await?;
+        Ok(TopicPage { now_ms: jobs.queue.now_ms(), topics, next })
+    }
+
+    /// Reads the names of the page, and the name behind which the next one begins.
+    pub(super) async fn names(&self, jobs: &Jobs) -> Result<(Vec<Topic>, Option<String>), Error> {
         let mut names = self.topics.iter().map(|name| read_topic(name)).collect::<Result<Vec<_>, _>>()?;
         let mut next = None;
         if names.is_empty() {
@@ -93,8 +100,7 @@ impl ListTopics {
             names.truncate(self.limit);
             next = names.last().filter(|_| more).map(Topic::to_string);
         }
-        let topics = jobs.topics(&names).await?;
-        Ok(TopicPage { now_ms: jobs.queue.now_ms(), topics, next })
+        Ok((names, next))
     }
 }
 
