@@ -164,7 +164,7 @@ async fn a_refused_topic_concerns_one_key_and_an_internal_exchange_every_element
     for (n, told) in (0..).zip(&told) {
         if key(n) == "bad" {
             let failure = told.outcome.clone().unwrap_err();
-            assert!(failure.about == About::Route && failure.message.contains("this topic"), "{failure}");
+            assert!(failure.about == About::Route && failure.message.contains("access to topic 'bad'"), "{failure}");
             assert_failure(Err(failure), Class::TargetPermanent, "ACCESS_REFUSED");
         } else {
             told.outcome.clone().unwrap();
