@@ -58,7 +58,11 @@ async fn a_server_takes_limits_users_and_certificates() {
         },
     )
     .unwrap();
-    let mut secure = client.get_multiplexed_async_connection().await.unwrap();
+    // The client's own time-outs are a second and half of one.
+    let patient = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(Duration::from_secs(10)))
+        .set_response_timeout(Some(Duration::from_secs(10)));
+    let mut secure = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
     assert_eq!(redis::cmd("PING").query_async::<String>(&mut secure).await.unwrap(), "PONG");
 }
 

@@ -200,7 +200,7 @@ impl Asked {
         self.refused(&self.conn, "no script", cmd("SCRIPT").arg("KILL"), "NOTBUSY").await;
         // Enough data for a check of its clients during the load, which it makes every 2 MB.
         self.run(cmd("DEBUG").arg("POPULATE").arg(10).arg("large").arg(1_000_000)).await;
-        self.set("key-load-delay", "20000").await;
+        self.set("key-load-delay", "100000").await;
         self.meanwhile(cmd("DEBUG").arg("RELOAD").to_owned(), "LOADING").await;
         self.set("key-load-delay", "0").await;
         self.run(&cmd("FLUSHALL")).await;
