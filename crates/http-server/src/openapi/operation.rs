@@ -19,6 +19,7 @@ pub(super) struct BodySchema {
 
 impl BodySchema {
     /// Creates the schema of a type.
+    #[allow(clippy::extra_unused_type_parameters, reason = "the document is made with `testing` alone")]
     const fn of<T: JsonSchema>() -> BodySchema {
         BodySchema {
             #[cfg(any(test, feature = "testing"))]
