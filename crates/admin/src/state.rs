@@ -51,7 +51,7 @@ pub struct Admin {
     pub(super) memory: BodyMemory,
     /// Turns of looks: each asks Redis.
     pub(super) looks: Turns,
-    /// Turns of looks without a token, for which nobody with one waits.
+    /// Turns of looks of callers without a token, so that they take none of the others'.
     pub(super) looks_of_strangers: Turns,
     /// Turns of searches, which take seconds.
     pub(super) searches: Turns,

@@ -103,7 +103,7 @@ impl Served for Probes {
     async fn respond(self: Arc<Self>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
         let mut response = answer(&self, &request).response(connection.unflushed, None);
         if !request.body().is_end_stream() {
-            // Nobody reads it, and nobody would wait for it with a limit.
+            // The body is not read, and no time-out ends the wait for it.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response

@@ -49,11 +49,10 @@ impl Exchange {
         self.connection.peer
     }
 
-    /// Counts the request as one of somebody without a token. Only so many of these are under way at a time, so that those with a
-    /// token find a place.
+    /// Counts the request as one without a token. Their number is bounded, so that callers with a token find a place.
     ///
     /// # Errors
-    /// There are as many.
+    /// The bound is reached.
     pub fn of_stranger(&self) -> Result<(), Problem> {
         if self.connection.place.admits_stranger() {
             return Ok(());

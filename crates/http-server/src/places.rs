@@ -2,8 +2,8 @@
 //! connections, or send heads that never end, keep nobody out. The oldest goes of the address that has most of them, so that what
 //! one address opens costs no other one its place.
 //!
-//! A request is somebody's only once its head is there. Those of strangers have half of the places then, and those from one address a
-//! quarter: whoever has a token finds a place, however many requests of strangers are under way.
+//! The caller is known once the head of a request is there. Requests without a token, those of strangers, then have at most half of
+//! the places, and those from one address a quarter, so that a caller with a token finds a place.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -45,7 +45,7 @@ impl Ledger {
         &self.source
     }
 
-    /// Reads the owner of the order, in hexadecimal digits, and the end of its lease in ms; `None` while nobody has it.
+    /// Reads the owner of the order, in hexadecimal digits, and the end of its lease in ms; `None` without an owner.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ pub struct ErrorRow {
     pub class: Class,
     /// The word in logs, metrics and dead letters.
     pub code: &'static str,
-    /// What a person can do, as the reference says it.
+    /// The cure, as the reference has it.
     pub cure: &'static str,
 }
 

@@ -195,7 +195,7 @@ fn filters(query: &Query, queue: &Queue, causes: Option<&Counted>) -> Markup {
     let hints = ["", "", "timeout", "", "2h", "1d", "", "orderId=7"];
     let narrowed = FILTER_NAMES.iter().any(|name| query.text(name).is_some_and(|value| !value.is_empty()));
     html! {
-        // On a phone it is closed until somebody wants it: eight fields stand above the first letter otherwise.
+        // Closed on a phone until it is opened, because its eight fields would stand above the first letter.
         details.narrow open[narrowed] {
             summary { "Filter" }
             form.filters method="get" action="dead" role="search" {

@@ -25,7 +25,7 @@ async fn however_many_requests_come_without_a_token_whoever_has_one_is_served() 
     }
     let served = timeout(Duration::from_secs(10), world.get("/v1/queues")).await;
     assert!(served.is_ok(), "it waits behind those who have no token");
-    // The last of them was told so.
+    // The last stranger was refused.
     let refused = strangers.last_mut().unwrap().answer().await.unwrap();
     assert_eq!((refused.status, refused.headers["retry-after"].as_str()), (429, "1"));
 }

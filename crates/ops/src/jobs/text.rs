@@ -8,7 +8,7 @@ use crate::{plural, show};
 /// Characters of a body in a row.
 const PREVIEW: usize = 80;
 
-/// What was added, a line for each job.
+/// Returns a line for each job that was added.
 pub fn added(added: &AddedJobs) -> String {
     let line = |job: &AddedJob| match job.due_ms {
         Some(due) => format!("{} added, due {}\n", job.id, show::absolute(due)),

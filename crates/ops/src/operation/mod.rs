@@ -85,7 +85,7 @@ pub enum AskDaemon {
     WithToken,
 }
 
-/// What an operator asks for: defined once, and run by a daemon and by the command line alike.
+/// An operation of an operator: defined once, and run by a daemon and by the command line alike.
 pub trait Operation: Args + Clone + Debug + Send + Sync + 'static {
     /// The answer.
     type Answer: Serialize + Send + 'static;
@@ -145,7 +145,7 @@ pub trait Operation: Args + Clone + Debug + Send + Sync + 'static {
         None
     }
 
-    /// What was asked for and is not done, for which a command ends with 1 behind its answer.
+    /// Returns the part of the request that is not done: a command prints it behind its answer, and ends with 1.
     fn missed(answer: &Self::Answer) -> Option<String> {
         Self::failed(answer)
     }

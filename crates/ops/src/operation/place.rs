@@ -221,7 +221,7 @@ mod tests {
         assert_eq!((done.redriven, done.stopped, done.part), (100, false, None));
         assert_eq!((begun.len(), begun[1].as_deref()), (10, Some("1-0..99-0")));
         assert_eq!(watch.1[2], Progress { done: 60, of: Some(200), acted: 30 });
-        // Nobody waits for the last ten.
+        // There is no wait after the last part.
         assert_eq!(took, 9_000);
     }
 

@@ -65,7 +65,7 @@ Examples:
 
 Exit codes: 0 done, also if there is none, 1 failed for a queue, 2 wrong arguments or configuration";
 
-/// What was found in several queues.
+/// The elements and jobs that fit, of several queues.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
 pub struct FoundEverywhere {

@@ -302,7 +302,7 @@ pub struct TopicPause {
     paused: bool,
     /// The topic, as the other commands on jobs name what they change.
     id: String,
-    /// What was done to it: `paused` or `resumed`.
+    /// The change: `paused` or `resumed`.
     done: String,
 }
 
