@@ -173,7 +173,7 @@ async fn who_lost_a_job_is_told_so() {
     let world = World::start().await;
     world.add("slow", r#"{"id":"a","body":"a","ttr_ms":1}"#).await;
     let (id, first) = pop(&world, "slow").await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    // Waits for the end of the reservation.
     let (_, second) = pop(&world, "slow").await;
     for what in ["finish", "release", "touch", "bury"] {
         let refused = world.ask("PUT", &format!("/v1/jobs/{id}/{what}?token={first}"), "").await;
