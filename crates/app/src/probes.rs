@@ -20,9 +20,8 @@ use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::events::api::ApiEvents;
 use delaybridge_telemetry::metrics::Metrics;
 use delaybridge_telemetry::status::{Answer, Status};
-use hyper::body::Body as _;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONNECTION, CONTENT_ENCODING, HeaderValue, VARY};
+use hyper::header::{ALLOW, CONTENT_ENCODING, HeaderValue, VARY};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
@@ -101,12 +100,7 @@ impl Served for Probes {
     type Body = ReplyBody;
 
     async fn respond(self: Arc<Self>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
-        let mut response = answer(&self, &request).response(connection.unflushed, None);
-        if !request.body().is_end_stream() {
-            // The body is not read, and no time-out ends the wait for it.
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
+        answer(&self, &request).response(connection.unflushed, None)
     }
 
     fn stopping(&self) -> &CancellationToken {

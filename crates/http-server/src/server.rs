@@ -213,9 +213,8 @@ async fn serve_on<A: Served>(
         heed_authority(&mut request);
         let api = api.clone();
         let connection = connection.clone();
+        let busy = place.busy();
         async move {
-            // Not before the connection takes an answer: a client that reads none would hold its place with requests that wait.
-            let busy = connection.place.busy();
             let mut answer = api.clone().respond(connection, request).await;
             if api.leaving().is_cancelled() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
