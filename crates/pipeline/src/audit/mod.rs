@@ -72,12 +72,7 @@ pub fn settle(mut element: ClaimedElement, verdict: Verdict) {
     let tasks = queue.clone();
     tasks.spawn("audit", async move {
         match recorded(&mut element, verdict).await {
-            Some(verdict) => {
-                let settler = element.settler().clone();
-                let claim = element.state().claim.clone();
-                element.settle(verdict);
-                settler.flush_soon(&claim);
-            }
+            Some(verdict) => element.settle_soon(verdict),
             None => element.drop_stale(),
         }
     });

@@ -175,10 +175,9 @@ impl Iterator for ClaimBatch {
 
     fn next(&mut self) -> Option<ClaimedElement> {
         let place = self.place()?;
-        let probe = self.probe.take();
-        let element = ClaimedElement::new(&self.settler, &self.claim, place, self.isolation.clone(), probe)?;
         self.next += 1;
-        Some(element)
+        let element = ClaimedElement::new(&self.settler, &self.claim, place);
+        Some(element.by_itself(self.isolation.clone(), self.probe.take()))
     }
 }
 

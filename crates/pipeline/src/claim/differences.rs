@@ -1,5 +1,7 @@
 //! The comparison of a claim with what is under its name in Redis, after the server may have forgotten writes.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use foldhash::HashMap;
 
@@ -29,7 +31,7 @@ fn key(element: &Element) -> Key {
 pub(super) fn found(
     elements: &[Element],
     stages: &[ElementStage],
-    rewritten: &mut Vec<(usize, Element)>,
+    rewritten: &mut BTreeMap<usize, Element>,
     contents: Vec<Element>,
 ) -> ClaimDifferences {
     let mut there: HashMap<Key, Vec<Element>> = HashMap::default();
@@ -38,7 +40,7 @@ pub(super) fn found(
     }
     let mut open = Vec::new();
     for (place, element) in elements.iter().enumerate() {
-        let known = rewritten.iter().rev().find(|(at, _)| *at == place).map_or(element, |(_, element)| element);
+        let known = rewritten.get(&place).unwrap_or(element);
         let same = there.get_mut(&key(known));
         let exact = same.and_then(|same| Some(same.swap_remove(same.iter().position(|at| at.member == known.member)?)));
         match (stages[place], exact) {
@@ -53,7 +55,7 @@ pub(super) fn found(
         match (found, stages[place]) {
             (Some(mut found), _) => {
                 found.body = elements[place].body.clone();
-                rewritten.push((place, found));
+                rewritten.insert(place, found);
             }
             (None, ElementStage::InHand) => differences.missing.push(place),
             (None, _) => {}

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
-use redisson_codecs::Payload;
 
 use crate::claim::isolation::Isolation;
 use crate::claim::record::Claim;
@@ -37,22 +35,16 @@ pub struct ElementState {
     pub sent_to: Vec<(usize, String)>,
     /// Whether the element finds out if something works again.
     pub probe: Option<GateProbe>,
-    /// The payload, if it was decoded for the key of the element, which is about to be delivered.
-    pub decoded: Option<Box<Payload>>,
+    /// The guard of what is in flight; `None` while the element waits without it.
+    pub isolation: Option<Isolation>,
     /// The room of its body, if the verdict has that.
     growth: Option<Growth>,
-    isolation: Option<Isolation>,
 }
 
 impl ElementState {
-    /// Creates the state of the element at this place of a claim. `None` if the claim has no such place.
-    pub fn new(
-        claim: &Arc<Claim>,
-        place: usize,
-        isolation: Option<Isolation>,
-        probe: Option<GateProbe>,
-    ) -> Option<ElementState> {
-        let element = claim.element(place)?;
+    /// Creates the state of the element at this place of a claim, which is not in flight yet.
+    pub fn new(claim: &Arc<Claim>, place: usize) -> ElementState {
+        let element = claim.element(place);
         let (id, payload) = claim.queue.store.open_element(&element);
         let mut header = element.header();
         // The entry keeps that when the claim is gone.
@@ -61,7 +53,7 @@ impl ElementState {
         if element.header.is_none() {
             header.writer = claim.writer(place);
         }
-        Some(ElementState {
+        ElementState {
             claim: claim.clone(),
             place,
             header,
@@ -70,11 +62,10 @@ impl ElementState {
             payload,
             passed_over: Vec::new(),
             sent_to: Vec::new(),
-            probe,
-            decoded: None,
+            probe: None,
+            isolation: None,
             growth: None,
-            isolation,
-        })
+        }
     }
 
     /// Notes that a sink may have the element from this attempt: a later look looks for what this one has left.
@@ -106,24 +97,6 @@ impl ElementState {
     pub fn leave_shared(&mut self) {
         if let Some(Isolation::Shared(_)) = self.isolation {
             self.isolation = None;
-        }
-    }
-
-    /// Puts the element in flight again after [`leave_shared`](ElementState::leave_shared); waits while something else
-    /// must be alone.
-    pub async fn join_shared(&mut self) {
-        if self.isolation.is_none() {
-            let process = self.queue().process.clone();
-            let mut guard = std::pin::pin!(Isolation::of(&process, false));
-            let isolation = match guard.as_mut().now_or_never() {
-                Some(isolation) => isolation,
-                None => {
-                    // What waits has no room for that.
-                    self.decoded = None;
-                    guard.await
-                }
-            };
-            self.isolation = Some(isolation);
         }
     }
 

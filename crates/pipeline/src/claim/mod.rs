@@ -1,7 +1,8 @@
 //! Claims of this process: from the wake-up of the claimer to the elements that its delivery takes over.
 //!
-//! A claim is one lease and one share of the room for all of its elements ([`record`]). A [`batch`] brings them to the sinks.
-//! An element is [`claimed`] by itself only where it leaves the common way.
+//! A claim is one lease and one share of the room for all of its elements, and knows the stage of each ([`record`]). A [`batch`]
+//! brings them to the sinks. An element is [`claimed`] by itself only where it leaves the common way: in a queue in order, with
+//! several sinks, or with a verdict of its own.
 
 pub mod alarm;
 pub mod batch;
@@ -16,7 +17,6 @@ pub mod isolation;
 pub mod lost;
 mod outlook;
 pub mod outstanding;
-pub mod place;
 pub mod pollers;
 pub mod prepare;
 pub mod progress;

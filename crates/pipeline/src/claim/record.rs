@@ -1,12 +1,21 @@
 //! One claim of this process: its lease, the room of its elements, and how far each of them is.
 //!
-//! An element is *in hand* until it has a verdict, then its verdict is *unwritten*, *on its way* to Redis, and *ended*. Most
-//! claims end as a whole: every element confirmed, one command. An element that was dropped because its lease was over is
-//! *stale*: it stays in Redis for whoever takes the claim over.
+//! | stage of an element | who has the duty for it | what moves it on | what a crash leaves in Redis |
+//! |---|---|---|---|
+//! | in hand, not sent | its `ClaimBatch`; off the common way a `ClaimedElement` | the door of its sinks | the element |
+//! | in hand, at its sinks | its delivery | their last answer | the element, perhaps delivered |
+//! | unwritten: confirmed by all sinks | the claim | the last of the claim, or a flush | the same |
+//! | on its way: its verdict is queued or sent | the settler | the answer of Redis | the same, or the verdict |
+//! | ended | nobody | nothing | the verdict |
+//! | stale: its lease was over before it was sent | nobody | nothing | the element, for whoever takes the claim over |
+//!
+//! A duty that is dropped releases its elements; those at their sinks, as possibly delivered. The room of an element is given back
+//! when it comes to one of the last two stages. Most claims end as a whole: every element confirmed, one command.
 //!
 //! That one command removes whatever is under the name. The server may have an older state than this process has seen: then what
 //! left the claim is in it again. So a claim ends as a whole only if nothing has left it in another way than by a confirmation.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -83,8 +92,8 @@ struct ClaimState {
     history: Option<History>,
     stages: Vec<ElementStage>,
     counts: StageCounts,
-    /// Elements that were written back under a new header, by their place.
-    rewritten: Vec<(usize, Element)>,
+    /// The elements that were written back under another header, by their places, as they are now.
+    rewritten: BTreeMap<usize, Element>,
     /// The number of headers on their way.
     rewriting: usize,
     /// A task is going to write what is confirmed.
@@ -158,7 +167,7 @@ impl Claim {
             history,
             stages,
             counts,
-            rewritten: Vec::new(),
+            rewritten: BTreeMap::new(),
             rewriting: 0,
             flushing: false,
             room,
@@ -178,15 +187,8 @@ impl Claim {
     }
 
     /// Returns the element at this place, as it is in Redis now.
-    pub fn element(&self, place: usize) -> Option<Element> {
-        let state = self.lock();
-        let rewritten = state.rewritten.iter().rev().find(|(at, _)| *at == place).map(|(_, element)| element);
-        rewritten.or(self.elements.get(place)).cloned()
-    }
-
-    /// Returns the exact member of an element, and the key that holds it.
-    pub fn member(&self, place: usize) -> Option<(Part, Bytes)> {
-        self.element(place).map(|element| (element.part(), element.member))
+    pub fn element(&self, place: usize) -> Element {
+        self.lock().rewritten.get(&place).unwrap_or(&self.elements[place]).clone()
     }
 
     /// Notes that an element is about to be written back under a new header. Until that is
@@ -316,11 +318,9 @@ impl Claim {
         if !whole {
             return Some(Unwritten::Some(places));
         }
-        let part = |place: &&usize| {
-            let rewritten = state.rewritten.iter().any(|(at, _)| at == *place);
-            rewritten || self.elements[**place].part() == Part::Entries
-        };
-        let entries = places.iter().filter(part).count();
+        let is_entry =
+            |place: &&usize| state.rewritten.contains_key(*place) || self.elements[**place].part() == Part::Entries;
+        let entries = places.iter().filter(is_entry).count();
         Some(Unwritten::Whole(Whole { name: self.name, bare: places.len() - entries, entries }))
     }
 

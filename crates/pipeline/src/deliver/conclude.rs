@@ -20,23 +20,31 @@ use delaybridge_telemetry::attempts::FailedAttempt;
 
 /// Ends an element that has left its delivery.
 pub(super) fn conclude(delivered: Delivered) {
+    match judged(delivered) {
+        Ok((element, verdict)) => audit::settle(element, verdict),
+        Err(stale) => stale.drop_stale(),
+    }
+}
+
+/// Returns the verdict on an element that has left its delivery, for a caller that settles the element, or tries it again.
+///
+/// # Errors
+/// The element, if its lease is over.
+pub(super) fn judged(delivered: Delivered) -> Result<(ClaimedElement, Verdict), ClaimedElement> {
     match delivered {
-        Delivered::Answered(round) => {
-            let (held, verdict) = judge(*round);
-            audit::settle(held, verdict);
+        Delivered::Answered(round) => Ok(judge(*round)),
+        Delivered::Decided(mut element, verdict) => {
+            decided(&mut element, &verdict);
+            Ok((element, verdict))
         }
-        Delivered::Decided(mut held, verdict) => {
-            decided(&mut held, &verdict);
-            audit::settle(held, verdict);
-        }
-        Delivered::Stale(held) => held.drop_stale(),
+        Delivered::Stale(element) => Err(element),
     }
 }
 
 /// Reports a verdict that needs no answer of a sink.
-pub(super) fn decided(held: &mut ClaimedElement, verdict: &Verdict) {
+fn decided(element: &mut ClaimedElement, verdict: &Verdict) {
     if let Verdict::Release { why: ReleaseCause::Hold { sink, failure } } = verdict {
-        let state = held.state();
+        let state = element.state();
         hold(state.queue(), *sink, failure);
         if let Some(probe) = state.probe.take() {
             probe.answered(true, |_| false);
@@ -46,9 +54,9 @@ pub(super) fn decided(held: &mut ClaimedElement, verdict: &Verdict) {
     // what is decided here says nothing about a sink.
 }
 
-/// Judges what the sinks answered. The caller settles the element, or tries it again.
-pub(super) fn judge(mut round: ElementRound) -> (ClaimedElement, Verdict) {
-    let Judged { mut verdict, confirmed, possible_duplicate } = judged(&mut round);
+/// Judges what the sinks answered.
+fn judge(mut round: ElementRound) -> (ClaimedElement, Verdict) {
+    let Judged { mut verdict, confirmed, possible_duplicate } = ask_judge(&mut round);
     let attempted = !round.asked.is_empty() || round.panicked;
     let has_left = may_have_left(&round);
     let state = round.element.state();
@@ -96,7 +104,7 @@ fn complete(queue: &Queue, destinations: &[(usize, Destination)], verdict: &mut 
     }
 }
 
-fn judged(round: &mut ElementRound) -> Judged {
+fn ask_judge(round: &mut ElementRound) -> Judged {
     let probe = round.is_probe();
     let ElementRound { element, answers, asked, panicked, given_up, held, .. } = round;
     let state = element.state();

@@ -43,11 +43,11 @@ pub(super) struct ClaimDelivery {
     _growth: Option<Box<Growth>>,
 }
 
-/// Answers to elements in order.
-pub(super) struct OrderedAnswers {
-    /// The places in the claim of those that are confirmed.
+/// The elements that have left their sinks with the next answers.
+pub(super) struct DeliveredWave {
+    /// The places in the claim of those that are confirmed together.
     pub(super) confirmed: Vec<usize>,
-    /// The others that have left.
+    /// The others.
     pub(super) left: Vec<Delivered>,
     /// Whether no more answers come.
     pub(super) is_over: bool,
@@ -111,8 +111,10 @@ impl ClaimDelivery {
         }
         queue.budget.grew(came, grew);
         let mut delivery = ClaimDelivery::of(start, growth, probing);
-        if !delivery.elements.left.is_empty() {
-            let _ = delivery.conclude(Vec::new());
+        let left = std::mem::take(&mut delivery.elements.left);
+        if !left.is_empty() {
+            left.into_iter().for_each(conclude::conclude);
+            let _ = delivery.confirm(Vec::new());
         }
         (!delivery.sinks.is_empty()).then_some(delivery)
     }
@@ -127,7 +129,7 @@ impl ClaimDelivery {
             let Some(send_before) = claim.fresh() else { return Some(Delivered::Stale(element)) };
             let now_ms = queue.home().now_ms();
             let mut start = Outgoing::new((&claim, element.settler()), None, 1, (now_ms, send_before));
-            let grown = match start.make_of(element.state()) {
+            let grown = match start.make_of(&mut element) {
                 Ok(Ok(grown)) => grown,
                 Ok(Err(verdict)) => return Some(Delivered::Decided(element, verdict)),
                 Err(_panic) => return Some(ElementRound::new(element, Vec::new()).panics().leave()),
@@ -148,7 +150,7 @@ impl ClaimDelivery {
                     }
                     granted = async {
                         let granted = queue.grown(grown).await;
-                        element.state().join_shared().await;
+                        element.join_shared().await;
                         granted
                     } => Some(granted),
                 };
@@ -159,14 +161,12 @@ impl ClaimDelivery {
             start.add_round(element);
             break ClaimDelivery::of(start, growth, probing);
         };
-        while delivery.elements.left.is_empty() {
-            let given_up = !delivery.wave().await;
-            delivery.take_answers();
-            if given_up || delivery.is_over() {
-                delivery.elements.give_up();
+        loop {
+            let DeliveredWave { mut left, is_over, .. } = delivery.next_answers().await;
+            if is_over || !left.is_empty() {
+                return left.pop();
             }
         }
-        delivery.elements.left.pop()
     }
 
     /// Hands the messages to their sinks, all at once.
@@ -179,14 +179,9 @@ impl ClaimDelivery {
     /// Waits for the answers, and brings every element to its verdict.
     pub async fn finish(mut self) {
         let writer = loop {
-            let given_up = !self.wave().await;
-            let places = self.take_answers();
-            // An answer that never comes is impossible, unless the drain has given up.
-            let is_over = given_up || self.is_over();
-            if is_over {
-                self.elements.give_up();
-            }
-            let writer = self.conclude(places);
+            let DeliveredWave { confirmed, left, is_over } = self.next_answers().await;
+            left.into_iter().for_each(conclude::conclude);
+            let writer = self.confirm(confirmed);
             // While others of the claim are at the sink, a task of its own writes.
             if is_over {
                 break writer;
@@ -199,20 +194,21 @@ impl ClaimDelivery {
         }
     }
 
-    /// Waits for the next answers of elements in order. Dropped meanwhile, everything is released.
-    pub(super) async fn next_answers(&mut self) -> OrderedAnswers {
+    /// Waits for the next answers. Dropped meanwhile, everything is released.
+    pub(super) async fn next_answers(&mut self) -> DeliveredWave {
         let given_up = !self.wave().await;
         let confirmed = self.take_answers();
+        // An answer that never comes is impossible, unless the drain has given up.
         let is_over = given_up || self.is_over();
         if is_over {
             self.elements.give_up();
         }
-        OrderedAnswers { confirmed, left: std::mem::take(&mut self.elements.left), is_over }
+        DeliveredWave { confirmed, left: std::mem::take(&mut self.elements.left), is_over }
     }
 
-    /// Passes what is confirmed to its verdict. A task writes that: the next elements are not to wait for it.
-    pub(super) fn confirm(&self, places: Vec<usize>) {
-        let _ = self.elements.settler.confirmed(&self.elements.claim, places);
+    /// Passes what is confirmed, and what else is of its claim, to its verdict. It is to be written by the caller, or else by a task.
+    pub(super) fn confirm(&self, places: Vec<usize>) -> Option<VerdictWriter> {
+        self.elements.settler.confirmed(&self.elements.claim, places)
     }
 
     /// Waits for the answers to a run, and brings what is confirmed to its verdict. Returns what else has left. Dropped meanwhile,
@@ -220,8 +216,8 @@ impl ClaimDelivery {
     pub(super) async fn finish_run(mut self) -> Vec<Delivered> {
         let mut all = Vec::new();
         loop {
-            let OrderedAnswers { confirmed, left, is_over } = self.next_answers().await;
-            self.confirm(confirmed);
+            let DeliveredWave { confirmed, left, is_over } = self.next_answers().await;
+            let _ = self.confirm(confirmed);
             all.extend(left);
             if is_over {
                 return all;
@@ -276,13 +272,6 @@ impl ClaimDelivery {
         }
         self.sinks = sinks;
         confirmed
-    }
-
-    /// Ends what has left: this is the one place that does, but for the order of a queue. What is confirmed so far is to be written
-    /// by the caller, or by a task.
-    fn conclude(&mut self, confirmed: Vec<usize>) -> Option<VerdictWriter> {
-        std::mem::take(&mut self.elements.left).into_iter().for_each(conclude::conclude);
-        self.elements.settler.confirmed(&self.elements.claim, confirmed)
     }
 
     /// Records that a sink has confirmed these. Returns the places in the claim of those that are confirmed together.

@@ -9,7 +9,6 @@ use tokio::time::Instant as Timer;
 
 use crate::claim::batch::ClaimBatch;
 use crate::claim::claimed::ClaimedElement;
-use crate::claim::element::ElementState;
 use crate::claim::isolation::Isolation;
 use crate::claim::record::Claim;
 use crate::deliver::at_sink::{Admitted, AtSink, Outbox};
@@ -81,14 +80,14 @@ pub(super) struct ElementRound {
 
 impl Elements {
     /// Returns the element at this place of the claim, by itself.
-    pub(super) fn claimed(&self, place: usize, probe: Option<GateProbe>) -> Option<ClaimedElement> {
-        ClaimedElement::new(&self.settler, &self.claim, place, self.isolation.clone(), probe)
+    pub(super) fn claimed(&self, place: usize, probe: Option<GateProbe>) -> ClaimedElement {
+        ClaimedElement::new(&self.settler, &self.claim, place).by_itself(self.isolation.clone(), probe)
     }
 
     /// Takes an element that is at its sinks, by itself from here on.
     pub(super) fn take(&mut self, element: usize) -> Option<Box<ElementRound>> {
         match self.sent.get_mut(element)?.take()? {
-            SentElement::Place { place, .. } => Some(ElementRound::new(self.claimed(place, None)?, vec![0])),
+            SentElement::Place { place, .. } => Some(ElementRound::new(self.claimed(place, None), vec![0])),
             SentElement::Round(round) => Some(round),
         }
     }
@@ -221,8 +220,9 @@ impl Outgoing {
     }
 
     /// Makes the messages of an element by itself.
-    pub(super) fn make_of(&mut self, state: &mut ElementState) -> Made {
-        let decoded = state.decoded.take();
+    pub(super) fn make_of(&mut self, element: &mut ClaimedElement) -> Made {
+        let decoded = element.decoded.take();
+        let state = element.state();
         self.fill(&ElementView::of(state), &state.header.confirmed, decoded)
     }
 
@@ -301,7 +301,7 @@ impl Outgoing {
         how: impl FnOnce(ClaimedElement) -> Delivered,
     ) {
         let element = self.elements.claimed(place, batch.take_probe());
-        self.elements.left.extend(element.map(how));
+        self.elements.left.push(how(element));
     }
 
     /// Adds the element of the messages that were made last, with its part of `growth`.
@@ -315,7 +315,7 @@ impl Outgoing {
         {
             return self.elements.sent.push(Some(SentElement::Place { place, id: message.id.id }));
         }
-        let Some(mut element) = self.elements.claimed(place, probe) else { return };
+        let mut element = self.elements.claimed(place, probe);
         match self.push.filter(|_| has_message).zip(self.first.messages.pop_if(|_| self.push.is_some())) {
             // The settling script delivers.
             Some((side, message)) => {

@@ -24,15 +24,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::claim::batch::ClaimBatch;
 use crate::claim::claimed::ClaimedElement;
 use crate::claim::isolation::Isolation;
-use crate::claim::place::ClaimedPlace;
 use crate::claim::record::Claim;
 use crate::deliver::conclude;
-use crate::deliver::delivery::{ClaimDelivery, OrderedAnswers};
+use crate::deliver::delivery::DeliveredWave;
 use crate::deliver::elements::Delivered;
-use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey, QueuedElement};
+use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey};
 use crate::deliver::one_by_one;
 use crate::deliver::outbound::{self, ElementView};
-use crate::deliver::run::{self, RunBegun, RunElements};
+use crate::deliver::run::{self, RunElements, SentRun};
 use crate::deliver::together::Together;
 use crate::settle::verdict::Verdict;
 use delaybridge_model::Ordered;
@@ -46,8 +45,8 @@ type Work = BoxFuture<'static, ()>;
 pub fn begin(queues: &Arc<KeyQueues>, mut batch: ClaimBatch) -> Work {
     let claim = batch.claim().clone();
     let mut hands = Vec::new();
-    while let Some((place, mut element)) = take(&mut batch) {
-        let Some((key, decoded)) = key_of(&claim, place) else {
+    while let Some(mut element) = take(&mut batch) {
+        let Some((key, decoded)) = key_of(&claim, element.place()) else {
             // Its key is in its body, which was not read. What comes behind it must not be delivered before.
             queues.return_new();
             continue;
@@ -56,7 +55,7 @@ pub fn begin(queues: &Arc<KeyQueues>, mut batch: ClaimBatch) -> Work {
             // Something before it goes back.
             continue;
         }
-        element.set_decoded(decoded);
+        element.decoded = decoded;
         hands.extend(queues.push(key, element));
     }
     if queues.is_gathering() {
@@ -72,24 +71,23 @@ pub fn begin(queues: &Arc<KeyQueues>, mut batch: ClaimBatch) -> Work {
     join_all(work).map(drop).boxed()
 }
 
-/// Takes the next element of a batch, with its place.
-fn take(batch: &mut ClaimBatch) -> Option<(usize, QueuedElement)> {
+/// Takes the next element of a batch.
+fn take(batch: &mut ClaimBatch) -> Option<ClaimedElement> {
     if batch.is_alone() || batch.is_probe() {
         let mut element = batch.next()?;
-        let state = element.state();
         // It waits without the guard, which an element that must be alone would wait for.
-        state.leave_shared();
-        return Some((state.place, QueuedElement::Alone(element)));
+        element.state().leave_shared();
+        return Some(element);
     }
     let place = batch.take_place(batch.claim().queue.home().now_ms())?;
-    Some((place, QueuedElement::Place(ClaimedPlace::new(batch.settler(), batch.claim(), place))))
+    Some(ClaimedElement::new(batch.settler(), batch.claim(), place))
 }
 
 /// Returns the key of an element, and its payload if it was decoded for that. One that cannot be read or routed has its
 /// own key: it is decided without a sink. `None`: its body was not read.
 fn key_of(claim: &Claim, place: usize) -> Option<(u64, Option<Box<Payload>>)> {
     let queue = &claim.queue;
-    let (id, payload) = queue.store.open_element(claim.elements.get(place)?);
+    let (id, payload) = queue.store.open_element(&claim.elements[place]);
     if matches!(payload, Err(NoPayload::NoRoom)) {
         return None;
     }
@@ -126,20 +124,20 @@ fn start(hands: Vec<KeyInHand>) -> Vec<Work> {
     let mut work = Vec::new();
     let mut runs = Vec::<RunInHand>::new();
     for hand in hands {
-        let (hand, claim, places) = match hand.next() {
+        let (hand, claim, elements) = match hand.next() {
             None => continue,
             Some((hand, NextOfKey::Alone(element))) => {
                 work.push(by_itself(hand, element, None));
                 continue;
             }
-            Some((hand, NextOfKey::Run(claim, places))) => (hand, claim, places),
+            Some((hand, NextOfKey::Run(claim, elements))) => (hand, claim, elements),
         };
         let at = runs.iter().position(|run| Arc::ptr_eq(&run.claim, &claim)).unwrap_or_else(|| {
             runs.push(RunInHand { claim, hands: Vec::new(), elements: Vec::new() });
             runs.len() - 1
         });
         let run = &mut runs[at];
-        run.elements.extend(places.into_iter().map(|place| (run.hands.len(), place)));
+        run.elements.extend(elements.into_iter().map(|element| (run.hands.len(), element)));
         run.hands.push(hand);
     }
     work.extend(runs.into_iter().map(|run| run.deliver().boxed()));
@@ -175,13 +173,6 @@ struct FailedInRun {
     verdict: Verdict,
 }
 
-/// A run at the sink.
-struct SentRun {
-    delivery: ClaimDelivery,
-    /// The places of its elements in the claim, with their keys.
-    sent: Vec<(usize, usize)>,
-}
-
 impl RunInHand {
     /// Sends the run. What fails of it, and what is behind that with the same key, is delivered one by one, each in its place.
     async fn deliver(self) {
@@ -196,7 +187,7 @@ impl RunInHand {
     /// Sends the run to a sink that keeps the order, and returns or judges what failed.
     async fn in_order(self, queues: Arc<KeyQueues>, isolation: Isolation) {
         let RunInHand { claim, hands, elements } = self;
-        let failed = match begin_run(&claim, &hands, elements, isolation, true) {
+        let failed = match run::begin(&claim, &hands, elements, isolation, true) {
             Some(SentRun { delivery, sent }) => failures(&queues, &sent, delivery.finish_run().await),
             None => Vec::new(),
         };
@@ -206,7 +197,7 @@ impl RunInHand {
             // What is behind a failed one was not sent, or may have been: it says so itself by now.
             element.state().leave_shared();
             if let Some((behind, _)) = heads[key].replace((element, verdict)) {
-                hands[key].put_back(QueuedElement::Alone(behind));
+                hands[key].put_back(behind);
             }
         }
         let mut work = Vec::new();
@@ -223,7 +214,7 @@ impl RunInHand {
     /// Sends a run in which each element has a key of its own. Each key goes on when its element is answered.
     async fn of_keys(self, queues: Arc<KeyQueues>, isolation: Isolation) {
         let RunInHand { claim, hands, elements } = self;
-        let run = begin_run(&claim, &hands, elements, isolation, false);
+        let run = run::begin(&claim, &hands, elements, isolation, false);
         let mut hands: Vec<Option<KeyInHand>> = hands.into_iter().map(Some).collect();
         let Some(SentRun { mut delivery, sent }) = run else {
             queues.context().progress.moves();
@@ -242,9 +233,9 @@ impl RunInHand {
             if !others.is_empty() {
                 go_on_with(&queues, std::mem::take(&mut others), Vec::new());
             }
-            let OrderedAnswers { confirmed, left, is_over } = delivery.next_answers().await;
+            let DeliveredWave { confirmed, left, is_over } = delivery.next_answers().await;
             others.extend(confirmed.iter().filter_map(|place| hands[*at_sink.get(place)?].take()));
-            delivery.confirm(confirmed);
+            let _ = delivery.confirm(confirmed);
             let mut work = Vec::new();
             for FailedInRun { key, mut element, verdict, .. } in failures(&queues, &sent, left) {
                 element.state().leave_shared();
@@ -259,32 +250,6 @@ impl RunInHand {
             go_on_with(&queues, Vec::new(), work);
         }
     }
-}
-
-/// Begins a run, whose elements of a key are on one line of the sink if it is `in_lines`, and puts back what stays behind. `None` if
-/// nothing of it is at the sink.
-fn begin_run(
-    claim: &Arc<Claim>,
-    hands: &[KeyInHand],
-    elements: RunElements,
-    isolation: Isolation,
-    in_lines: bool,
-) -> Option<SentRun> {
-    let queues = hands.first()?.queues();
-    let queue = &claim.queue;
-    let count = elements.len() as u64;
-    if queues.returns_all() || queue.stopping.is_cancelled() {
-        return None;
-    }
-    let Some(RunBegun { delivery, sent, behind }) = run::begin(claim, hands.len(), elements, isolation, in_lines)
-    else {
-        // As one by one: it goes back, with all that is behind it.
-        queue.events.stale_drops(count);
-        queues.return_all();
-        return None;
-    };
-    behind.into_iter().rev().for_each(|(key, element)| hands[key].put_back(element));
-    Some(SentRun { delivery: delivery?, sent })
 }
 
 /// Goes on with these keys, and with this work, in a task of its own.
@@ -309,19 +274,13 @@ fn failures(queues: &KeyQueues, sent: &[(usize, usize)], left: Vec<Delivered>) -
     let mut failed = Vec::new();
     let mut stale = 0;
     for delivered in left {
-        let (mut element, verdict) = match delivered {
-            Delivered::Answered(round) => conclude::judge(*round),
-            Delivered::Decided(mut element, verdict) => {
-                conclude::decided(&mut element, &verdict);
-                (element, verdict)
-            }
-            Delivered::Stale(_released) => {
-                stale += 1;
-                continue;
-            }
+        // Dropped, one that is stale is released.
+        let Ok((element, verdict)) = conclude::judged(delivered) else {
+            stale += 1;
+            continue;
         };
         // Each was sent.
-        let Some(&(at, key)) = of_run.get(&element.state().place) else { continue };
+        let Some(&(at, key)) = of_run.get(&element.place()) else { continue };
         failed.push(FailedInRun { at, key, element, verdict });
     }
     if stale > 0 {

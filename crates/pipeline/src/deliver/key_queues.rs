@@ -9,11 +9,9 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use redisson_codecs::Payload;
 use tokio::sync::watch;
 
 use crate::claim::claimed::ClaimedElement;
-use crate::claim::place::ClaimedPlace;
 use crate::claim::record::Claim;
 use crate::deliver::together::Together;
 use crate::queue::Queue;
@@ -24,18 +22,8 @@ pub struct KeyQueues {
     context: Arc<Queue>,
     together: Together,
     /// The waiting elements by key, with an entry for each key that has an element at its sinks.
-    queues: Mutex<HashMap<u64, VecDeque<QueuedElement>>>,
+    queues: Mutex<HashMap<u64, VecDeque<ClaimedElement>>>,
     flow: watch::Sender<Flow>,
-}
-
-/// An element that waits for its turn.
-#[derive(Debug)]
-pub enum QueuedElement {
-    /// An element that may go together with others.
-    Place(ClaimedPlace),
-    /// An element that goes by itself: it has failed, or was sent behind one that has; it may kill the process, or finds
-    /// something out.
-    Alone(ClaimedElement),
 }
 
 /// The next elements of a key.
@@ -44,7 +32,7 @@ pub enum NextOfKey {
     /// An element by itself.
     Alone(ClaimedElement),
     /// Consecutive elements of one claim that go together, with those of other keys too.
-    Run(Arc<Claim>, Vec<ClaimedPlace>),
+    Run(Arc<Claim>, Vec<ClaimedElement>),
 }
 
 /// A key that has an element at its sinks, or is about to. Dropped before its end, by a panic or with its process, what waits with
@@ -74,7 +62,7 @@ impl KeyInHand {
     }
 
     /// Puts an element that was next back before the others with its key.
-    pub fn put_back(&self, element: QueuedElement) {
+    pub fn put_back(&self, element: ClaimedElement) {
         self.queues.put_back(self.key, element);
     }
 }
@@ -108,38 +96,6 @@ enum Returning {
     New,
     /// Everything in hand.
     All,
-}
-
-impl QueuedElement {
-    /// Keeps what was decoded for its key, in case that it is delivered at once.
-    pub fn set_decoded(&mut self, decoded: Option<Box<Payload>>) {
-        match self {
-            QueuedElement::Place(place) => place.decoded = decoded,
-            QueuedElement::Alone(element) => element.state().decoded = decoded,
-        }
-    }
-
-    fn due_ms(&self) -> Option<i64> {
-        match self {
-            QueuedElement::Place(place) => place.due_ms(),
-            QueuedElement::Alone(element) => element.due_ms(),
-        }
-    }
-
-    fn is_place_of(&self, claim: &Arc<Claim>) -> bool {
-        matches!(self, QueuedElement::Place(place) if Arc::ptr_eq(place.claim(), claim))
-    }
-
-    /// Returns whether it is about to begin, together with those of its claim that come right behind it.
-    fn begins_with(&self, next: &QueuedElement) -> bool {
-        matches!((self, next), (QueuedElement::Place(place), QueuedElement::Place(next))
-            if place.decoded.is_some() && Arc::ptr_eq(place.claim(), next.claim()))
-    }
-
-    /// Drops what was decoded for its key: what waits has no room for that.
-    fn forget_decoded(&mut self) {
-        self.set_decoded(None);
-    }
 }
 
 impl KeyQueues {
@@ -232,15 +188,15 @@ impl KeyQueues {
     }
 
     /// Adds an element behind the others with its key that are not due later. Returns the key if nothing of it was in hand.
-    pub fn push(self: &Arc<Self>, key: u64, mut element: QueuedElement) -> Option<KeyInHand> {
+    pub fn push(self: &Arc<Self>, key: u64, mut element: ClaimedElement) -> Option<KeyInHand> {
         if self.is_gathering() {
-            element.forget_decoded();
+            element.decoded = None;
         }
         match self.queues.lock().entry(key) {
             Entry::Occupied(mut waiting) => {
                 let waiting = waiting.get_mut();
-                if !waiting.back().is_some_and(|last| self.goes_in_runs() && last.begins_with(&element)) {
-                    element.forget_decoded();
+                if !waiting.back().is_some_and(|last| self.goes_in_runs() && begins_with(last, &element)) {
+                    element.decoded = None;
                 }
                 let place = waiting.partition_point(|before| before.due_ms() <= element.due_ms());
                 waiting.insert(place, element);
@@ -253,8 +209,8 @@ impl KeyQueues {
         }
     }
 
-    fn put_back(&self, key: u64, mut element: QueuedElement) {
-        element.forget_decoded();
+    fn put_back(&self, key: u64, mut element: ClaimedElement) {
+        element.decoded = None;
         self.queues.lock().entry(key).or_default().push_front(element);
     }
 
@@ -274,20 +230,23 @@ impl KeyQueues {
         next
     }
 
-    fn take(&self, waiting: &mut VecDeque<QueuedElement>) -> Option<NextOfKey> {
-        let first = match waiting.pop_front()? {
-            QueuedElement::Alone(element) => return Some(NextOfKey::Alone(element)),
-            QueuedElement::Place(place) if self.together == Together::Never => {
-                return place.into_element().map(NextOfKey::Alone);
-            }
-            QueuedElement::Place(place) => place,
-        };
-        let others = waiting.iter().take_while(|next| self.goes_in_runs() && next.is_place_of(first.claim()));
-        let goes_along = others.count();
-        let others = waiting.drain(..goes_along).filter_map(|next| match next {
-            QueuedElement::Place(place) => Some(place),
-            QueuedElement::Alone(_) => None,
-        });
-        Some(NextOfKey::Run(first.claim().clone(), std::iter::once(first).chain(others).collect()))
+    fn take(&self, waiting: &mut VecDeque<ClaimedElement>) -> Option<NextOfKey> {
+        let first = waiting.pop_front()?;
+        if first.is_by_itself() || self.together == Together::Never {
+            return Some(NextOfKey::Alone(first));
+        }
+        let others = waiting.iter().take_while(|next| self.goes_in_runs() && go_together(&first, next)).count();
+        let claim = first.claim().clone();
+        Some(NextOfKey::Run(claim, std::iter::once(first).chain(waiting.drain(..others)).collect()))
     }
+}
+
+/// Returns whether two elements are of one claim, and neither goes by itself.
+fn go_together(one: &ClaimedElement, other: &ClaimedElement) -> bool {
+    !one.is_by_itself() && !other.is_by_itself() && Arc::ptr_eq(one.claim(), other.claim())
+}
+
+/// Returns whether an element is about to begin, together with the one that comes right behind it.
+fn begins_with(first: &ClaimedElement, next: &ClaimedElement) -> bool {
+    first.decoded.is_some() && go_together(first, next)
 }

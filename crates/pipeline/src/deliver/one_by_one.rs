@@ -7,8 +7,7 @@ use crate::audit;
 use crate::claim::claimed::ClaimedElement;
 use crate::deliver::conclude;
 use crate::deliver::delivery::ClaimDelivery;
-use crate::deliver::elements::Delivered;
-use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey, QueuedElement};
+use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey};
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use delaybridge_core::clock::Instant;
 
@@ -25,8 +24,8 @@ pub(super) async fn deliver(
         queues.context().progress.moves();
         (hand, element) = match hand.next()? {
             (hand, NextOfKey::Alone(element)) => (hand, element),
-            (hand, NextOfKey::Run(_, places)) => {
-                places.into_iter().rev().for_each(|place| hand.put_back(QueuedElement::Place(place)));
+            (hand, NextOfKey::Run(_, elements)) => {
+                elements.into_iter().rev().for_each(|element| hand.put_back(element));
                 return Some(hand);
             }
         };
@@ -64,12 +63,7 @@ async fn one(queues: &KeyQueues, mut element: ClaimedElement, mut answered: Opti
                 element.settle(verdict);
                 return queues.return_all();
             }
-            verdict => {
-                let settler = element.settler().clone();
-                let claim = element.state().claim.clone();
-                element.settle(verdict);
-                return settler.flush_soon(&claim);
-            }
+            verdict => return element.settle_soon(verdict),
         };
         element.state().leave_shared();
         let until = Instant::now().after(wait);
@@ -101,18 +95,14 @@ async fn attempt(queues: &KeyQueues, mut element: ClaimedElement) -> Option<(Cla
     if queues.returns_all() || queue.stopping.is_cancelled() {
         return None;
     }
-    element.state().join_shared().await;
-    match ClaimDelivery::of_one(element).await {
-        Some(Delivered::Answered(round)) => return Some(conclude::judge(*round)),
-        Some(Delivered::Decided(mut element, verdict)) => {
-            conclude::decided(&mut element, &verdict);
-            return Some((element, verdict));
-        }
+    element.join_shared().await;
+    match ClaimDelivery::of_one(element).await.map(conclude::judged) {
+        Some(Ok(judged)) => return Some(judged),
         // Not sent, because too little of the lease is left. It goes back, as all that is behind it: left to a lease that still
         // runs, it would be overtaken by the next claim. Where another owner has it, Redis refuses the verdict.
-        Some(Delivered::Stale(element)) => {
+        Some(Err(stale)) => {
             queue.events.stale_drops(1);
-            drop(element);
+            drop(stale);
         }
         None => {}
     }

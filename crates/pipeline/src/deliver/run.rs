@@ -6,28 +6,25 @@
 
 use std::sync::Arc;
 
+use crate::claim::claimed::ClaimedElement;
 use crate::claim::isolation::Isolation;
-use crate::claim::place::ClaimedPlace;
 use crate::claim::record::Claim;
 use crate::deliver::conclude;
 use crate::deliver::delivery::ClaimDelivery;
 use crate::deliver::destinations::DestinationKey;
 use crate::deliver::elements::{Delivered, Outgoing};
-use crate::deliver::key_queues::QueuedElement;
+use crate::deliver::key_queues::KeyInHand;
 use crate::limits::growth::Growth;
 use crate::settle::verdict::Verdict;
 
 /// Elements of one claim with the numbers of their keys; those of a key are in their order.
-pub(super) type RunElements = Vec<(usize, ClaimedPlace)>;
+pub(super) type RunElements = Vec<(usize, ClaimedElement)>;
 
-/// The beginning of a run.
-pub(super) struct RunBegun {
-    /// The part of it that is at the sink; `None` if nothing is.
-    pub(super) delivery: Option<ClaimDelivery>,
+/// A run at its sink.
+pub(super) struct SentRun {
+    pub(super) delivery: ClaimDelivery,
     /// The elements that were sent, by their places in the claim, in their order, with their keys.
     pub(super) sent: Vec<(usize, usize)>,
-    /// The elements that stay behind, in order, with their keys.
-    pub(super) behind: Vec<(usize, QueuedElement)>,
 }
 
 /// A run while its messages are made.
@@ -69,19 +66,29 @@ enum Goes {
     Away(Verdict),
 }
 
-/// Makes the messages of these elements of this many keys, and hands over those that can go together. `None` if too
-/// little of the lease is left: the elements are dropped. `in_lines`: those of a key have to be on one line of the
-/// sink, which keeps their order; else each has a key of its own.
+/// Makes the messages of these elements, hands over those that can go together, and puts back what stays behind. `in_lines`: those
+/// of a key have to be on one line of the sink, which keeps their order; else each has a key of its own. `None` if nothing of it is
+/// at the sink.
 pub(super) fn begin(
     claim: &Arc<Claim>,
-    keys: usize,
+    hands: &[KeyInHand],
     elements: RunElements,
     isolation: Isolation,
     in_lines: bool,
-) -> Option<RunBegun> {
+) -> Option<SentRun> {
     let queue = &claim.queue;
+    let queues = hands.first()?.queues();
+    if queues.returns_all() || queue.stopping.is_cancelled() {
+        return None;
+    }
     let settler = elements.first()?.1.settler().clone();
-    let send_before = claim.fresh()?;
+    let Some(send_before) = claim.fresh() else {
+        // As one by one: it goes back, with all that is behind it.
+        queue.events.stale_drops(elements.len() as u64);
+        drop(elements);
+        queues.return_all();
+        return None;
+    };
     let now_ms = queue.home().now_ms();
     let start = Outgoing::new((claim, &settler), Some(isolation), elements.len(), (now_ms, send_before));
     let mut making = Making {
@@ -91,38 +98,34 @@ pub(super) fn begin(
         growth: queue.growth(),
         came: 0,
         grew: 0,
-        keys: vec![KeyRun::Empty; keys],
+        keys: vec![KeyRun::Empty; hands.len()],
         is_full: false,
     };
     let mut sent = Vec::with_capacity(elements.len());
     let mut behind = Vec::new();
     for (key, mut element) in elements {
-        let place = element.place();
         match making.next(key, &mut element) {
             Goes::Along => {
+                let place = element.place();
                 element.hand_on();
                 making.start.add(queue, place, None, &mut making.growth);
                 sent.push((place, key));
             }
-            Goes::Behind => behind.push((key, QueuedElement::Place(element))),
-            Goes::Alone => behind.extend(element.into_element().map(|element| (key, QueuedElement::Alone(element)))),
-            Goes::Away(verdict) => {
-                element
-                    .into_element()
-                    .into_iter()
-                    .for_each(|it| conclude::conclude(Delivered::Decided(it, verdict.clone())));
-            }
+            Goes::Behind => behind.push((key, element)),
+            Goes::Alone => behind.push((key, element.by_itself(None, None))),
+            Goes::Away(verdict) => conclude::conclude(Delivered::Decided(element, verdict)),
         }
     }
     let Making { start, growth, came, grew, .. } = making;
     queue.budget.grew(came, grew);
     let delivery = (!sent.is_empty()).then(|| ClaimDelivery::of(start, growth, false));
-    Some(RunBegun { delivery, sent, behind })
+    behind.into_iter().rev().for_each(|(key, element)| hands[key].put_back(element));
+    Some(SentRun { delivery: delivery?, sent })
 }
 
 impl Making<'_> {
     /// Makes the message of the next element, and decides about its way.
-    fn next(&mut self, key: usize, element: &mut ClaimedPlace) -> Goes {
+    fn next(&mut self, key: usize, element: &mut ClaimedElement) -> Goes {
         if self.is_full || matches!(self.keys[key], KeyRun::Closed) {
             return Goes::Behind;
         }
@@ -139,7 +142,7 @@ impl Making<'_> {
         goes
     }
 
-    fn goes(&mut self, key: usize, element: &ClaimedPlace, grown: u64) -> Goes {
+    fn goes(&mut self, key: usize, element: &ClaimedElement, grown: u64) -> Goes {
         let Some(route) = self.claim.queue.routes.first() else { return Goes::Alone };
         // By itself it is sent all the same, or needs no sink.
         let Some(destination) = self.start.destination() else { return Goes::Alone };

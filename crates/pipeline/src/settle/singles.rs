@@ -122,12 +122,12 @@ pub(super) async fn write(leases: &Leases, batch: Vec<Settling>) -> Vec<After> {
 /// Builds the commands for these verdicts, on the elements as they are known now.
 fn moves(batch: &[Settling]) -> Vec<SettleCommand> {
     let written = |settling: &Settling| {
-        // A claim has each of its places.
-        let (part, member) = settling.claim.member(settling.place)?;
-        let body = settling.claim.elements.get(settling.place).and_then(|element| element.body_bytes().cloned());
-        Some(SettleCommand { claim: settling.claim.name, part, member, step: settling.step.clone(), body })
+        let Settling { claim, place, step, .. } = settling;
+        let element = claim.element(*place);
+        let body = claim.elements[*place].body_bytes().cloned();
+        SettleCommand { claim: claim.name, part: element.part(), member: element.member, step: step.clone(), body }
     };
-    batch.iter().filter_map(written).collect()
+    batch.iter().map(written).collect()
 }
 
 /// Sends until there is an answer; whether it may have been sent before.
