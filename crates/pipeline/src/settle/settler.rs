@@ -11,11 +11,9 @@ use crate::claim::element::ElementState;
 use crate::claim::record::{Claim, Unwritten};
 use crate::dead_letters::fields;
 use crate::leases::Leases;
-use crate::settle::singles::{self, After, Settling, SettlingKind};
 use crate::settle::verdict::{ReleaseCause, Verdict};
-use crate::settle::wholes::{self, Complete};
 use crate::tail;
-use delaybridge_ledger::claims::{Element, Header, SettleOp};
+use delaybridge_ledger::claims::{Element, Header, SettleOp, Whole};
 
 /// The time that the confirmed elements of a claim wait for its others, where each is delivered by itself: what a crash delivers
 /// twice.
@@ -28,13 +26,38 @@ pub struct Settler {
     state: Mutex<SettlerState>,
 }
 
+/// A claim with nothing left but confirmed elements, and what that is.
+pub(super) type Complete = (Arc<Claim>, Whole);
+
 #[derive(Debug, Default)]
-struct SettlerState {
-    singles: VecDeque<Settling>,
-    /// Claims with nothing left but confirmed elements.
+pub(super) struct SettlerState {
+    pub(super) singles: VecDeque<Settling>,
     wholes: Vec<Complete>,
     /// There is a [`VerdictWriter`], which will see what is added.
     running: bool,
+}
+
+/// Something on its way to Redis, and what its answer means.
+#[derive(Debug)]
+pub(super) struct Settling {
+    /// The claim that holds the element.
+    pub(super) claim: Arc<Claim>,
+    /// The place of the element in the claim.
+    pub(super) place: usize,
+    /// The move; it follows from what is settled.
+    pub(super) step: SettleOp,
+    pub(super) what: SettlingKind,
+}
+
+#[derive(Debug)]
+pub(super) enum SettlingKind {
+    /// A confirmation, while others of the claim are not there yet. `resent`: it may have been written by a sending without an
+    /// answer.
+    Confirmed { resent: bool },
+    /// The verdict about an element.
+    Verdict(Verdict, Box<ElementState>),
+    /// Another header. The element stays in flight, as this entry, with its delivery, which may wait for the answer.
+    Progress { element: Element, reply: oneshot::Sender<bool> },
 }
 
 /// The duty to write the verdicts of a queue, until none is left. There is one at a time. Dropped, it becomes a task.
@@ -85,7 +108,7 @@ impl Settler {
             tail::settled(&state, &verdict);
             // Written at once if the claim waits for no others.
             if state.claim.confirmed([state.place]) {
-                let _ = self.take_unwritten(&state.claim, false);
+                self.goes_on(&state.claim);
             }
             return;
         }
@@ -131,8 +154,18 @@ impl Settler {
         }
     }
 
+    /// Writes what the claim has waited for, if it is complete now: elements of it have ended, or are what they were believed to be.
+    pub(super) fn goes_on(self: &Arc<Self>, claim: &Arc<Claim>) {
+        let _ = self.take_unwritten(claim, false);
+    }
+
     /// Confirms these elements by themselves. `resent`: they may have been confirmed by a sending without an answer.
-    fn confirm_each(self: &Arc<Self>, claim: &Arc<Claim>, places: Vec<usize>, resent: bool) -> Option<VerdictWriter> {
+    pub(super) fn confirm_each(
+        self: &Arc<Self>,
+        claim: &Arc<Claim>,
+        places: Vec<usize>,
+        resent: bool,
+    ) -> Option<VerdictWriter> {
         let confirm = |place| Settling {
             claim: claim.clone(),
             place,
@@ -192,7 +225,7 @@ impl Settler {
     fn next_batch(&self) -> Option<(Vec<Settling>, Vec<Complete>)> {
         let next = {
             let mut state = self.state.lock();
-            let singles = singles::next_batch(&mut state.singles);
+            let singles = state.take_singles();
             let wholes = std::mem::take(&mut state.wholes);
             state.running = !singles.is_empty() || !wholes.is_empty();
             state.running.then_some((singles, wholes))
@@ -205,27 +238,14 @@ impl Settler {
 }
 
 async fn run(settler: Arc<Settler>) {
-    let leases = &settler.leases;
     while let Some((singles, wholes)) = settler.next_batch() {
-        let write = async { tokio::join!(singles::write(leases, singles), wholes::write(leases, wholes)) };
+        let write = async { tokio::join!(settler.write_singles(singles), settler.write_wholes(wholes)) };
         // Order: an answer that has come counts, even if the time for writing verdicts is up.
-        let (singles, wholes) = tokio::select! {
+        tokio::select! {
             biased;
-            written = write => written,
+            ((), ()) = write => {}
             // Left under their leases; the process ends, or the queue is another one from here on.
-            () = leases.queue().give_up.cancelled() => return,
-        };
-        for next in singles.into_iter().chain(wholes) {
-            match next {
-                // What the claim waited for may be complete now.
-                After::Ended(claim) => {
-                    let _ = settler.take_unwritten(&claim, false);
-                }
-                After::Refused(state, verdict) => settler.settle(state, verdict),
-                After::OneByOne(claim, resent) => {
-                    let _ = settler.confirm_each(&claim, claim.on_their_way(), resent);
-                }
-            }
+            () = settler.leases.queue().give_up.cancelled() => return,
         }
     }
 }

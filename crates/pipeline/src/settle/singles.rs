@@ -1,79 +1,45 @@
 //! Verdicts on single elements: everything but the confirmation of what is left in a claim.
 
-use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-
-use tokio::sync::oneshot;
 
 use crate::claim::element::ElementState;
 use crate::claim::record::Claim;
 use crate::leases::Leases;
 use crate::settle::send::{Tried, delivered, look, ready};
+use crate::settle::settler::{Settler, SettlerState, Settling, SettlingKind};
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use crate::tail;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_ledger::claims::{Element, SettleCommand, SettleOp};
+use delaybridge_ledger::claims::SettleCommand;
 use delaybridge_ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_telemetry::labels::{DeadReason, Wakeup};
 
-/// Something on its way to Redis, and what its answer means.
-#[derive(Debug)]
-pub(super) struct Settling {
-    /// The claim that holds the element.
-    pub(super) claim: Arc<Claim>,
-    /// The place of the element in the claim.
-    pub(super) place: usize,
-    /// The move; it follows from what is settled.
-    pub(super) step: SettleOp,
-    pub(super) what: SettlingKind,
-}
-
-#[derive(Debug)]
-pub(super) enum SettlingKind {
-    /// A confirmation, while others of the claim are not there yet. `resent`: it may have been written by a sending without an
-    /// answer.
-    Confirmed { resent: bool },
-    /// The verdict about an element.
-    Verdict(Verdict, Box<ElementState>),
-    /// Another header. The element stays in flight, as this entry, with its delivery, which may wait for the answer.
-    Progress { element: Element, reply: oneshot::Sender<bool> },
-}
-
-/// The consequence of an answer, for the settler.
-pub(super) enum After {
-    /// Elements of the claim have ended, or are what they were believed to be.
-    Ended(Arc<Claim>),
-    /// The verdict was refused, and another one follows from that.
-    Refused(Box<ElementState>, Verdict),
-    /// The rest of the claim is to be confirmed element by element. `true`: that may have been done by a sending without an
-    /// answer.
-    OneByOne(Arc<Claim>, bool),
-}
-
-/// Takes as many verdicts as one script takes, by count and by bytes: at least one, if there is one. A verdict behind
-/// the progress of the same element names the member that the progress makes: not in one batch.
-pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
-    let mut end = 0;
-    let mut entries = 0;
-    let mut bytes = 0;
-    let mut progressed = Vec::new();
-    for settling in waiting.iter() {
-        let key = (settling.claim.name, settling.place);
-        let element = settling.claim.elements.get(settling.place);
-        // The script reads a body once more before it removes it: that takes as long as a second verdict.
-        entries += 1 + usize::from(element.is_some_and(|element| element.body.is_some()));
-        bytes += element.map_or(0, Element::weight) + settling.step.size();
-        if end > 0 && (entries > BATCH_ENTRIES || bytes > BATCH_BYTES) || progressed.contains(&key) {
-            break;
+impl SettlerState {
+    /// Takes as many verdicts as one script takes, by count and by bytes: at least one, if there is one. A verdict behind
+    /// the progress of the same element names the member that the progress makes: not in one batch.
+    pub(super) fn take_singles(&mut self) -> Vec<Settling> {
+        let mut end = 0;
+        let mut entries = 0;
+        let mut bytes = 0;
+        let mut progressed = Vec::new();
+        for settling in &self.singles {
+            let key = (settling.claim.name, settling.place);
+            let element = &settling.claim.elements[settling.place];
+            // The script reads a body once more before it removes it: that takes as long as a second verdict.
+            entries += 1 + usize::from(element.body.is_some());
+            bytes += element.weight() + settling.step.size();
+            if end > 0 && (entries > BATCH_ENTRIES || bytes > BATCH_BYTES) || progressed.contains(&key) {
+                break;
+            }
+            if let SettlingKind::Progress { .. } = settling.what {
+                progressed.push(key);
+            }
+            end += 1;
         }
-        if let SettlingKind::Progress { .. } = settling.what {
-            progressed.push(key);
-        }
-        end += 1;
+        self.singles.drain(..end).collect()
     }
-    waiting.drain(..end).collect()
 }
 
 /// Answers to confirmations of one claim, with the places of the elements.
@@ -84,39 +50,46 @@ struct OfClaim {
     resent: bool,
 }
 
-/// Writes until there is an answer.
-pub(super) async fn write(leases: &Leases, batch: Vec<Settling>) -> Vec<After> {
-    let mut after = Vec::new();
-    if batch.is_empty() {
-        return after;
-    }
-    let (answers, resent) = send(leases, &batch).await;
-    let now = Instant::now();
-    let mut confirmed: Vec<OfClaim> = Vec::new();
-    for (Settling { claim, place, what, .. }, answer) in batch.into_iter().zip(answers) {
-        match what {
-            SettlingKind::Verdict(verdict, state) => after.push(finish(leases, verdict, state, answer, resent, now)),
-            SettlingKind::Confirmed { resent: before } => match confirmed.last_mut() {
-                Some(last) if Arc::ptr_eq(&last.claim, &claim) => {
-                    last.resent |= before;
-                    last.answers.push((place, answer));
+impl Settler {
+    /// Writes these until there is an answer, and goes on with what follows from that.
+    pub(super) async fn write_singles(self: &Arc<Self>, batch: Vec<Settling>) {
+        if batch.is_empty() {
+            return;
+        }
+        let (answers, resent) = send(self.leases(), &batch).await;
+        let now = Instant::now();
+        let mut confirmed: Vec<OfClaim> = Vec::new();
+        for (Settling { claim, place, what, .. }, answer) in batch.into_iter().zip(answers) {
+            match what {
+                SettlingKind::Verdict(_, mut state) if answer == Answer::WrongType => {
+                    let held = refused_push(&mut state);
+                    self.settle(state, held);
                 }
-                _ => confirmed.push(OfClaim { claim, answers: vec![(place, answer)], resent: resent || before }),
-            },
-            SettlingKind::Progress { element, reply } => {
-                let done = fate(&claim, answer, resent, now) == WriteOutcome::Done;
-                claim.rewritten(place, done.then_some(element));
-                // The caller may be gone.
-                let _ = reply.send(done);
-                after.push(After::Ended(claim));
+                SettlingKind::Verdict(verdict, state) => {
+                    finish(self.leases(), verdict, state, answer, resent, now);
+                    self.goes_on(&claim);
+                }
+                SettlingKind::Confirmed { resent: before } => match confirmed.last_mut() {
+                    Some(last) if Arc::ptr_eq(&last.claim, &claim) => {
+                        last.resent |= before;
+                        last.answers.push((place, answer));
+                    }
+                    _ => confirmed.push(OfClaim { claim, answers: vec![(place, answer)], resent: resent || before }),
+                },
+                SettlingKind::Progress { element, reply } => {
+                    let done = fate(&claim, answer, resent, now) == WriteOutcome::Done;
+                    claim.rewritten(place, done.then_some(element));
+                    // The caller may be gone.
+                    let _ = reply.send(done);
+                    self.goes_on(&claim);
+                }
             }
         }
+        for OfClaim { claim, answers, resent } in confirmed {
+            finish_confirmed(self.leases(), &claim, &answers, resent, now);
+            self.goes_on(&claim);
+        }
     }
-    for OfClaim { claim, answers, resent } in confirmed {
-        finish_confirmed(leases, &claim, &answers, resent, now);
-        after.push(After::Ended(claim));
-    }
-    after
 }
 
 /// Builds the commands for these verdicts, on the elements as they are known now.
@@ -190,7 +163,7 @@ fn finish_confirmed(leases: &Leases, claim: &Claim, places: &[(usize, Answer)], 
             queue.events.metrics().late_acks(done as u64);
         }
         delivered(claim, done);
-        queue.recent.confirmed(now, places.iter().filter_map(|(place, _)| claim.elements.get(*place)));
+        queue.recent.confirmed(now, places.iter().map(|(place, _)| &claim.elements[*place]));
         queue.adapt(now.since(claim.since), done);
     }
     queue.events.metrics().unknown_acks(unknown as u64);
@@ -199,17 +172,7 @@ fn finish_confirmed(leases: &Leases, claim: &Claim, places: &[(usize, Answer)], 
 }
 
 /// Ends a verdict that was answered: releases the room, and counts by the verdict.
-fn finish(
-    leases: &Leases,
-    verdict: Verdict,
-    state: Box<ElementState>,
-    answer: Answer,
-    resent: bool,
-    now: Instant,
-) -> After {
-    if answer == Answer::WrongType {
-        return refused_push(state);
-    }
+fn finish(leases: &Leases, verdict: Verdict, state: Box<ElementState>, answer: Answer, resent: bool, now: Instant) {
     let claim = state.claim.clone();
     let place = state.place;
     match fate(&claim, answer, resent, now) {
@@ -218,7 +181,6 @@ fn finish(
         WriteOutcome::Refused => claim.queue.events.stale_acks(1),
     }
     leases.ended(&claim, [place]);
-    After::Ended(claim)
 }
 
 fn count(verdict: Verdict, state: Box<ElementState>, late: bool) {
@@ -284,8 +246,8 @@ fn pushed(mut state: Box<ElementState>) {
     }
 }
 
-/// Treats a destination that is not a list as a sink that refused the element.
-fn refused_push(mut state: Box<ElementState>) -> After {
+/// Returns the verdict on an element whose destination is not a list: as of a sink that refused it.
+fn refused_push(state: &mut ElementState) -> Verdict {
     let queue = state.queue().clone();
     let failure = Failure::new(
         Class::TargetPermanent,
@@ -301,5 +263,5 @@ fn refused_push(mut state: Box<ElementState>) -> After {
         probe.answered(true, |_| false);
     }
     let sink = (!queue.routes.is_empty()).then_some(0);
-    After::Refused(state, Verdict::Release { why: ReleaseCause::Hold { sink, failure } })
+    Verdict::Release { why: ReleaseCause::Hold { sink, failure } }
 }

@@ -6,50 +6,50 @@ use std::time::Duration;
 use crate::claim::record::Claim;
 use crate::leases::Leases;
 use crate::settle::send::{Tried, delivered, look, ready};
-use crate::settle::singles::After;
+use crate::settle::settler::{Complete, Settler};
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::{Confirmed, Whole};
 
 /// Beyond the longest call, what has to be left of a lease: clocks run apart.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// A claim, and what is left in it.
-pub(super) type Complete = (Arc<Claim>, Whole);
-
-/// Writes until there is an answer. A claim that may not go by its name any more is confirmed element by element: its lease may be
-/// over, and a part of it another process's; or the server may have forgotten what left it.
-pub(super) async fn write(leases: &Leases, mut wholes: Vec<Complete>) -> Vec<After> {
-    let queue = leases.queue();
-    let mut after = Vec::new();
-    let script = queue.process.events.metrics().script("confirm");
-    let mut resent = false;
-    let mut reported = false;
-    while !wholes.is_empty() {
-        ready(leases).await;
-        let sent = Instant::now();
-        let until = sent.after(queue.home().call_timeout() + MARGIN);
-        let (now, later): (Vec<_>, Vec<_>) = wholes.into_iter().partition(|(claim, _)| claim.may_end_whole(until));
-        after.extend(later.into_iter().map(|(claim, _)| After::OneByOne(claim, resent)));
-        let names: Vec<Whole> = now.iter().map(|(_, whole)| *whole).collect();
-        if names.is_empty() {
-            break;
-        }
-        match look(queue, queue.store.confirm(&names).await, &mut reported).await {
-            Tried::Answered(answers) => {
-                script.took(sent.elapsed());
-                let answered = Instant::now();
-                for ((claim, whole), answer) in now.into_iter().zip(answers) {
-                    finish(leases, &claim, whole, answer, resent, answered);
-                }
+impl Settler {
+    /// Writes these until there is an answer. A claim that may not go by its name any more is confirmed element by element: its lease
+    /// may be over, and a part of it another process's; or the server may have forgotten what left it.
+    pub(super) async fn write_wholes(self: &Arc<Self>, mut wholes: Vec<Complete>) {
+        let leases = self.leases();
+        let queue = leases.queue();
+        let script = queue.process.events.metrics().script("confirm");
+        let mut resent = false;
+        let mut reported = false;
+        while !wholes.is_empty() {
+            ready(leases).await;
+            let sent = Instant::now();
+            let until = sent.after(queue.home().call_timeout() + MARGIN);
+            let (now, later): (Vec<_>, Vec<_>) = wholes.into_iter().partition(|(claim, _)| claim.may_end_whole(until));
+            for (claim, _) in later {
+                let _ = self.confirm_each(&claim, claim.on_their_way(), resent);
+            }
+            let names: Vec<Whole> = now.iter().map(|(_, whole)| *whole).collect();
+            if names.is_empty() {
                 break;
             }
-            // Of several commands some may have been done before one was refused.
-            Tried::Unknown | Tried::Refused => resent = true,
-            Tried::NotSent => {}
+            match look(queue, queue.store.confirm(&names).await, &mut reported).await {
+                Tried::Answered(answers) => {
+                    script.took(sent.elapsed());
+                    let answered = Instant::now();
+                    for ((claim, whole), answer) in now.into_iter().zip(answers) {
+                        finish(leases, &claim, whole, answer, resent, answered);
+                    }
+                    break;
+                }
+                // Of several commands some may have been done before one was refused.
+                Tried::Unknown | Tried::Refused => resent = true,
+                Tried::NotSent => {}
+            }
+            wholes = now;
         }
-        wholes = now;
     }
-    after
 }
 
 fn finish(leases: &Leases, claim: &Claim, whole: Whole, answer: Confirmed, resent: bool, now: Instant) {
