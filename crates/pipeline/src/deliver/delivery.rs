@@ -47,7 +47,7 @@ pub(super) struct ClaimDelivery {
 pub(super) struct DeliveredWave {
     /// The places in the claim of those that are confirmed together.
     pub(super) confirmed: Vec<usize>,
-    /// The others.
+    /// The other elements.
     pub(super) left: Vec<Delivered>,
     /// Whether no more answers come.
     pub(super) is_over: bool,
@@ -209,20 +209,6 @@ impl ClaimDelivery {
     /// Passes what is confirmed, and what else is of its claim, to its verdict. It is to be written by the caller, or else by a task.
     pub(super) fn confirm(&self, places: Vec<usize>) -> Option<VerdictWriter> {
         self.elements.settler.confirmed(&self.elements.claim, places)
-    }
-
-    /// Waits for the answers to a run, and brings what is confirmed to its verdict. Returns what else has left. Dropped meanwhile,
-    /// everything is released.
-    pub(super) async fn finish_run(mut self) -> Vec<Delivered> {
-        let mut all = Vec::new();
-        loop {
-            let DeliveredWave { confirmed, left, is_over } = self.next_answers().await;
-            let _ = self.confirm(confirmed);
-            all.extend(left);
-            if is_over {
-                return all;
-            }
-        }
     }
 
     /// Waits for answers: all that come within a moment, or all that are left. Whether the drain has not given up. Cancel safe.

@@ -26,8 +26,6 @@ use crate::claim::claimed::ClaimedElement;
 use crate::claim::isolation::Isolation;
 use crate::claim::record::Claim;
 use crate::deliver::conclude;
-use crate::deliver::delivery::DeliveredWave;
-use crate::deliver::elements::Delivered;
 use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey};
 use crate::deliver::one_by_one;
 use crate::deliver::outbound::{self, ElementView};
@@ -158,98 +156,106 @@ fn by_itself(hand: KeyInHand, element: ClaimedElement, verdict: Option<Verdict>)
 /// Elements of one claim that are to be sent together.
 struct RunInHand {
     claim: Arc<Claim>,
-    hands: Vec<KeyInHand>,
-    /// The elements, with the places of their keys in `hands`.
+    /// The elements, with the places of their keys in `hands`. Dropped before these: with its key, all of it has come to rest.
     elements: RunElements,
+    hands: Vec<KeyInHand>,
 }
 
-/// An element that failed in a run.
-struct FailedInRun {
-    /// The place in the run.
-    at: usize,
-    /// The key, as the run has it.
-    key: usize,
-    element: ClaimedElement,
-    verdict: Verdict,
+/// A key of a run at the sink.
+struct KeyOfRun {
+    /// The number of its elements that have not left the sink.
+    open: usize,
+    /// The elements of it that have failed, with their places in the run. Dropped before the key, as above.
+    failed: Vec<(usize, ClaimedElement, Verdict)>,
+    hand: KeyInHand,
 }
 
 impl RunInHand {
     /// Sends the run. What fails of it, and what is behind that with the same key, is delivered one by one, each in its place.
     async fn deliver(self) {
-        let Some(queues) = self.hands.first().map(|hand| hand.queues().clone()) else { return };
+        let RunInHand { claim, hands, elements } = self;
+        let Some(queues) = hands.first().map(|hand| hand.queues().clone()) else { return };
         let isolation = Isolation::of(&queues.context().process, false).await;
-        match queues.together() {
-            Together::Runs => self.in_order(queues, isolation).await,
-            Together::FirstOfKeys | Together::Never => self.of_keys(queues, isolation).await,
-        }
-    }
-
-    /// Sends the run to a sink that keeps the order, and returns or judges what failed.
-    async fn in_order(self, queues: Arc<KeyQueues>, isolation: Isolation) {
-        let RunInHand { claim, hands, elements } = self;
-        let failed = match run::begin(&claim, &hands, elements, isolation, true) {
-            Some(SentRun { delivery, sent }) => failures(&queues, &sent, delivery.finish_run().await),
-            None => Vec::new(),
-        };
-        queues.context().progress.moves();
-        let mut heads: Vec<Option<(ClaimedElement, Verdict)>> = hands.iter().map(|_| None).collect();
-        for FailedInRun { key, mut element, verdict, .. } in failed.into_iter().rev() {
-            // What is behind a failed one was not sent, or may have been: it says so itself by now.
-            element.state().leave_shared();
-            if let Some((behind, _)) = heads[key].replace((element, verdict)) {
-                hands[key].put_back(behind);
-            }
-        }
-        let mut work = Vec::new();
-        let mut others = Vec::new();
-        for (hand, head) in hands.into_iter().zip(heads) {
-            match head {
-                Some((element, verdict)) => work.push(by_itself(hand, element, Some(verdict))),
-                None => others.push(hand),
-            }
-        }
-        go_on_with(&queues, others, work);
-    }
-
-    /// Sends a run in which each element has a key of its own. Each key goes on when its element is answered.
-    async fn of_keys(self, queues: Arc<KeyQueues>, isolation: Isolation) {
-        let RunInHand { claim, hands, elements } = self;
-        let run = run::begin(&claim, &hands, elements, isolation, false);
-        let mut hands: Vec<Option<KeyInHand>> = hands.into_iter().map(Some).collect();
-        let Some(SentRun { mut delivery, sent }) = run else {
+        // On lines, the keys go on together, in another run. Else each goes on when its one element is answered.
+        let in_lines = queues.together() == Together::Runs;
+        let Some(SentRun { delivery, sent }) = run::begin(&claim, &hands, elements, isolation, in_lines) else {
             queues.context().progress.moves();
-            return go_on_with(&queues, hands.into_iter().flatten().collect(), Vec::new());
+            return go_on_with(&queues, hands, Vec::new());
         };
-        let at_sink: HashMap<usize, usize> = sent.iter().copied().collect();
-        let mut is_at_sink = vec![false; hands.len()];
-        sent.iter().for_each(|(_, key)| is_at_sink[*key] = true);
-        let mut others: Vec<_> = hands
-            .iter_mut()
-            .zip(is_at_sink)
-            .filter(|(_, is_at_sink)| !is_at_sink)
-            .filter_map(|(hand, _)| hand.take())
-            .collect();
+        let key_of = |hand| Some(KeyOfRun { hand, open: 0, failed: Vec::new() });
+        let mut keys: Vec<Option<KeyOfRun>> = hands.into_iter().map(key_of).collect();
+        for (_, key) in &sent {
+            keys[*key].iter_mut().for_each(|key| key.open += 1);
+        }
+        // By the places of the elements in the claim.
+        let of_run: HashMap<_, _> = sent.into_iter().enumerate().map(|(at, (place, key))| (place, (at, key))).collect();
+        // Behind the keys, so that it is dropped before them.
+        let mut delivery = delivery;
+        let mut is_over = false;
         loop {
-            if !others.is_empty() {
-                go_on_with(&queues, std::mem::take(&mut others), Vec::new());
+            if is_over || !in_lines {
+                // At the end also those of which something was stale: it goes back, with everything that waits.
+                let done = keys.iter_mut().filter_map(|key| key.take_if(|key| is_over || key.open == 0));
+                go_on_after(&queues, done.collect());
             }
-            let DeliveredWave { confirmed, left, is_over } = delivery.next_answers().await;
-            others.extend(confirmed.iter().filter_map(|place| hands[*at_sink.get(place)?].take()));
-            let _ = delivery.confirm(confirmed);
-            let mut work = Vec::new();
-            for FailedInRun { key, mut element, verdict, .. } in failures(&queues, &sent, left) {
+            if is_over {
+                return;
+            }
+            let wave = delivery.next_answers().await;
+            is_over = wave.is_over;
+            for place in &wave.confirmed {
+                let _ = leave(&of_run, &mut keys, *place);
+            }
+            let _ = delivery.confirm(wave.confirmed);
+            let mut stale = 0;
+            for delivered in wave.left {
+                // Dropped, one that is stale is released.
+                let Ok((mut element, verdict)) = conclude::judged(delivered) else {
+                    stale += 1;
+                    continue;
+                };
                 element.state().leave_shared();
-                work.extend(hands[key].take().map(|hand| by_itself(hand, element, Some(verdict))));
+                if let Some((at, key)) = leave(&of_run, &mut keys, element.place()) {
+                    key.failed.push((at, element, verdict));
+                }
+            }
+            if stale > 0 {
+                queues.context().events.stale_drops(stale);
+                queues.return_all();
             }
             queues.context().progress.moves();
-            if is_over {
-                // Those that were stale go back, with everything that waits.
-                others.extend(hands.into_iter().flatten());
-                return go_on_with(&queues, others, work);
-            }
-            go_on_with(&queues, Vec::new(), work);
         }
     }
+}
+
+/// Counts one element less at the sink, by its place in the claim. Returns its place in the run, and its key.
+fn leave<'a>(
+    of_run: &HashMap<usize, (usize, usize)>,
+    keys: &'a mut [Option<KeyOfRun>],
+    place: usize,
+) -> Option<(usize, &'a mut KeyOfRun)> {
+    let (at, key) = of_run.get(&place)?;
+    let key = keys[*key].as_mut()?;
+    key.open -= 1;
+    Some((*at, key))
+}
+
+/// Goes on with these keys: with what has failed of them, and else with what is next.
+fn go_on_after(queues: &Arc<KeyQueues>, keys: Vec<KeyOfRun>) {
+    let mut work = Vec::new();
+    let mut hands = Vec::new();
+    for KeyOfRun { hand, mut failed, .. } in keys {
+        failed.sort_by_key(|(at, ..)| *at);
+        let mut failed = failed.into_iter();
+        let Some((_, element, verdict)) = failed.next() else {
+            hands.push(hand);
+            continue;
+        };
+        // What is behind a failed one was not sent, or may have been: it says so itself by now.
+        failed.rev().for_each(|(_, behind, _)| hand.put_back(behind));
+        work.push(by_itself(hand, element, Some(verdict)));
+    }
+    go_on_with(queues, hands, work);
 }
 
 /// Goes on with these keys, and with this work, in a task of its own.
@@ -261,32 +267,4 @@ fn go_on_with(queues: &Arc<KeyQueues>, hands: Vec<KeyInHand>, mut work: Vec<Work
     if !work.is_empty() {
         queues.context().spawn("relay", join_all(work).map(drop));
     }
-}
-
-/// Returns the elements that a run has left in hand, with their verdicts, in their order. One that was stale at the
-/// sink goes back, and everything in hand with it.
-fn failures(queues: &KeyQueues, sent: &[(usize, usize)], left: Vec<Delivered>) -> Vec<FailedInRun> {
-    if left.is_empty() {
-        return Vec::new();
-    }
-    let of_run: HashMap<usize, (usize, usize)> =
-        sent.iter().enumerate().map(|(at, (place, key))| (*place, (at, *key))).collect();
-    let mut failed = Vec::new();
-    let mut stale = 0;
-    for delivered in left {
-        // Dropped, one that is stale is released.
-        let Ok((element, verdict)) = conclude::judged(delivered) else {
-            stale += 1;
-            continue;
-        };
-        // Each was sent.
-        let Some(&(at, key)) = of_run.get(&element.place()) else { continue };
-        failed.push(FailedInRun { at, key, element, verdict });
-    }
-    if stale > 0 {
-        queues.context().events.stale_drops(stale);
-        queues.return_all();
-    }
-    failed.sort_by_key(|failed| failed.at);
-    failed
 }
