@@ -54,43 +54,35 @@ pub struct ElementView<'a> {
 impl<'a> ElementView<'a> {
     /// Creates the view of the element at this place of a claim, opened.
     pub fn at(claim: &'a Claim, place: usize, id: &'a Identity, payload: &'a Result<Bytes, NoPayload>) -> Self {
-        let element = &claim.elements[place];
-        let due_ms = element.due_ms();
-        let attempts = element.attempts();
-        let store = &claim.queue.store;
-        let topic = store.topic(element);
-        let carried = store.carried(element);
-        ElementView {
-            claim,
-            id,
-            payload,
-            due_ms,
-            attempts,
-            doubt: element.header.as_ref().is_some_and(|header| header.doubt || claim.queue.may_have_had(header)),
-            element,
-            topic,
-            carried,
-            place,
-        }
+        ElementView::new(claim, place, &claim.elements[place], id, payload)
     }
 
     /// Creates the view of the element with this state.
     pub fn of(state: &'a ElementState) -> Self {
         let ElementState { claim, id, payload, header, element, place, .. } = state;
-        let topic = claim.queue.store.topic(element);
-        let carried = claim.queue.store.carried(element);
         let Header { attempts, doubt, .. } = *header;
+        ElementView { attempts, doubt, ..ElementView::new(claim, *place, element, id, payload) }
+    }
+
+    fn new(
+        claim: &'a Claim,
+        place: usize,
+        element: &'a Element,
+        id: &'a Identity,
+        payload: &'a Result<Bytes, NoPayload>,
+    ) -> Self {
+        let store = &claim.queue.store;
         ElementView {
             claim,
             id,
             payload,
-            due_ms: header.due_ms(),
-            attempts,
-            doubt,
+            due_ms: element.due_ms(),
+            attempts: element.attempts(),
+            doubt: element.header.as_ref().is_some_and(|header| header.doubt || claim.queue.may_have_had(header)),
             element,
-            topic,
-            carried,
-            place: *place,
+            topic: store.topic(element),
+            carried: store.carried(element),
+            place,
         }
     }
 
