@@ -20,7 +20,7 @@ setup: ## install what build and tests lack (compilers, servers, Redisson, Prome
 	@scripts/setup.sh
 
 # Who only builds needs neither Java nor Erlang.
-build: ## the release binary, target/release/delaybridge
+build: ## the release binaries, target/release/delaybridge and delaybridge-tools
 	@scripts/setup.sh build
 	$(CARGO) build --release --locked
 
@@ -42,7 +42,7 @@ test: ## check, then all tests against real servers; STRICT=1 runs no failed tes
 # No part of `make test`: Debian 12 has an older Go, and Maven is much to install.
 test-clients: ## the clients in clients/ with the tools of their languages, and the conformance kit; needs Go 1.21 and Maven
 	@scripts/setup.sh build redis clients
-	$(CARGO) build --locked --bin delaybridge
+	$(CARGO) build --locked --bins
 	CARGO="$(CARGO)" scripts/clients-test.sh
 
 # A crate of its own, outside of the workspace.

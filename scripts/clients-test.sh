@@ -62,7 +62,7 @@ build_adapters() {
   fetched
   go_is_new_enough
   tool mvn "install Maven (Debian: maven)"
-  "${CARGO:-cargo}" build --locked --bin delaybridge
+  "${CARGO:-cargo}" build --locked --bins
   "${CARGO:-cargo}" build --locked -p delaybridge-offers --example adapter
   (cd clients/go && go build -o "$folder/go-adapter" ./adapter)
 }

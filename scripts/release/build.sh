@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the release binary so that the same commit gives the same bytes in any directory, for the same compilers and system libraries.
-# target/dist/release/delaybridge for this machine, target/dist/TRIPLE/release/delaybridge with a target:
+# Builds the release binaries so that the same commit gives the same bytes in any directory, for the same compilers and system libraries.
+# target/dist/release/delaybridge for this machine, target/dist/TRIPLE/release/delaybridge with a target, and delaybridge-tools beside it:
 #   build.sh arm64   for 64-bit ARM with glibc; needs g++-aarch64-linux-gnu
 #   build.sh musl    for amd64 and any distribution, linked statically; needs musl-tools, on amd64
 #
@@ -65,13 +65,15 @@ export CFLAGS="${c[*]}" CXXFLAGS="${c[*]}"
 DELAYBRIDGE_REVISION=${DELAYBRIDGE_REVISION:-$(git describe --always --dirty --abbrev=40 --exclude '*')}
 export DELAYBRIDGE_REVISION
 
-"${CARGO:-cargo}" build --release --locked --bin delaybridge "${options[@]}"
+"${CARGO:-cargo}" build --release --locked --bins "${options[@]}"
 built=$CARGO_TARGET_DIR/${triple:+$triple/}release/delaybridge
-scripts/release/hardening.sh "$built" >/dev/null
-if [ "${1:-}" = musl ] && readelf --wide --program-headers "$built" | grep -q INTERP; then
-  echo "build.sh: link $built: it is not static" >&2
-  exit 1
-fi
+for binary in "$built" "$built-tools"; do
+  scripts/release/hardening.sh "$binary" >/dev/null
+  if [ "${1:-}" = musl ] && readelf --wide --program-headers "$binary" | grep -q INTERP; then
+    echo "build.sh: link $binary: it is not static" >&2
+    exit 1
+  fi
+done
 # crates/pipeline/src/fault_injection: the lies that tests plant are in debug builds alone.
 if grep -q DELAYBRIDGE_PLANT "$built"; then
   echo "build.sh: the release binary can be made to lie: it was built with debug assertions; see crates/pipeline/src/fault_injection" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs the release binary as target/deb/delaybridge_VERSION_ARCH.deb and prints where it is. `deb.sh arm64` packs the one for 64-bit
+# Packs the release binaries as target/deb/delaybridge_VERSION_ARCH.deb and prints where it is. `deb.sh arm64` packs the one for 64-bit
 # ARM (build.sh arm64) in target/deb-arm64; manual pages and completions are printed by this machine's.
 #
 # By debhelper: what runs at installation, upgrade and removal is Debian's own and known to its administrators, the
@@ -20,7 +20,7 @@ case ${1:-} in
     ;;
   *) fail "pack $1: packages are made for arm64, and for this machine without an argument" ;;
 esac
-for file in "$binary" "$packed"; do
+for file in "$binary" "$packed" "$packed-tools"; do
   [ -x "$file" ] || fail "find $file: build it with scripts/release/build.sh${1:+, and with build.sh $1}"
 done
 stage=$folder/stage
@@ -30,6 +30,7 @@ cp -r deploy/debian "$stage/debian"
 # debhelper takes these two by their names.
 cp deploy/systemd/delaybridge.{service,sysusers} "$stage/debian/"
 cp "$packed" "$stage/delaybridge"
+cp "$packed-tools" "$stage/delaybridge-tools"
 cp README.md CHANGELOG.md deploy/systemd/credentials.conf "$stage"
 cp -r docs "$stage/docs"
 cp "${EXAMPLE:-config.example.yaml}" "$stage/delaybridge.yaml"

@@ -24,7 +24,7 @@ archive() {
   local name=delaybridge-$version-$1
   rm -rf "target/dist/$name"
   mkdir -p "target/dist/$name"
-  cp -r "$2" README.md CHANGELOG.md LICENSE config.example.yaml docs deploy/systemd "target/dist/$name/"
+  cp -r "$2" "$2-tools" README.md CHANGELOG.md LICENSE config.example.yaml docs deploy/systemd "target/dist/$name/"
   # The package has generated these from the binary already.
   cp -r target/deb/stage/{man,completions} "target/dist/$name/"
   cp "$3" "target/dist/$name/THIRD-PARTY-LICENCES.txt"

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use delaybridge_conformance::ConformanceArgs;
 
 use super::failed::Failed;
 use super::global::Global;
@@ -72,7 +73,7 @@ pub enum Command {
     Restore(restore::RestoreArgs),
     Discover(discover::DiscoverArgs),
     Bench(bench::BenchArgs),
-    Conformance(conformance::ConformanceArgs),
+    Conformance(ConformanceArgs),
     Schema(schema::SchemaArgs),
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
@@ -114,7 +115,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Discover(args) => discover::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
         Command::Bench(args) => bench::run(global, &args, out).await,
-        Command::Conformance(args) => conformance::run(global, &args, out).await,
+        Command::Conformance(_) => Err(conformance::run()),
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
         Command::Completions(args) => completions::run(&args, &Cli::command(), out).map(|()| 0).map_err(Failed::from),
         Command::Man(args) => man::run(&args, Cli::command()).map(|()| 0),

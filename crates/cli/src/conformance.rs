@@ -1,93 +1,39 @@
-//! `conformance`: a producer in any language under the kit.
+//! `conformance`: run by a program of its own, `delaybridge-tools`.
+//!
+//! The kit starts the programs of producers and reads Redis in its own way; nothing of that is of use to a daemon.
 
+use std::env;
 use std::ffi::OsString;
-use std::io::Write;
-use std::time::Duration;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use clap::Args;
-
-use super::answer::answer;
 use super::failed::Failed;
-use super::global::Global;
-use delaybridge_conformance::{Error, LISTING, Listing, Options, Report, run as run_kit};
 
-/// Check a producer against the specification of delayed queues.
-///
-/// Starts COMMAND with the producer under test, which reads one JSON object a line: to offer, cancel and move elements
-/// of queues with made-up names. Compares Redis with the numbered statements of the specification: each passes, fails
-/// with what was seen, or is not offered by this producer.
-///
-/// It removes its keys and touches no others. Use a Redis for tests all the same: it writes payloads of 10 MB, and runs
-/// MONITOR and SCAN.
-///
-/// operations -> COMMAND -> Redis -> read again -> pass or FAIL, by statement
-#[derive(Debug, Args)]
-#[command(after_help = AFTER)]
-pub struct ConformanceArgs {
-    /// Print the statements, and run nothing
-    #[arg(long)]
-    pub list: bool,
-    /// Check a failover too, on servers that the kit starts itself (needs `redis-server`)
-    #[arg(long)]
-    pub failover: bool,
-    /// Look at this statement alone; may be repeated
-    #[arg(long, value_name = "STATEMENT", value_parser = statement)]
-    pub only: Vec<String>,
-    /// Time for each answer of COMMAND
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
-    pub timeout: Duration,
-    /// Repeat the random values of another run
-    #[arg(long, value_name = "SEED")]
-    pub seed: Option<u64>,
-    /// The program with the producer, and its arguments
-    #[arg(value_name = "COMMAND", last = true, required_unless_present = "list", num_args = 1..)]
-    pub command: Vec<OsString>,
+/// The program.
+const TOOLS: &str = "delaybridge-tools";
+
+/// Becomes the program, with the arguments of this process: signals and the exit code are the program's own. Returns the reason if
+/// it could not be started.
+pub(super) fn run() -> Failed {
+    let own = env::current_exe().ok();
+    let folder = own.as_deref().and_then(Path::parent);
+    let error = Command::new(program(folder)).args(env::args_os().skip(1)).exec();
+    Failed::runtime(match error.kind() {
+        io::ErrorKind::NotFound => {
+            let beside = folder.map(|folder| format!("neither in {} nor ", folder.display())).unwrap_or_default();
+            format!(
+                "conformance: find {TOOLS}: it is {beside}in PATH. The packages and archives have it, the container image does not; \
+                 `make build` builds it"
+            )
+        }
+        _ => format!("conformance: start {TOOLS}: {error}"),
+    })
 }
 
-const AFTER: &str = "\
-Examples:
-  delaybridge conformance --redis-url redis://127.0.0.1:6379 -- python3 adapter.py
-  delaybridge conformance --redis-url redis://127.0.0.1:6379 --failover --output json -- ./adapter
-  delaybridge conformance --list
-
-Exit codes: 0 no statement failed, 1 one failed or the run could not be made, 2 wrong arguments";
-
-fn statement(text: &str) -> Result<String, String> {
-    let known = LISTING.statements.iter().find(|statement| statement.number.eq_ignore_ascii_case(text));
-    known.map(|statement| statement.number.to_owned()).ok_or_else(|| "`--list` prints the statements".to_owned())
-}
-
-/// Bytes of the largest payload.
-const LARGE: usize = 10 << 20;
-
-pub(super) async fn run(global: &Global, args: &ConformanceArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    if args.list {
-        answer(global, out, &LISTING, Listing::text)?;
-        return Ok(0);
-    }
-    let Some(redis_url) = global.redis.redis_url.clone() else {
-        return Err(Failed::usage(
-            "conformance: which Redis? Give one for tests with --redis-url; that of the configuration is not taken",
-        ));
-    };
-    if global.redis.username.is_some() || global.redis.password_file.is_some() {
-        return Err(Failed::usage(
-            "conformance: write the login into --redis-url; the producer under test needs it too",
-        ));
-    }
-    let options = Options {
-        command: args.command.clone(),
-        redis_url,
-        limit: args.timeout,
-        seed: args.seed,
-        large: LARGE,
-        only: args.only.clone(),
-        failover: args.failover,
-    };
-    // It waits for processes, so it has a thread of its own.
-    let ran = tokio::task::spawn_blocking(move || run_kit(&options)).await;
-    let ran = ran.map_err(|error| Failed::runtime(format!("conformance: {error}")))?;
-    let report = ran.map_err(|error: Error| Failed::runtime(format!("conformance: {error}")))?;
-    answer(global, out, &report, Report::text)?;
-    Ok(u8::from(!report.conforms))
+/// Returns the program in the folder of this one, or its name, for which PATH is searched.
+fn program(folder: Option<&Path>) -> OsString {
+    let beside = folder.map(|folder| folder.join(TOOLS)).filter(|path| path.is_file());
+    beside.map_or_else(|| TOOLS.into(), PathBuf::into_os_string)
 }

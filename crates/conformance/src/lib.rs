@@ -8,6 +8,7 @@
 mod bench;
 mod checks;
 mod child;
+mod command;
 mod element;
 mod options;
 mod report;
@@ -17,6 +18,7 @@ mod servers;
 pub mod statements;
 
 pub use self::child::Broken;
+pub use self::command::ConformanceArgs;
 pub use self::options::Options;
 pub use self::report::{LISTING, Line, Listing, Report, Verdict};
 pub use self::run::{Error, run};

@@ -192,6 +192,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Conditions read the fields that templates name: pure.
     ("condition", &["message", "template"]),
     ("main", &[]),
+    // The second binary.
+    ("tools", &[]),
 ];
 
 /// The crates from the bottom up: each depends on lower lines only.
