@@ -137,7 +137,7 @@ fn advise(watched: &Watched, process: &Process) {
 async fn tell_consumers(watched: &Watched, process: &Process) {
     let registry = &watched.registry;
     let delivering = registry.with_mode(|mode| matches!(mode, Mode::Deliver));
-    let drained = delivering.into_iter().filter_map(|place| Some(registry.store(place).unannounced()?.read));
+    let drained = delivering.into_iter().filter_map(|place| Some(registry.store(place).unannounced()?.list));
     let drained: Vec<_> = drained.collect();
     for node in watched.redis.nodes() {
         let Some(conn) = node.current() else { continue };

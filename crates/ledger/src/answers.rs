@@ -1,7 +1,5 @@
 //! Answers of a source: announcements, cheap reads, the findings of a claim and of the gauges.
 
-use bytes::Bytes;
-
 use super::upkeep::Leftovers;
 use delaybridge_link::{BadReply, Fields, Score};
 
@@ -16,23 +14,6 @@ pub enum Announcement {
     Pause,
     /// An operator did something over Redis. The rest of the message, from this byte on, is a note for the log.
     Note(usize),
-}
-
-/// A read that costs next to nothing and answers a number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read {
-    /// Members of a sorted set up to this score.
-    DueBefore {
-        /// The sorted set.
-        key: Bytes,
-        /// Last score.
-        until: Score,
-    },
-    /// Length of a list.
-    Length {
-        /// The list.
-        key: Bytes,
-    },
 }
 
 /// The knowledge that the source's half of a claim gained.

@@ -12,13 +12,14 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 
-use super::answers::{Announcement, InFlight, Read, Rescued};
-use super::args::millis;
+use super::answers::{Announcement, InFlight, Rescued};
 use super::batch::BATCH_BYTES;
 use super::claims::{self, ClaimName, Element};
 use super::dead::{DeadLetter, Forwarder, Order};
 use super::error::StoreError;
 use super::handle::Ledger;
+use super::keys::Keys;
+use super::look::{Look, LookAt, look_at, look_in_cluster};
 use super::operate::{CHANGED, NOTE};
 use super::page::redis_now_ms;
 use super::pause::{ANNOUNCED, Pauses};
@@ -31,7 +32,7 @@ use delaybridge_core::carried::Carried;
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_link::{
-    Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, Score, listeners, nearly_full,
+    Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, listeners, nearly_full,
 };
 
 /// Longest wait for the reads on one node of a cluster: they must not hold up those on the others.
@@ -134,18 +135,17 @@ impl Store for RedisStore {
         async { self.ledger.stats(&self.conn()?).await }.boxed()
     }
 
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        let keys = &self.ledger.keys;
-        let until = |key: &Bytes, ms| Read::DueBefore { key: key.clone(), until: Score::of_ms(ms) };
-        // A lease that is not over may be extended: it is nothing to wait for.
-        let ours = [until(&keys.retry, now_ms.saturating_add(millis(ahead))), until(&keys.leases, now_ms)];
-        self.ledger.source().poll(now_ms, ahead).into_iter().chain(ours).collect()
+    fn look(&self) -> Look {
+        let source = self.ledger.source();
+        let (schedules, lists) = source.claimed_from();
+        let Keys { retry, leases, .. } = &self.ledger.keys;
+        Look { schedules, unit: source.unit(), lists, retry: retry.clone(), leases: leases.clone() }
     }
 
     fn unannounced(&self) -> Option<Unannounced> {
         let source = self.ledger.source();
         let announcements = source.announcements()?;
-        Some(Unannounced { read: announcements.unannounced()?, channel: announcements.channel().clone() })
+        Some(Unannounced { list: announcements.unannounced()?, channel: announcements.channel().clone() })
     }
 
     fn note_others(&self, seen: Option<Duration>, holds: Duration) -> Call<'_, ()> {
@@ -429,18 +429,32 @@ impl RedisReads for RedisServer {
         self.0.nodes().iter().any(|node| node.current().is_some())
     }
 
-    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>> {
+    fn now_ms(&self) -> i64 {
+        self.0.now_ms()
+    }
+
+    fn look<'a>(&'a self, looks: &'a [LookAt<'a>]) -> Call<'a, Vec<Option<bool>>> {
         async move {
-            if reads.is_empty() {
+            if self.0.is_cluster() {
+                return Ok(look_in_cluster(&self.0, looks, READ_PATIENCE).await);
+            }
+            Ok(look_at(&current(&self.0.at(""))?, looks).await)
+        }
+        .boxed()
+    }
+
+    fn lengths<'a>(&'a self, lists: &'a [Bytes]) -> Call<'a, Vec<Result<i64, StoreError>>> {
+        async move {
+            if lists.is_empty() {
                 return Ok(Vec::new());
             }
             if !self.0.is_cluster() {
-                return read_at(&current(&self.0.at(""))?, reads.iter()).await;
+                return lengths_at(&current(&self.0.at(""))?, lists.iter()).await;
             }
-            let mut answers: Vec<Option<Result<i64, StoreError>>> = reads.iter().map(|_| None).collect();
-            let parts = by_server(&self.0, reads);
+            let mut answers: Vec<Option<Result<i64, StoreError>>> = lists.iter().map(|_| None).collect();
+            let parts = by_server(&self.0, lists);
             let asked = parts.iter().map(async |(conn, places)| {
-                let of_part = read_at(conn, places.iter().map(|place| &reads[*place]));
+                let of_part = lengths_at(conn, places.iter().map(|place| &lists[*place]));
                 tokio::time::timeout(READ_PATIENCE, of_part).await
             });
             for ((_, places), answered) in parts.iter().zip(join_all(asked).await) {
@@ -477,12 +491,10 @@ impl RedisReads for RedisServer {
     }
 }
 
-/// Returns the places of reads, by the server that has their keys. What is at a server without a connection is left
-/// out.
-fn by_server(redis: &Redis, reads: &[Read]) -> Vec<(Conn, Vec<usize>)> {
+/// Returns the places of lists, by the server that has them. What is at a server without a connection is left out.
+fn by_server(redis: &Redis, lists: &[Bytes]) -> Vec<(Conn, Vec<usize>)> {
     let mut parts: Vec<(Conn, Vec<usize>)> = Vec::new();
-    for (number, read) in reads.iter().enumerate() {
-        let (Read::DueBefore { key, .. } | Read::Length { key }) = read;
+    for (number, key) in lists.iter().enumerate() {
         let Some(conn) = redis.at(key).current() else { continue };
         match parts.iter_mut().find(|(of, _)| of.address() == conn.address()) {
             Some((_, places)) => places.push(number),
@@ -492,17 +504,14 @@ fn by_server(redis: &Redis, reads: &[Read]) -> Vec<(Conn, Vec<usize>)> {
     parts
 }
 
-/// Reads in one round trip.
-async fn read_at(
+/// Reads lengths in one round trip.
+async fn lengths_at(
     conn: &Conn,
-    reads: impl ExactSizeIterator<Item = &Read>,
+    lists: impl ExactSizeIterator<Item = &Bytes>,
 ) -> Result<Vec<Result<i64, StoreError>>, StoreError> {
-    let mut pipe = redis::Pipeline::with_capacity(reads.len());
-    for read in reads {
-        match read {
-            Read::DueBefore { key, until } => pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(*until),
-            Read::Length { key } => pipe.cmd("LLEN").arg(&key[..]),
-        };
+    let mut pipe = redis::Pipeline::with_capacity(lists.len());
+    for list in lists {
+        pipe.cmd("LLEN").arg(&list[..]);
     }
     let number = |answer: Result<redis::Value, LinkError>| match answer {
         Ok(redis::Value::Int(n)) => Ok(n),

@@ -82,9 +82,17 @@ impl Ledger {
     /// Returns the scripts of claims, and the commands without one: `EXISTS` and `UNLINK` take several keys of claims.
     fn to_use_claims(&self, usage: &Use) -> Vec<Grant> {
         let k = &self.keys;
+        let (schedules, lists) = self.source.claimed_from();
         let claims = |commands: &[Command]| Grant::on([k.of_claims()], commands.iter().copied());
         let mut grants = vec![
             Grant::on([k.of_claims(), exact(&k.leases), exact(&k.retry), exact(&k.dead)], [EVALSHA]),
+            // A look at many queues at once.
+            Grant::on(
+                [&k.leases, &k.retry].into_iter().chain(&schedules).chain(&lists).map(|key| exact(key)),
+                [EVALSHA, EXISTS],
+            ),
+            Grant::on(schedules.iter().map(|key| exact(key)), [ZCOUNT]),
+            Grant::on(lists.iter().map(|key| exact(key)), [LLEN]),
             on(&k.leases, [ZADD, ZCARD, ZCOUNT, ZMSCORE, ZRANGE, ZREM, ZREMRANGEBYRANK, ZSCORE]),
             claims(&[EXISTS, MEMORY_USAGE, RENAME, UNLINK, ZADD, ZCARD, ZRANGE, ZREM, ZREMRANGEBYRANK, ZSCORE]),
             Grant::on([k.of_claims(), exact(&k.retry)], [ZRANGESTORE]),

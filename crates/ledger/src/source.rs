@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::answers::{Announcement, ClaimAdded, Depths, Read, Rescued};
+use super::answers::{Announcement, ClaimAdded, Depths, Rescued};
 use super::body::{AllBodies, Body, BodyAt, CompanionKey, StatusWrite};
 use super::claims::Element;
 use super::error::StoreError;
@@ -95,9 +95,6 @@ pub trait Source: Send + Sync + 'static {
         MessageId([0; 8])
     }
 
-    /// Reads that find whether anything can be claimed from the source at this Redis time.
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
-
     /// Returns the sorted sets of what is scheduled, at least one: element -> score in [`unit`](Source::unit). Elements
     /// that go back go to the first.
     fn schedules(&self) -> Vec<Bytes>;
@@ -105,6 +102,11 @@ pub trait Source: Send + Sync + 'static {
     /// Returns the lists of elements that the source's own clients have made ready.
     fn ready_lists(&self) -> Vec<Bytes> {
         Vec::new()
+    }
+
+    /// Returns those of the sorted sets of what is scheduled, and of the ready lists, that are claimed from.
+    fn claimed_from(&self) -> (Vec<Bytes>, Vec<Bytes>) {
+        (self.schedules(), self.ready_lists())
     }
 
     /// Returns whether the schedule itself is one of our keys: with another prefix it is another queue.
@@ -214,9 +216,9 @@ pub trait Announcements {
     /// Returns the meaning of a message; `None` for nothing.
     fn announcement(&self, payload: &[u8]) -> Option<Announcement>;
 
-    /// Returns a place that other clients fill without an announcement while they are awake; it is polled more often
+    /// Returns a list that other clients fill without an announcement while they are awake; it is polled more often
     /// then.
-    fn unannounced(&self) -> Option<Read> {
+    fn unannounced(&self) -> Option<Bytes> {
         None
     }
 
@@ -349,8 +351,8 @@ impl dyn Source + '_ {
         self.bodies()?.body_at(element)
     }
 
-    /// Returns a place that other clients fill without an announcement.
-    pub fn unannounced(&self) -> Option<Read> {
+    /// Returns a list that other clients fill without an announcement.
+    pub fn unannounced(&self) -> Option<Bytes> {
         self.announcements()?.unannounced()
     }
 }

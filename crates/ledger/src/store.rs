@@ -11,11 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::answers::{Announcement, Read};
+use super::answers::Announcement;
 pub use super::answers::{InFlight, Rescued};
 use super::claims;
 use super::dead::{DeadLetter, Forwarder, Order};
 use super::error::StoreError;
+use super::look::{Look, LookAt};
 use super::pause::Pauses;
 use super::payload::NoPayload;
 use super::stats::Stats;
@@ -36,11 +37,10 @@ pub trait Store: Claims {
     /// Reads the numbers behind the gauges.
     fn stats(&self) -> Call<'_, Stats>;
 
-    /// Reads that find whether a claim would take something at this Redis time, or an element falls due until `ahead` after
-    /// it.
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
+    /// Returns what [`RedisReads::look`] reads of the queue.
+    fn look(&self) -> Look;
 
-    /// Returns a place that other clients fill without an announcement while they are awake.
+    /// Returns a list that other clients fill without an announcement while they are awake.
     fn unannounced(&self) -> Option<Unannounced>;
 
     /// Notes for people whether other clients listen to the channel of [`Store::unannounced`]: how long ago one was seen
@@ -209,12 +209,12 @@ pub trait Claims: Send + Sync + 'static {
     }
 }
 
-/// A place that other clients fill without an announcement. They are awake while more clients listen to `channel` than
+/// A list that other clients fill without an announcement. They are awake while more clients listen to `channel` than
 /// daemons, which listen to [`Store::presence`] as well.
 #[derive(Debug, Clone)]
 pub struct Unannounced {
-    /// The read that says how much there is.
-    pub read: Read,
+    /// The list.
+    pub list: Bytes,
     /// The channel that all listen to.
     pub channel: Arc<str>,
 }
@@ -264,8 +264,15 @@ pub trait RedisReads: Send + Sync + 'static {
     /// Returns whether one of them can be asked now.
     fn is_up(&self) -> bool;
 
-    /// Makes several reads, in one round trip to each server; an error for one that has no answer.
-    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>>;
+    /// Returns the time by its clock in ms, as well as it is known without asking.
+    fn now_ms(&self) -> i64;
+
+    /// Looks at queues, in few calls: returns of each whether a claim would take something, or whether only a claim can
+    /// say what is wrong with its keys; `None` for one without an answer.
+    fn look<'a>(&'a self, looks: &'a [LookAt<'a>]) -> Call<'a, Vec<Option<bool>>>;
+
+    /// Reads the lengths of lists, in one round trip to each server; an error for one that has no answer.
+    fn lengths<'a>(&'a self, lists: &'a [Bytes]) -> Call<'a, Vec<Result<i64, StoreError>>>;
 
     /// Counts the clients that listen to each channel, this process among them.
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;

@@ -4,7 +4,9 @@
 //! that the list is empty; so where the ready list holds something, none of the waiting clients waits there. What polls
 //! (`poll()`, `drainTo()`) does not block and is not seen at all.
 
-use super::{Read, StoreError};
+use bytes::Bytes;
+
+use super::StoreError;
 use delaybridge_link::rights::to_see_clients;
 use delaybridge_link::{Conn, LinkError, missing_rights};
 
@@ -44,7 +46,7 @@ const TAKING: [&str; 6] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "
 /// # Errors
 ///
 /// Those of the connection.
-pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Vec<Client>, usize)>, StoreError> {
+pub async fn blocked_consumers(conn: &Conn, lists: &[Bytes]) -> Result<Option<(Vec<Client>, usize)>, StoreError> {
     // Checked first: a refused command would be in the server's ACL log.
     if missing_rights(conn, &[to_see_clients()]).await?.is_some_and(|missing| !missing.is_empty()) {
         return Ok(None);
@@ -53,9 +55,7 @@ pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Ve
     pipe.cmd("CLIENT").arg("INFO");
     pipe.cmd("CLIENT").arg("LIST").arg("TYPE").arg("normal");
     for list in lists {
-        if let Read::Length { key } = list {
-            pipe.cmd("LLEN").arg(&key[..]);
-        }
+        pipe.cmd("LLEN").arg(&list[..]);
     }
     let mut answers = conn.pipeline(&pipe).await?.into_iter();
     let mut text = || match answers.next() {

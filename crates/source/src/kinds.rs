@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::config::{SourceConfig, SourceKind, SourceSettings};
 use super::{job_pool, jobs, redisson, zset};
 use delaybridge_core::metric::SourceTerms;
-use delaybridge_ledger::Packed;
+use delaybridge_ledger::{Packed, look_script};
 use delaybridge_link::{Script, slot};
 use delaybridge_settings::keys::{Group, Table};
 use delaybridge_settings::reader::Section;
@@ -87,5 +87,6 @@ pub fn scripts<'a>(configs: impl Iterator<Item = &'a Arc<dyn SourceConfig>>) -> 
         }
     }
     let sources = kinds.into_iter().map(|config| config.build());
-    sources.flat_map(|source| source.scripts().all().into_iter().chain(source.own_scripts())).collect()
+    let of_kinds = sources.flat_map(|source| source.scripts().all().into_iter().chain(source.own_scripts()));
+    of_kinds.chain([look_script()]).collect()
 }

@@ -16,7 +16,7 @@ pub mod zset;
 pub use self::config::SourceConfig;
 pub use self::kinds::{apart, metric_names, recognise, scripts};
 pub use delaybridge_ledger::{
-    self, Activity, Ahead, AllBodies, Announcement, ClaimAdded, CompanionKey, Depths, Junk, Leftovers, NoPayload, Read,
+    self, Activity, Ahead, AllBodies, Announcement, ClaimAdded, CompanionKey, Depths, Junk, Leftovers, NoPayload,
     Score, Source, Start, StatusWrite, StoreError, UpkeepRequest, UpkeepState, Upkept, junk_id, millis, redis, score,
     store,
 };

@@ -15,9 +15,10 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// The scripts with a cost independent of the stored data.
-const CONSTANT: [(&str, &str); 17] = [
+const CONSTANT: [(&str, &str); 18] = [
     ("crates/ledger/src/scripts/pause.lua", "a few fields of one small hash"),
     ("crates/ledger/src/scripts/others.lua", "the same"),
+    ("crates/ledger/src/scripts/look.lua", "counts in at most 1,000 keys, each by its ranks"),
     ("crates/ledger/src/claims/scripts/order/leave.lua", "the same"),
     ("crates/ledger/src/fsck/scripts/field.lua", "the same"),
     ("crates/source/src/redisson/scripts/fsck/sweep.lua", "the same"),

@@ -7,13 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 
+use crate::active::ActiveQueue;
 use crate::process::Process;
 use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::{LOOKED_AT_ONCE, Look, LookAt};
 use delaybridge_model::Mode;
-use delaybridge_source::Read;
+use delaybridge_source::millis;
 use delaybridge_source::store::{Store, Unannounced};
 use delaybridge_telemetry::labels::Wakeup;
 use delaybridge_telemetry::status::Heartbeat;
@@ -21,9 +24,11 @@ use delaybridge_telemetry::status::Heartbeat;
 /// Time between two looks at one queue.
 const POLL: Duration = Duration::from_secs(1);
 /// Queues that are looked at per second, over the whole process; with more of them the looks become rarer.
-const POLL_BUDGET: usize = 500;
+const POLL_BUDGET: usize = 10_000;
 /// Time between two looks at the ready list of a queue that other clients listen to.
 const READY: Duration = Duration::from_millis(100);
+/// Number of such lists that are looked at, or of queues whose listeners are counted, in one round trip.
+const LISTENERS_AT_ONCE: usize = 500;
 /// Time between two notes of who listens to a queue's channel, in which nothing has changed.
 const NOTES: Duration = Duration::from_secs(60);
 /// Number of queues of which that is noted in this time; with more of them the notes become rarer.
@@ -31,31 +36,47 @@ const NOTES_BUDGET: usize = 1_000;
 /// Queues of which that is noted in one round trip. Not more, because a claim waits behind them.
 const NOTES_AT_ONCE: usize = 16;
 
+/// A queue that is looked at: its place, and what is read of it. Kept, because idle queues are not built.
+struct Polled {
+    place: usize,
+    claim_ahead: Duration,
+    announces: bool,
+    look: Look,
+}
+
+impl Polled {
+    fn of(registry: &QueueRegistry, place: usize) -> Polled {
+        let spec = registry.spec(place);
+        let look = registry.store(place).look();
+        Polled { place, claim_ahead: spec.claim_ahead, announces: spec.source.announces(), look }
+    }
+}
+
 /// Polls until the process stops. It finds what was not announced, and wakes idle queues before something falls due.
 pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     let process = registry.process().clone();
-    let chunk = POLL_BUDGET / 10;
     // Until the next look at the same queue, with jitter and a round trip.
     let turn =
         |queues: usize, took: Duration| POLL.max(took).max(POLL * queues.div_ceil(POLL_BUDGET) as u32).mul_f64(1.25);
     let mut took = Duration::ZERO;
     let mut seen = None;
-    let mut places = Vec::new();
+    let mut polled = Vec::new();
     loop {
         let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
-            places = registry.with_mode(|mode| mode == Mode::Deliver);
+            let places = registry.with_mode(|mode| mode == Mode::Deliver);
+            polled = places.into_iter().map(|place| Polled::of(&registry, place)).collect();
         }
-        let until_next = turn(places.len(), took);
+        let until_next = turn(polled.len(), took);
         registry.set_horizon(until_next);
         let began = Instant::now();
-        if places.is_empty() && pause(&process, POLL).await.is_stopping() {
+        if polled.is_empty() && pause(&process, POLL).await.is_stopping() {
             return;
         }
         heartbeat.beat();
-        for some in places.chunks(chunk) {
+        for some in polled.chunks(LOOKED_AT_ONCE) {
             // Jitter, so that many daemons do not poll in step.
-            let share = POLL.mul_f64(chunk.min(places.len()) as f64 / places.len().clamp(1, POLL_BUDGET) as f64);
+            let share = POLL.mul_f64(some.len() as f64 / polled.len().clamp(1, POLL_BUDGET) as f64);
             if pause(&process, share.mul_f64(0.9 + 0.2 * fastrand::f64())).await.is_stopping() {
                 return;
             }
@@ -72,52 +93,44 @@ pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
 /// fraction of the claims with which all are looked at.
 pub(super) async fn find_overdue(registry: Arc<QueueRegistry>, mut places: Vec<usize>, most: usize, pace: Duration) {
     places.retain(|place| registry.spec(*place).mode == Mode::Deliver);
-    for some in places.chunks(most) {
+    for some in places.chunks(LOOKED_AT_ONCE) {
         if !registry.server().is_up() {
             // All are looked at again when it is up.
             return;
         }
-        let woken = look(&registry, some, Duration::ZERO).await;
+        let polled: Vec<_> = some.iter().map(|place| Polled::of(&registry, *place)).collect();
+        let woken = look(&registry, &polled, Duration::ZERO).await;
         tokio::time::sleep(pace.mul_f64(woken as f64 / most as f64)).await;
     }
 }
 
-/// Looks at some queues in one round trip, and wakes those with something due, whose number it returns.
-async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) -> usize {
-    let ask = |place: &usize| {
-        let spec = registry.spec(*place);
-        let at_work = registry.get(*place);
-        let store = registry.store(*place);
-        let now_ms = store.home().now_ms();
+/// Looks at some queues in one call, and wakes those with something due, whose number it returns.
+async fn look(registry: &QueueRegistry, some: &[Polled], until_next: Duration) -> usize {
+    let now_ms = registry.server().now_ms();
+    let at_work: Vec<_> = some.iter().map(|polled| registry.get(polled.place)).collect();
+    let ask = |(polled, at_work): (_, &Option<Arc<ActiveQueue>>)| {
+        let Polled { claim_ahead, announces, look, .. }: &Polled = polled;
         // What falls due until the next look at the queue. The claim that this leads to takes nothing early: it learns when
         // the element is due. A queue at work knows that already, if it was announced.
-        let ahead =
-            if at_work.is_some() && spec.source.announces() { spec.claim_ahead } else { spec.claim_ahead + until_next };
-        (*place, at_work, now_ms, store.poll(now_ms, ahead))
+        let ahead = if at_work.is_some() && *announces { *claim_ahead } else { *claim_ahead + until_next };
+        let now_ms = at_work.as_ref().map_or(now_ms, |queue| queue.home().now_ms());
+        LookAt { look, now_ms, until_ms: now_ms.saturating_add(millis(ahead)) }
     };
-    let mut reads = Vec::with_capacity(places.len() * 4);
-    let mut of_each = Vec::with_capacity(places.len());
-    for (place, at_work, now_ms, own) in places.iter().map(ask) {
-        of_each.push((place, at_work, now_ms, own.len()));
-        reads.extend(own);
-    }
+    let looks: Vec<_> = some.iter().zip(&at_work).map(ask).collect();
     // Without an answer nothing is known.
-    let Ok(answers) = registry.server().read(&reads).await else { return 0 };
-    let mut answers = answers.into_iter();
+    let Ok(answers) = registry.server().look(&looks).await else { return 0 };
     let mut woken = 0;
-    for (place, at_work, now_ms, count) in of_each {
-        // What cannot be read (a key of a wrong type) is the claimer's to report.
-        let own = answers.by_ref().take(count);
-        let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
+    for (((polled, at_work), LookAt { now_ms, .. }), answer) in some.iter().zip(at_work).zip(looks).zip(answers) {
+        let Some(due) = answer else { continue };
         if let Some(queue) = &at_work {
-            queue.progress.set_due(!nothing);
+            queue.progress.set_due(due);
         }
-        match (nothing, at_work) {
-            (true, Some(queue)) if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
-            (true, Some(_)) => {}
-            (true, None) => registry.saw_nothing_due(place, now_ms),
-            (false, _) => {
-                registry.wake(place, |queue| queue.alarm.ring(Wakeup::Poll));
+        match (due, at_work) {
+            (false, Some(queue)) if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
+            (false, Some(_)) => {}
+            (false, None) => registry.saw_nothing_due(polled.place, now_ms),
+            (true, _) => {
+                registry.wake(polled.place, |queue| queue.alarm.ring(Wakeup::Poll));
                 woken += 1;
             }
         }
@@ -125,7 +138,7 @@ async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) 
     woken
 }
 
-/// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to
+/// Polls the lists that other clients fill without an announcement, as long as such clients are awake: they listen to
 /// the queue's channel.
 pub async fn unannounced(registry: Arc<QueueRegistry>) {
     let process = registry.process().clone();
@@ -142,7 +155,7 @@ pub async fn unannounced(registry: Arc<QueueRegistry>) {
             (beside, round) = (Vec::new(), 0);
             notes = vec![Note::default(); watched.len()];
         }
-        let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
+        let every = 10 * u32::try_from(watched.len().div_ceil(LISTENERS_AT_ONCE)).unwrap_or(u32::MAX / 10);
         // Without another listener there is nothing to look at.
         let alone = beside.is_empty();
         if pause(&process, if alone { READY * every.max(10) } else { READY }).await.is_stopping() {
@@ -158,8 +171,8 @@ pub async fn unannounced(registry: Arc<QueueRegistry>) {
             note_others(&registry, &watched, &beside, &mut notes).await;
         }
         round += 1;
-        let reads: Vec<_> = beside.iter().map(|(_, read): &(usize, Read)| read.clone()).collect();
-        if let Ok(answers) = registry.server().read(&reads).await {
+        let lists: Vec<_> = beside.iter().map(|(_, list): &(usize, Bytes)| list.clone()).collect();
+        if let Ok(answers) = registry.server().lengths(&lists).await {
             for ((place, _), answer) in beside.iter().zip(answers) {
                 if answer.is_ok_and(|number| number > 0) {
                     registry.wake(*place, |queue| queue.alarm.ring(Wakeup::Poll));
@@ -169,23 +182,23 @@ pub async fn unannounced(registry: Arc<QueueRegistry>) {
     }
 }
 
-/// Finds the queues with other subscribers on their channels than daemons, and what to read of each: two daemons are no
+/// Finds the queues with other subscribers on their channels than daemons, and the list of each: two daemons are no
 /// client.
-async fn listened_to(registry: &QueueRegistry, watched: &[usize]) -> Option<Vec<(usize, Read)>> {
+async fn listened_to(registry: &QueueRegistry, watched: &[usize]) -> Option<Vec<(usize, Bytes)>> {
     let mut beside = Vec::new();
-    for some in watched.chunks(POLL_BUDGET) {
-        let mut reads = Vec::with_capacity(some.len());
+    for some in watched.chunks(LISTENERS_AT_ONCE) {
+        let mut lists = Vec::with_capacity(some.len());
         let mut channels = Vec::with_capacity(2 * some.len());
         for place in some {
             let store = registry.store(*place);
-            if let Some(Unannounced { read, channel }) = store.unannounced() {
-                reads.push((*place, read));
+            if let Some(Unannounced { list, channel }) = store.unannounced() {
+                lists.push((*place, list));
                 channels.extend([channel, store.presence()]);
             }
         }
         let listeners = registry.server().listeners(&channels).await.ok()?;
-        let all = reads.into_iter().zip(listeners.chunks_exact(2));
-        beside.extend(all.filter(|(_, of)| of[0] > of[1]).map(|(read, _)| read));
+        let all = lists.into_iter().zip(listeners.chunks_exact(2));
+        beside.extend(all.filter(|(_, of)| of[0] > of[1]).map(|(list, _)| list));
     }
     Some(beside)
 }
@@ -202,7 +215,7 @@ struct Note {
 }
 
 /// Notes who listens, for people: at once where that has changed, else now and then, so that another look sees no gap.
-async fn note_others(registry: &QueueRegistry, watched: &[usize], beside: &[(usize, Read)], notes: &mut [Note]) {
+async fn note_others(registry: &QueueRegistry, watched: &[usize], beside: &[(usize, Bytes)], notes: &mut [Note]) {
     let every = NOTES * u32::try_from(watched.len().div_ceil(NOTES_BUDGET)).unwrap_or(u32::MAX);
     let due = notes_due(registry, watched, beside, notes, every);
     for some in due.chunks(NOTES_AT_ONCE) {
@@ -215,7 +228,7 @@ async fn note_others(registry: &QueueRegistry, watched: &[usize], beside: &[(usi
 fn notes_due(
     registry: &QueueRegistry,
     watched: &[usize],
-    beside: &[(usize, Read)],
+    beside: &[(usize, Bytes)],
     notes: &mut [Note],
     every: Duration,
 ) -> Vec<(Arc<dyn Store>, Option<Duration>)> {

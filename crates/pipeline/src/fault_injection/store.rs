@@ -11,13 +11,14 @@ use super::lie::Lie;
 use delaybridge_core::carried::Carried;
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
+use delaybridge_ledger::Look;
 use delaybridge_ledger::claims::{
     Answer, Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, SettleCommand,
     SettleOp, Settled, TakeOverReply, TakeOverRequest, Whole,
 };
 use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use delaybridge_source::store::{Call, Claims, InFlight, QueueServer, Rescued, Scheduled, Store, Unannounced};
-use delaybridge_source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
+use delaybridge_source::{Announcement, NoPayload, StoreError, UpkeepRequest, Upkept};
 
 /// A store that changes what it is asked to do, or what has come of it.
 pub(super) struct LyingStore {
@@ -173,7 +174,7 @@ impl Store for LyingStore {
     forward! {
         fn home(&self) -> &'a dyn QueueServer;
         fn stats(&self) -> Call<'a, Stats>;
-        fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
+        fn look(&self) -> Look;
         fn unannounced(&self) -> Option<Unannounced>;
         fn note_others(&self, seen: Option<Duration>, holds: Duration) -> Call<'a, ()>;
         fn presence(&self) -> Arc<str>;

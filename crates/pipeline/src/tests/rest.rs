@@ -229,7 +229,7 @@ async fn a_poll_without_an_answer_is_no_proof_that_nothing_was_due() {
     let sink = sink();
     let many = Many::one_at_rest(&sink).await;
     many.offer_in(0, SECOND, 1);
-    many.server.fail(Op::Read, vec![Fault::RequestLost; 6]);
+    many.server.fail(Op::Look, vec![Fault::RequestLost; 6]);
     eventually("it to be delivered", || arrived(&sink) == [1]).await;
     let overdue = many.metric("delaybridge_offered_overdue_seconds_count{queue=\"q0\"}");
     assert_eq!(overdue, 0.0, "it was offered before it was due, and it is late because of the polls");

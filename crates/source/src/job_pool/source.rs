@@ -16,7 +16,7 @@ use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{
     Activity, Ahead, AllBodies, BadReply, Bodies, Body, BodyAt, BodyStatus, ClaimAdded, CompanionKey, Depths, Fields,
-    Hints, Junk, Leftovers, NoPayload, Packed, Read, Repair, Score, Search, Shape, Source, StatusWrite, StoreError,
+    Hints, Junk, Leftovers, NoPayload, Packed, Repair, Score, Search, Shape, Source, StatusWrite, StoreError,
     glob_literal, junk_id, millis, text,
 };
 use delaybridge_link::rights::Grant;
@@ -115,12 +115,6 @@ impl Source for JobPool {
 
     fn id_from_score(&self, score: Score) -> MessageId {
         MessageId(score.to_bytes())
-    }
-
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        let until = self.spec.score.until(now_ms.saturating_add(millis(ahead)));
-        let due = self.buckets.iter().map(|key| Read::DueBefore { key: key.clone(), until });
-        due.chain(self.ready.iter().map(|key| Read::Length { key: key.clone() })).collect()
     }
 
     fn schedules(&self) -> Vec<Bytes> {

@@ -14,7 +14,7 @@ use delaybridge_jobs::{KINDS, Keys, Record, wake};
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{
     Activity, AllBodies, Announcement, Announcements, BadReply, Bodies, Body, BodyAt, ClaimAdded, CompanionKey, Depths,
-    Fields, Hints, Junk, NoPayload, Packed, Read, Repair, Search, Shape, Source, glob_literal, junk_id, millis,
+    Fields, Hints, Junk, NoPayload, Packed, Repair, Search, Shape, Source, glob_literal, junk_id, millis,
 };
 use delaybridge_link::rights::Grant;
 
@@ -100,10 +100,6 @@ impl Source for JobsSource {
     fn open(&self, _origin: Origin, _given: MessageId, member: &Bytes) -> (Identity, Result<Bytes, Junk>) {
         let junk = Err(Junk("the id is not one of the job queue".to_owned()));
         (self.identity_of(member).unwrap_or_else(|| junk_id(member).into()), junk)
-    }
-
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        self.set.poll(now_ms, ahead)
     }
 
     fn schedules(&self) -> Vec<Bytes> {

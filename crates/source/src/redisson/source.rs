@@ -13,8 +13,8 @@ use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::fsck::{Check, Found, Held};
 use delaybridge_ledger::{
     Activity, Ahead, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed,
-    Read, Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, large_head,
-    millis, text,
+    Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, large_head, millis,
+    text,
 };
 use delaybridge_link::rights::Grant;
 use delaybridge_link::{Conn, KeySpace, Script};
@@ -150,18 +150,17 @@ impl Source for RedissonSource {
         (id.into(), payload.map_err(|junk| Junk(junk.to_string())))
     }
 
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        let until = Score::of_ms(now_ms.saturating_add(millis(ahead)));
-        let due = self.delayed.then(|| Read::DueBefore { key: self.keys.delayed.clone(), until });
-        due.into_iter().chain(self.unannounced()).collect()
-    }
-
     fn schedules(&self) -> Vec<Bytes> {
         vec![self.keys.delayed.clone()]
     }
 
     fn ready_lists(&self) -> Vec<Bytes> {
         vec![self.keys.ready.clone()]
+    }
+
+    fn claimed_from(&self) -> (Vec<Bytes>, Vec<Bytes>) {
+        let delayed = self.delayed.then(|| self.keys.delayed.clone());
+        (delayed.into_iter().collect(), self.unannounced().into_iter().collect())
     }
 
     fn rights(&self, activity: Activity) -> Vec<Grant> {
@@ -250,8 +249,8 @@ impl Announcements for RedissonSource {
         })
     }
 
-    fn unannounced(&self) -> Option<Read> {
-        self.ready.then(|| Read::Length { key: self.keys.ready.clone() })
+    fn unannounced(&self) -> Option<Bytes> {
+        self.ready.then(|| self.keys.ready.clone())
     }
 
     fn announce(&self, due_ms: i64) -> Option<Bytes> {

@@ -13,7 +13,7 @@ use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{
     Activity, Ahead, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed,
-    Read, Repair, Score, Search, Shape, Source, glob_literal, large_head, millis, text,
+    Repair, Score, Search, Shape, Source, glob_literal, large_head, millis, text,
 };
 use delaybridge_link::rights::Grant;
 
@@ -106,11 +106,6 @@ impl Source for ZsetSource {
 
     fn id_from_score(&self, score: Score) -> MessageId {
         MessageId(score.to_bytes())
-    }
-
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        let until = self.spec.score.until(now_ms.saturating_add(millis(ahead)));
-        vec![Read::DueBefore { key: self.keys.zset.clone(), until }]
     }
 
     fn schedules(&self) -> Vec<Bytes> {

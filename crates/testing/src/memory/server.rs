@@ -17,7 +17,7 @@ use delaybridge_core::clock::{Instant, RedisClock};
 use delaybridge_ledger::claims::{ClaimName, Element};
 use delaybridge_ledger::store::{Call, QueueServer, RedisReads};
 use delaybridge_ledger::{DeadLetter, Pause, Subject};
-use delaybridge_ledger::{Read, StoreError, millis};
+use delaybridge_ledger::{LookAt, StoreError, millis};
 use delaybridge_link::{History, NoAnswer};
 
 /// The time of the server when it is made, in ms.
@@ -48,8 +48,8 @@ pub enum Op {
     Pauses,
     /// [`Store::stats`](super::store::Store::stats).
     Stats,
-    /// One of the reads of [`RedisReads::read`].
-    Read,
+    /// The look at a queue of [`RedisReads::look`].
+    Look,
 }
 
 /// A fault of a call.
@@ -256,18 +256,32 @@ impl RedisReads for MemoryServer {
         *self.0.up.borrow()
     }
 
-    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>> {
+    fn now_ms(&self) -> i64 {
+        MemoryServer::now_ms(self)
+    }
+
+    fn look<'a>(&'a self, looks: &'a [LookAt<'a>]) -> Call<'a, Vec<Option<bool>>> {
         async move {
-            let mut answers = Vec::with_capacity(reads.len());
-            for read in reads {
-                let (key, until_ms) = match read {
-                    Read::DueBefore { key, until } => (key, until.ceil_ms()),
-                    Read::Length { key } => (key, i64::MAX),
-                };
-                let key = String::from_utf8_lossy(key).into_owned();
+            let mut answers = Vec::with_capacity(looks.len());
+            for LookAt { look, now_ms, until_ms } in looks {
+                let key = String::from_utf8_lossy(&look.leases).into_owned();
+                let name = key.split_once(':').map_or("", |(_, name)| name);
+                let of = [("scheduled", *until_ms), ("ready", i64::MAX), ("retry", *until_ms), ("leases", *now_ms)];
+                let finds = |queue: &mut Queue, _| of.iter().any(|(place, until_ms)| queue.count(place, *until_ms) > 0);
+                answers.push(Some(self.call(Some(Op::Look), name, finds).await?));
+            }
+            Ok(answers)
+        }
+        .boxed()
+    }
+
+    fn lengths<'a>(&'a self, lists: &'a [Bytes]) -> Call<'a, Vec<Result<i64, StoreError>>> {
+        async move {
+            let mut answers = Vec::with_capacity(lists.len());
+            for list in lists {
+                let key = String::from_utf8_lossy(list).into_owned();
                 let (place, name) = key.split_once(':').unwrap_or((&key, ""));
-                let number = self.call(Some(Op::Read), name, |queue, _| queue.count(place, until_ms)).await?;
-                answers.push(Ok(number));
+                answers.push(Ok(self.call(None, name, |queue, _| queue.count(place, i64::MAX)).await?));
             }
             Ok(answers)
         }

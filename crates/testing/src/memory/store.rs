@@ -10,9 +10,10 @@ use super::queue::Queue;
 use super::server::{MemoryStore, Op};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::store::{Call, QueueServer, Rescued, Scheduled, Store, Unannounced};
 use delaybridge_ledger::{
-    Ahead, Announcement, BATCH_ENTRIES, DeadLetter, Depths, Forwarder, HORIZONS_MS, Order, Pauses, Read, Score, Stats,
+    Ahead, Announcement, BATCH_ENTRIES, DeadLetter, Depths, Forwarder, HORIZONS_MS, Look, Order, Pauses, Stats,
     Subject, UpkeepRequest, UpkeepState, Upkept, millis,
 };
 
@@ -57,15 +58,14 @@ impl Store for MemoryStore {
         })
     }
 
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        let until = |place: &str, until_ms| Read::DueBefore { key: self.key(place), until: Score::of_ms(until_ms) };
-        let ahead_ms = now_ms.saturating_add(millis(ahead));
-        vec![
-            until("scheduled", ahead_ms),
-            Read::Length { key: self.key("ready") },
-            until("retry", ahead_ms),
-            until("leases", now_ms),
-        ]
+    fn look(&self) -> Look {
+        Look {
+            schedules: vec![self.key("scheduled")],
+            unit: Unit::Millis,
+            lists: vec![self.key("ready")],
+            retry: self.key("retry"),
+            leases: self.key("leases"),
+        }
     }
 
     fn unannounced(&self) -> Option<Unannounced> {

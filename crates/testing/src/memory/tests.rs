@@ -8,6 +8,7 @@ use super::*;
 use crate::store::walk::Walk;
 use crate::store::{self as contract, A, Mine, Rig, id, seeds};
 use crate::store_contract_tests;
+use delaybridge_ledger::LookAt;
 use delaybridge_ledger::claims::{ClaimReply, SettleOp};
 use delaybridge_ledger::store::{Claims, RedisReads};
 use delaybridge_ledger::{Answer, StoreError};
@@ -79,7 +80,8 @@ async fn a_server_that_is_away_takes_no_call_until_it_is_back() {
     assert!(!rig.server.is_up());
     let error = store.claim(&contract::request(A, 1)).await.expect_err("it is away");
     assert!(matches!(error, StoreError::NotSent { .. }), "{error}");
-    assert!(rig.server.read(&store.poll(0, Duration::ZERO)).await.is_err());
+    let look = store.look();
+    assert!(rig.server.look(&[LookAt { look: &look, now_ms: 0, until_ms: 0 }]).await.is_err());
     assert!(rig.server.ready().now_or_never().is_none());
     rig.server.set_up(true);
     rig.server.ready().await;

@@ -2,7 +2,7 @@
 
 use super::*;
 use delaybridge_ledger::store::Rescued;
-use delaybridge_ledger::{Ahead, HORIZONS_MS, Stats};
+use delaybridge_ledger::{Ahead, HORIZONS_MS, Look, LookAt, Stats, millis};
 
 async fn stats(store: &dyn Store) -> Stats {
     store.stats().await.expect("the server counts")
@@ -20,37 +20,46 @@ pub async fn an_empty_queue_is_empty(rig: impl Rig) {
     assert_eq!(store.due_before(0, i64::MAX).await.expect("the server counts"), 0);
 }
 
-pub async fn a_poll_finds_what_a_claim_would_take(mut rig: impl Rig) {
-    let store = rig.store(A);
+/// Looks at a queue: whether a claim would take something now, or after a while.
+pub(super) async fn finds(rig: &impl Rig, look: &Look, now_ms: i64, ahead: Duration) -> bool {
+    let at = LookAt { look, now_ms, until_ms: now_ms + millis(ahead) };
+    let answers = rig.server().look(&[at]).await.expect("the server reads");
+    answers[0].expect("an answer")
+}
+
+pub async fn a_look_finds_what_a_claim_would_take(mut rig: impl Rig) {
+    let look = rig.store(A).look();
     let server = rig.server();
-    let found = async |now_ms: i64, ahead| {
-        let answers = server.read(&store.poll(now_ms, ahead)).await.expect("the server reads");
-        answers.into_iter().map(|answer| answer.expect("a number")).sum::<i64>()
-    };
     let none = Duration::ZERO;
     assert!(server.is_up());
 
+    /// What looks find just before a time, and at it.
+    async fn found(rig: &impl Rig, look: &Look, at: i64, ahead: Duration) -> (bool, bool) {
+        let before = ahead.checked_sub(ms(1)).map_or((at - 1, ahead), |shorter| (at, shorter));
+        (finds(rig, look, before.0, before.1).await, finds(rig, look, at, ahead).await)
+    }
     let at = rig.now_ms();
-    assert_eq!(found(at, none).await, 0);
+    assert!(!finds(&rig, &look, at, none).await);
     rig.offer(&element(&rig, 1), at + 100).await;
-    assert_eq!((found(at + 99, none).await, found(at + 100, none).await), (0, 1));
-    assert_eq!((found(at, ms(99)).await, found(at, ms(100)).await), (0, 1), "ahead");
+    assert_eq!(found(&rig, &look, at + 100, none).await, (false, true));
+    assert_eq!(found(&rig, &look, at, ms(100)).await, (false, true), "ahead");
     rig.advance(ms(100)).await;
     let mine = take_one(&rig, B, 1).await;
     let at = rig.now_ms();
-    assert_eq!(found(at, ms(500)).await, 0, "in flight");
-    assert_eq!((found(at + 9_999, none).await, found(at + 10_000, none).await), (0, 1), "its lease is over");
+    assert!(!finds(&rig, &look, at, ms(500)).await, "in flight");
+    assert_eq!(found(&rig, &look, at + 10_000, none).await, (false, true), "its lease is over");
     settle_one(&rig, &mine, mine.retry(ms(50))).await;
-    assert_eq!((found(at + 49, none).await, found(at + 50, none).await), (0, 1), "a retry");
-    assert_eq!((found(at, ms(49)).await, found(at, ms(50)).await), (0, 1), "a retry ahead");
+    assert_eq!(found(&rig, &look, at + 50, none).await, (false, true), "a retry");
+    assert_eq!(found(&rig, &look, at, ms(50)).await, (false, true), "a retry ahead");
     rig.make_ready(&Bytes::from_static(b"ready")).await;
-    assert_eq!(found(at, none).await, 1, "the ready list");
+    assert!(finds(&rig, &look, at, none).await, "the ready list");
+    let lengths = server.lengths(&look.lists).await.expect("the server reads");
+    assert!(lengths.len() == look.lists.len() && lengths.iter().all(|length| matches!(length, Ok(1))), "{lengths:?}");
     rig.advance(ms(50)).await;
-    assert_eq!(found(at + 50, none).await, 2);
     assert_eq!(take(&rig, A, 1).await.len(), 2);
-    assert_eq!(found(at + 50, none).await, 0);
-    let reads = server.read(&[]).await.expect("the server reads");
-    assert!(reads.is_empty());
+    assert!(!finds(&rig, &look, at + 50, none).await);
+    assert!(server.look(&[]).await.expect("the server reads").is_empty());
+    assert!(server.lengths(&[]).await.expect("the server reads").is_empty());
 }
 
 pub async fn the_gauges_count_what_is_at_each_place(mut rig: impl Rig) {

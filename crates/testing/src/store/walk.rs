@@ -408,9 +408,7 @@ impl Walk {
             claims.push_str(&format!(" {name}: {}", self.words(rig, &elements)));
         }
         let counted = rig.store(C).in_flight().await.expect("the server counts");
-        let reads = rig.store(C).poll(rig.now_ms(), ms(200));
-        let found = rig.server().read(&reads).await.expect("the server reads").into_iter();
-        let found: i64 = found.map(|answer| answer.expect("a number")).sum();
+        let found = reads::finds(rig, &rig.store(C).look(), rig.now_ms(), ms(200)).await;
         format!(
             "due {due:?} ready {:?} leases {leases:?}{claims} waiting {} {counted:?} found {found}",
             places.ready,

@@ -19,11 +19,12 @@ use delaybridge_ledger::claims::{
     TakeOverReply, TakeOverRequest, Whole,
 };
 use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
+use delaybridge_ledger::{Look, LookAt};
 use delaybridge_link::{History, NoAnswer};
 use delaybridge_source::store::{
     Call, Claims, InFlight, QueueServer, RedisReads, Rescued, Scheduled, Store, Unannounced,
 };
-use delaybridge_source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
+use delaybridge_source::{Announcement, NoPayload, StoreError, UpkeepRequest, Upkept};
 use delaybridge_testing::memory::{MemoryServer, MemoryStore};
 
 /// How a connection misbehaves, drawn for each call.
@@ -362,8 +363,8 @@ impl Store for Wire {
         self.call(self.store.stats(), never)
     }
 
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        self.store.poll(now_ms, ahead)
+    fn look(&self) -> Look {
+        self.store.look()
     }
 
     fn unannounced(&self) -> Option<Unannounced> {
@@ -488,8 +489,16 @@ impl RedisReads for Wire {
         QueueServer::is_up(self)
     }
 
-    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>> {
-        self.call(self.server.read(reads), never)
+    fn now_ms(&self) -> i64 {
+        QueueServer::now_ms(self)
+    }
+
+    fn look<'a>(&'a self, looks: &'a [LookAt<'a>]) -> Call<'a, Vec<Option<bool>>> {
+        self.call(self.server.look(looks), never)
+    }
+
+    fn lengths<'a>(&'a self, lists: &'a [Bytes]) -> Call<'a, Vec<Result<i64, StoreError>>> {
+        self.call(self.server.lengths(lists), never)
     }
 
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>> {

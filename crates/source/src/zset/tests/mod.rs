@@ -18,7 +18,7 @@ use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, Header};
 use delaybridge_ledger::redis::RedisServer;
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::store::{RedisReads, Store};
-use delaybridge_ledger::{Activity, Ledger, Score, Source, Use};
+use delaybridge_ledger::{Activity, Ledger, Look, LookAt, Score, Source, Use};
 use delaybridge_link::Side;
 use delaybridge_settings::words::Words as _;
 use delaybridge_testing::store::on_redis::OnRedis;
@@ -166,6 +166,19 @@ mod the_contract {
     store_contract_tests! { ZsetRig::new().await, and
         takeovers::a_takeover_takes_no_more_bytes_than_it_may_but_always_one_element,
     }
+}
+
+#[tokio::test]
+async fn a_queue_that_may_not_be_read_hides_no_other() {
+    let mut rig = ZsetRig::new().await;
+    let look = rig.store(A).look();
+    let anothers = Look { schedules: vec!["another's".into()], ..look.clone() };
+    let (server, now_ms) = (rig.server(), rig.now_ms());
+    let looks = [&look, &anothers, &look].map(|look| LookAt { look, now_ms, until_ms: now_ms });
+    let found = server.look(&looks).await.expect("the server reads");
+    assert_eq!(found, [Some(false), Some(true), Some(false)], "a claim reports it");
+    rig.zadd("1", &Bytes::from_static(b"due")).await;
+    assert_eq!(server.look(&looks).await.expect("the server reads"), [Some(true); 3]);
 }
 
 #[tokio::test]

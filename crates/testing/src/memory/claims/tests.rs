@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::memory::{Fault, MemoryServer, MemoryStore, Op, element};
 use delaybridge_core::clock::follow_tokio;
 use delaybridge_core::message::MessageId;
+use delaybridge_ledger::LookAt;
 use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Part, SettleCommand, SettleOp, TakeOverRequest,
@@ -75,8 +76,9 @@ async fn a_test_sees_what_claims_hold_and_what_waits() {
     assert!(over(now_ms).await.is_empty());
     store.end_leases();
     assert_eq!(over(now_ms).await, [name(1)]);
-    let due = server.read(&store.poll(now_ms, Duration::ZERO)).await.expect("the server reads");
-    assert_eq!(due.into_iter().map(|count| count.expect("a number")).sum::<i64>(), 1, "the lease that is over");
+    let look = store.look();
+    let at = LookAt { look: &look, now_ms, until_ms: now_ms };
+    assert_eq!(server.look(&[at]).await.expect("the server reads"), [Some(true)], "the lease that is over");
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +111,7 @@ async fn each_call_can_be_made_to_fail() {
         Op::Bury,
         Op::Pauses,
         Op::Stats,
-        Op::Read,
+        Op::Look,
     ];
     for op in ops {
         server.fail(op, [Fault::Refused("OOM")]);
@@ -124,7 +126,10 @@ async fn each_call_can_be_made_to_fail() {
             Op::Bury => store.bury(0, &[name(1)]).await.map(drop),
             Op::Pauses => store.pauses(&[]).await.map(drop),
             Op::Stats => store.stats().await.map(drop),
-            Op::Read => server.read(&store.poll(0, LEASE)).await.map(drop),
+            Op::Look => {
+                let look = store.look();
+                server.look(&[LookAt { look: &look, now_ms: 0, until_ms: 0 }]).await.map(drop)
+            }
         };
         assert!(matches!(error, Err(StoreError::Refused { code: "OOM", .. })), "{op:?}: {error:?}");
         assert_eq!(store.claims(), before, "{op:?}");

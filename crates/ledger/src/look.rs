@@ -1,0 +1,222 @@
+//! Looks at queues: whether a claim would take something. One script looks at many queues, so that thousands at rest cost a
+//! server few calls, and the daemon little. In a cluster it looks at those of one slot.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+
+use super::args::text;
+use super::error::StoreError;
+use super::score::Unit;
+use delaybridge_link::{Conn, LinkError, Redis, Score, Script, slot};
+
+/// The script of all looks.
+static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new("look", include_str!("scripts/look.lua")));
+
+/// Returns the script of looks, to be loaded when a connection is made.
+pub fn script() -> &'static Script {
+    &LOOK
+}
+
+/// The number of queues that one call looks at: its script takes less than a millisecond.
+pub const LOOKED_AT_ONCE: usize = 250;
+
+/// The number of keys in one call: a pool of jobs may have many.
+const KEYS_AT_ONCE: usize = 4 * LOOKED_AT_ONCE;
+
+/// The keys of a queue that a look reads.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// The sorted sets of what is scheduled.
+    pub schedules: Vec<Bytes>,
+    /// The unit of their scores.
+    pub unit: Unit,
+    /// The lists of what is ready.
+    pub lists: Vec<Bytes>,
+    /// What waits for a retry.
+    pub retry: Bytes,
+    /// The leases.
+    pub leases: Bytes,
+}
+
+impl Look {
+    fn keys(&self) -> usize {
+        self.schedules.len() + self.lists.len() + 2
+    }
+}
+
+/// A look at a queue at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct LookAt<'a> {
+    /// The keys.
+    pub look: &'a Look,
+    /// Redis time in ms: claims with leases that end until then are found.
+    pub now_ms: i64,
+    /// The time in ms until which an element has to be due.
+    pub until_ms: i64,
+}
+
+/// The keys of one call that are compared with the same score.
+struct Group<'a> {
+    kind: Kind,
+    /// The last score; none for lists.
+    score: Option<Score>,
+    /// Each key, and the place of its queue.
+    keys: Vec<(&'a Bytes, usize)>,
+}
+
+/// The kind of keys. Those of a group are of one kind, because most keys of one kind exist, or most do not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Schedule,
+    List,
+    Retry,
+    Leases,
+}
+
+/// Sorts the keys of looks into groups.
+fn groups<'a>(looks: impl Iterator<Item = (usize, LookAt<'a>)>) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    let mut add = |kind, score: Option<Score>, key, place| match groups
+        .iter_mut()
+        .find(|group| group.kind == kind && group.score == score)
+    {
+        Some(group) => group.keys.push((key, place)),
+        None => groups.push(Group { kind, score, keys: vec![(key, place)] }),
+    };
+    for (place, LookAt { look, now_ms, until_ms }) in looks {
+        let until = look.unit.until(until_ms);
+        look.schedules.iter().for_each(|key| add(Kind::Schedule, Some(until), key, place));
+        look.lists.iter().for_each(|key| add(Kind::List, None, key, place));
+        add(Kind::Retry, Some(Score::of_ms(until_ms)), &look.retry, place);
+        // A lease that is not over may be extended: it is nothing to wait for.
+        add(Kind::Leases, Some(Score::of_ms(now_ms)), &look.leases, place);
+    }
+    groups
+}
+
+/// The call of the script for some queues.
+struct LookCall<'a> {
+    keys: Vec<&'a Bytes>,
+    args: Vec<Bytes>,
+    /// The place of the queue of each key.
+    of: Vec<usize>,
+}
+
+impl<'a> LookCall<'a> {
+    fn of(looks: impl Iterator<Item = (usize, LookAt<'a>)>) -> LookCall<'a> {
+        let groups = groups(looks);
+        let args = groups.iter().flat_map(|group| [text(group.keys.len()), group.score.map(text).unwrap_or_default()]);
+        let args = args.collect();
+        let (keys, of) = groups.into_iter().flat_map(|group| group.keys).unzip();
+        LookCall { keys, args, of }
+    }
+
+    /// Takes the reply of the script over into the answers for the queues. Returns whether the call was refused for the sake of
+    /// one of its queues.
+    fn answered(&self, reply: Result<redis::Value, LinkError>, answers: &mut Answers) -> bool {
+        let reply = reply.map_err(StoreError::from).and_then(|reply| {
+            redis::from_redis_value::<Vec<usize>>(reply).map_err(|error| StoreError::Malformed(error.to_string()))
+        });
+        match reply {
+            Ok(found) => {
+                self.of.iter().for_each(|place| answers[*place] = Some(false));
+                // Numbers begin with 1.
+                let places = found.into_iter().filter_map(|number| self.of.get(number.wrapping_sub(1)));
+                places.for_each(|place| answers[*place] = Some(true));
+            }
+            Err(error) if !error.passes() => {
+                // A claim would report it.
+                self.of.iter().for_each(|place| answers[*place] = Some(true));
+                return self.of.windows(2).any(|pair| pair[0] != pair[1]);
+            }
+            // The next look finds it.
+            Err(_) => {}
+        }
+        false
+    }
+}
+
+/// For each queue whether a claim would take something; `None` where there was no answer.
+pub type Answers = Vec<Option<bool>>;
+
+/// Looks at queues of one server.
+pub(super) async fn look_at(conn: &Conn, looks: &[LookAt<'_>]) -> Answers {
+    let mut answers = vec![None; looks.len()];
+    let mut first = 0;
+    while first < looks.len() {
+        let mut keys = 0;
+        let fits = |at: &&LookAt<'_>| {
+            keys += at.look.keys();
+            keys <= KEYS_AT_ONCE
+        };
+        let count = looks[first..].iter().take(LOOKED_AT_ONCE).take_while(fits).count().max(1);
+        let numbered = || (first..).zip(looks[first..first + count].iter().copied());
+        let call = LookCall::of(numbered());
+        if call.answered(conn.script(&LOOK, &call.keys, &call.args).await, &mut answers) {
+            // One of them may not be read: it must not hide the others.
+            look_one_by_one(conn, numbered(), &mut answers).await;
+        }
+        first += count;
+    }
+    answers
+}
+
+async fn look_one_by_one(conn: &Conn, looks: impl Iterator<Item = (usize, LookAt<'_>)>, answers: &mut Answers) {
+    let calls: Vec<_> = looks.map(|look| LookCall::of(std::iter::once(look))).collect();
+    for (call, reply) in calls.iter().zip(ask(conn, &calls).await) {
+        call.answered(reply, answers);
+    }
+}
+
+/// Looks at queues of a cluster: in one round trip to each node, with a call for each slot.
+pub(super) async fn look_in_cluster(redis: &Redis, looks: &[LookAt<'_>], patience: Duration) -> Answers {
+    let mut answers = vec![None; looks.len()];
+    let nodes = by_node(redis, looks);
+    let asked = nodes.iter().map(async |(conn, calls)| {
+        // What has no answer here is looked at again by the next round.
+        tokio::time::timeout(patience, ask(conn, calls)).await.unwrap_or_default()
+    });
+    for ((_, calls), replies) in nodes.iter().zip(join_all(asked).await) {
+        for (call, reply) in calls.iter().zip(replies) {
+            call.answered(reply, &mut answers);
+        }
+    }
+    answers
+}
+
+/// Sends calls in one round trip; no replies where there was no answer.
+async fn ask(conn: &Conn, calls: &[LookCall<'_>]) -> Vec<Result<redis::Value, LinkError>> {
+    let mut pipe = redis::Pipeline::with_capacity(calls.len());
+    for call in calls {
+        pipe.add_command(LOOK.command(&call.keys, &call.args));
+    }
+    let mut replies = conn.pipeline(&pipe).await.unwrap_or_default();
+    if replies.iter().any(|reply| matches!(reply, Err(LinkError::Server { code: "NOSCRIPT", .. }))) {
+        replies.clear();
+        if conn.load(&LOOK).await.is_ok() {
+            replies = conn.pipeline(&pipe).await.unwrap_or_default();
+        }
+    }
+    replies
+}
+
+/// Makes the calls for each node that has a connection.
+fn by_node<'a>(redis: &Redis, looks: &[LookAt<'a>]) -> Vec<(Conn, Vec<LookCall<'a>>)> {
+    let slots = looks.iter().enumerate().map(|(place, at)| (slot(&at.look.leases), place));
+    let mut slots: Vec<_> = slots.collect();
+    slots.sort_unstable();
+    let mut nodes: Vec<(Conn, Vec<LookCall<'a>>)> = Vec::new();
+    for some in slots.chunk_by(|(one, _), (other, _)| one == other).flat_map(|slot| slot.chunks(LOOKED_AT_ONCE)) {
+        let Some((_, first)) = some.first() else { continue };
+        let Some(conn) = redis.at(&looks[*first].look.leases).current() else { continue };
+        let call = LookCall::of(some.iter().map(|(_, place)| (*place, looks[*place])));
+        match nodes.iter_mut().find(|(of, _)| of.address() == conn.address()) {
+            Some((_, calls)) => calls.push(call),
+            None => nodes.push((conn, vec![call])),
+        }
+    }
+    nodes
+}
