@@ -48,7 +48,7 @@ impl ArtemisQueues {
             Ailment::Kill => {
                 self.artemis.kill();
                 sleep(lasts).await;
-                self.work(Artemis::restart).await;
+                self.work(|server| server.restart()).await;
             }
             Ailment::Full => self.each(Artemis::fill, lasts, Artemis::empty).await,
             Ailment::Rights => self.each(Artemis::deny, lasts, Artemis::allow).await,

@@ -100,7 +100,7 @@ impl NatsStreams {
             Ailment::Kill => {
                 self.nats.kill();
                 sleep(lasts).await;
-                self.work(Nats::restart).await;
+                self.work(|server| server.restart()).await;
             }
             Ailment::Full => {
                 // A limit below what is there would remove it, so nothing comes while that is counted. Not `max_bytes`: the

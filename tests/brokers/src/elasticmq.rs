@@ -3,33 +3,28 @@
 //! It is kinder than SQS in this: it checks neither signatures nor rights, throttles nobody, and answers before a crash of the machine
 //! could be survived.
 
+use std::ops::Deref;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
-use crate::boots::Boot;
-use crate::error::{During, Error, Result};
+use crate::error::{During, Result};
+use crate::java::{Archive, Java};
 use crate::log::Log;
 use crate::ports::free_port;
-use crate::process::{self, LOOK, Process};
 use crate::scratch::Scratch;
-use crate::{cache, http, java};
+use crate::server::{Ready, Server, on_free_ports};
+use crate::{cache, http};
 
 /// The text that a server prints when it is ready.
 const READY: &str = "=== ElasticMQ server";
-/// Time-out of a start.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The name of its archive of classes.
+const ROLE: &str = "server";
 
 /// A running server.
 #[derive(Debug)]
 pub struct ElasticMq {
     // Dropped in this order: the server before its folder.
-    server: Mutex<Option<Process>>,
+    server: Server,
     port: u16,
-    log: Log,
     scratch: Scratch,
 }
 
@@ -45,21 +40,20 @@ impl ElasticMq {
     }
 
     fn start_with(disk: bool) -> Result<Self> {
-        let mut tries = 3;
-        loop {
-            tries -= 1;
-            let server = Self::prepare(free_port(), disk)?;
-            let _boot = Boot::wait();
-            match server.launch() {
-                Ok(()) => return Ok(server),
-                // Another process took the port between our check and the start.
-                Err(e) if tries > 0 && e.to_string().contains("BindException") => {}
-                Err(e) => return Err(e),
-            }
-        }
+        let java = Java::with_jars_of(cache::elasticmq()?)?;
+        let start = |archive: Archive, disk| {
+            on_free_ports(|| Self::prepare(&java, &archive, free_port(), disk), |made| made.server.start())
+        };
+        java.train(ROLE, |archive| {
+            let trained = start(archive, true)?;
+            trained.ask("CreateQueue", r#"{"QueueName":"training"}"#)?;
+            trained.stop();
+            Ok(())
+        })?;
+        start(Archive::Read(ROLE), disk)
     }
 
-    fn prepare(port: u16, disk: bool) -> Result<Self> {
+    fn prepare(java: &Java, archive: &Archive, port: u16, disk: bool) -> Result<Self> {
         let scratch = Scratch::new("elasticmq")?;
         let queues = scratch.path().join("queues.conf");
         let data = scratch.path().join("data");
@@ -78,38 +72,14 @@ impl ElasticMq {
         let file = scratch.path().join("elasticmq.conf");
         std::fs::write(&file, text).during(format_args!("write {}", file.display()))?;
         let log = Log::new(scratch.path().join("log"));
-        Ok(ElasticMq { server: Mutex::new(None), port, log, scratch })
-    }
-
-    fn launch(&self) -> Result<()> {
-        let from = self.log.len();
-        let mut command = process::command(java::program()?);
-        command.args(["-Xms64m", "-Xmx256m", "-Xss512k", "-XX:+UseSerialGC", "-XX:-UsePerfData"]);
-        command.arg("-XX:TieredStopAtLevel=1");
-        command.arg(format!("-Dconfig.file={}", self.scratch.path().join("elasticmq.conf").display()));
-        command.arg("-cp").arg(cache::elasticmq()?.join("lib/*")).arg("org.elasticmq.server.Main");
-        command.current_dir(self.scratch.path()).env("LC_ALL", "C.UTF-8").env_remove("JAVA_TOOL_OPTIONS");
-        self.log.takes_output_of(&mut command)?;
-        let process =
-            Process::spawn("ElasticMQ", command).during("start ElasticMQ (is setpriv there? scripts/setup.sh)")?;
-        *self.server() = Some(process);
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if self.log.since(from).contains(READY) {
-                return Ok(());
-            }
-            if let Some(status) = self.server().as_mut().and_then(Process::exit_status) {
-                return Err(self.failed(&format!("it ended with {status}")));
-            }
-            if Instant::now() >= until {
-                return Err(self.failed(&format!("it is not ready after {PATIENCE:?}")));
-            }
-            thread::sleep(LOOK);
-        }
-    }
-
-    fn failed(&self, what: &str) -> Error {
-        Error::new(format!("start ElasticMQ: {what}. The end of its log:\n{}", self.log.tail(40)))
+        let (java, archive, folder) = (java.clone(), archive.clone(), scratch.path().to_owned());
+        let server = Server::new("ElasticMQ", log, Ready::Prints(READY), move || {
+            let config = format!("-Dconfig.file={}", file.display());
+            let mut command = java.quick(&archive, &["-Xmx256m", &config], "org.elasticmq.server.Main");
+            command.current_dir(&folder);
+            Ok(command)
+        });
+        Ok(ElasticMq { server, port, scratch })
     }
 
     /// The port on 127.0.0.1.
@@ -133,43 +103,16 @@ impl ElasticMq {
         http::post(&format!("ask ElasticMQ for {action}"), self.port, &headers, parameters)
     }
 
-    /// Suspends the server: its connections stay open, and it does not respond.
-    pub fn freeze(&self) {
-        if let Some(server) = self.server().as_mut() {
-            server.freeze();
-        }
-    }
-
-    /// Resumes a suspended server.
-    pub fn thaw(&self) {
-        if let Some(server) = self.server().as_mut() {
-            server.signal(Signal::CONT);
-        }
-    }
-
-    /// Kills the server with SIGKILL; returns when the process has ended.
-    pub fn kill(&self) {
-        *self.server() = None;
-    }
-
-    /// Starts the server again with its data and port, after a [`ElasticMq::kill`] if it still runs; returns when it is ready.
-    pub fn restart(&self) -> Result<()> {
-        self.kill();
-        self.launch()
-    }
-
     /// The folder of this server: data, log, configuration. It is removed with the server.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
     }
+}
 
-    /// The process id of the server, if it runs.
-    pub fn pid(&self) -> Option<u32> {
-        self.server().as_ref().map(Process::pid)
-    }
+impl Deref for ElasticMq {
+    type Target = Server;
 
-    fn server(&self) -> MutexGuard<'_, Option<Process>> {
-        // After a panic of a test that locked the server, it is unchanged.
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deref(&self) -> &Server {
+        &self.server
     }
 }

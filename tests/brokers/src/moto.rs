@@ -3,26 +3,19 @@
 //! It is kinder than AWS in this: it takes empty bodies, control characters and any number of attributes, throttles nobody, and drops no
 //! repeats in a FIFO topic. What it knows is gone with its process.
 
-use std::net::TcpStream;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use crate::boots::Boot;
-use crate::error::{During, Error, Result};
+use crate::error::Result;
 use crate::log::Log;
 use crate::ports::free_port;
-use crate::process::{self, LOOK, Process};
 use crate::scratch::Scratch;
-use crate::{cache, http};
-
-/// Time-out of a start: it imports much.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::server::{Ready, Server};
+use crate::{cache, http, process};
 
 /// A running server.
 #[derive(Debug)]
 pub struct Moto {
     // Dropped in this order: the server before its folder.
-    _server: Process,
+    _server: Server,
     port: u16,
     scratch: Scratch,
 }
@@ -43,24 +36,16 @@ impl Moto {
         let log = Log::new(scratch.path().join("log"));
         let port = free_port();
         let _boot = Boot::wait();
-        let mut command = process::command(cache::moto()?);
-        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]).current_dir(scratch.path());
-        if let Some(after) = strict_after {
-            command.env("INITIAL_NO_AUTH_ACTION_COUNT", after.to_string());
-        }
-        log.takes_output_of(&mut command)?;
-        let mut server = Process::spawn("moto", command).during("start moto (is setpriv there? scripts/setup.sh)")?;
-        let failed = |what: &str| Error::new(format!("start moto: {what}. The end of its log:\n{}", log.tail(40)));
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if let Some(status) = server.exit_status() {
-                return Err(failed(&format!("it ended with {status}")));
+        let folder = scratch.path().to_owned();
+        let server = Server::new("moto", log, Ready::Listens(port), move || {
+            let mut command = process::command(cache::moto()?);
+            command.args(["-H", "127.0.0.1", "-p", &port.to_string()]).current_dir(&folder);
+            if let Some(after) = strict_after {
+                command.env("INITIAL_NO_AUTH_ACTION_COUNT", after.to_string());
             }
-            if Instant::now() >= until {
-                return Err(failed(&format!("it is not ready after {PATIENCE:?}")));
-            }
-            thread::sleep(LOOK);
-        }
+            Ok(command)
+        });
+        server.start()?;
         Ok(Moto { _server: server, port, scratch })
     }
 

@@ -2,13 +2,11 @@
 //!
 //! `redisson/Client.java` documents its commands, which the caller sends.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cache;
 use crate::error::{Error, Result};
-use crate::java;
-use crate::process;
+use crate::java::{Archive, Java};
 
 /// The installed versions, oldest first. Up to 3.21.0 elements have the old layout.
 pub const VERSIONS: [&str; 5] = ["3.16.8", "3.20.1", "3.21.1", "3.45.1", "4.7.0"];
@@ -32,16 +30,12 @@ const SOURCE: &str = include_str!("../redisson/Client.java");
 /// There is no Java, or setup has not installed that version; the text names `make setup`. Or the program does not
 /// compile.
 pub fn command(version: &str) -> Result<Command> {
-    let program = java::program()?;
     // Compiled against the oldest version, whose methods all versions have.
-    let classes = classes(&program, "Client", SOURCE, JARS[0], &class_path(JARS[0])?)?;
-    let class_path = format!("{}:{}", classes.display(), class_path(jars(version)?)?);
-    let mut command = process::command(&program);
-    // A quick start and little memory: several of them run on two processors.
-    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xms32m", "-Xmx128m", "-Xss512k"]);
-    command.args(["-XX:-UsePerfData", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8"]);
-    command.args(["-cp", &class_path, "Client"]);
-    Ok(without_surroundings(command))
+    let client = java(JARS[0])?.compiled("Client", SOURCE)?;
+    let jars = jars(version)?;
+    let class_path = format!("{}:{}", client.display(), class_path(jars)?);
+    let java = Java::with(cache::redisson(jars)?, class_path)?;
+    Ok(java.quick(&Archive::Read("client"), &["-Xmx128m"], "Client"))
 }
 
 /// A command that runs a class of the caller's with one of the [`VERSIONS`] and Kafka's own client, as a user would run
@@ -51,13 +45,12 @@ pub fn command(version: &str) -> Result<Command> {
 ///
 /// The same as [`command`].
 pub fn beside_kafka(version: &str, class: &str, source: &str) -> Result<Command> {
-    let program = java::program()?;
     let jars = jars(version)?;
     let libraries = format!("{}:{}", class_path(jars)?, cache::kafka_client()?.display());
-    let classes = classes(&program, class, source, jars, &libraries)?;
-    let mut command = process::command(&program);
-    command.args(["-Xmx1g", "-cp", &format!("{}:{libraries}", classes.display()), class]);
-    Ok(without_surroundings(command))
+    let java = Java::with(cache::redisson(jars)?, libraries)?.and_program(class, source)?;
+    let mut command = java.plain();
+    command.args(["-Xmx1g", "-cp", java.class_path(), class]);
+    Ok(command)
 }
 
 /// Compiles a program of the caller's for one of the [`VERSIONS`]; returns the Java that runs it, and the class path
@@ -67,19 +60,14 @@ pub fn beside_kafka(version: &str, class: &str, source: &str) -> Result<Command>
 ///
 /// The same as [`command`].
 pub fn compiled(version: &str, class: &str, source: &str) -> Result<(Command, String)> {
-    let program = java::program()?;
-    let jars = jars(version)?;
-    let libraries = class_path(jars)?;
-    let classes = classes(&program, class, source, jars, &libraries)?;
-    let mut command = process::command(&program);
+    let java = java(jars(version)?)?.and_program(class, source)?;
+    let mut command = java.plain();
     command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-Xss512k"]);
-    Ok((without_surroundings(command), format!("{}:{libraries}", classes.display())))
+    Ok((command, java.class_path().to_owned()))
 }
 
-/// Makes a command independent of the environment.
-fn without_surroundings(mut command: Command) -> Command {
-    command.env("LC_ALL", "C.UTF-8").env_remove("JAVA_TOOL_OPTIONS").env_remove("CLASSPATH");
-    command
+fn java(jars: &str) -> Result<Java> {
+    Java::with(cache::redisson(jars)?, class_path(jars)?)
 }
 
 fn jars(version: &str) -> Result<&'static str> {
@@ -93,9 +81,4 @@ fn class_path(jars: &str) -> Result<String> {
     let folder = cache::redisson(jars)?;
     let paths = jars.lines().filter_map(|line| line.split_whitespace().nth(1));
     Ok(paths.map(|jar| folder.join(jar).display().to_string()).collect::<Vec<_>>().join(":"))
-}
-
-/// The classes of a program, compiled once per machine, source text and set of libraries.
-fn classes(java: &Path, class: &str, source: &str, jars: &str, libraries: &str) -> Result<PathBuf> {
-    java::classes(java, &cache::redisson(jars)?, (class, source), libraries)
 }

@@ -12,18 +12,18 @@ mod wire;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use acl::{Operation, Resource};
 pub use admin::{NewTopic, Partition};
 pub use odd::write_record;
 pub use tools::Record;
 
-use crate::boots::Boot;
+use crate::cache;
 use crate::error::{During, Result};
+use crate::java::{Archive, Java};
 use crate::scratch::Scratch;
+use crate::server::{Server, on_free_ports};
 use crate::tls::Certificates;
-use java::{Java, Role};
 use node::Node;
 use properties::{Ports, USERS, is_controller, server_properties};
 
@@ -94,7 +94,7 @@ pub struct Volume {
 #[derive(Debug)]
 pub struct Kafka {
     // Dropped in this order: the processes before their folder.
-    nodes: Vec<Mutex<Node>>,
+    nodes: Vec<Node>,
     options: KafkaOptions,
     certificates: Option<Certificates>,
     java: Java,
@@ -109,32 +109,23 @@ impl Kafka {
 
     /// Starts a cluster; returns when every node is ready.
     pub fn start_with(options: KafkaOptions) -> Result<Self> {
-        let java = Java::find()?;
+        let java = Java::with_jars_of(cache::kafka()?)?;
         training::once(&java)?;
-        Self::start_on_free_ports(&java, &options, |role, log4j| java.command(role, log4j, MAIN))
+        Self::start_on_free_ports(&java, &options, &Archive::Read(java::NODE))
     }
 
-    fn start_on_free_ports(
-        java: &Java,
-        options: &KafkaOptions,
-        command: impl Fn(Role, &Path) -> std::process::Command,
-    ) -> Result<Self> {
-        let mut tries = 3;
-        loop {
-            tries -= 1;
-            let _boot = Boot::wait();
-            let kafka = Self::prepare(java, options)?;
-            match kafka.launch(&command) {
-                Ok(()) => return Ok(kafka),
-                // Another process took a port between our check and the start.
-                Err(e) if tries > 0 && e.to_string().contains("Address already in use") => {}
-                Err(e) => return Err(e),
-            }
-        }
+    fn start_on_free_ports(java: &Java, options: &KafkaOptions, archive: &Archive) -> Result<Self> {
+        on_free_ports(
+            || Self::prepare(java, options, archive),
+            |kafka: &Kafka| {
+                let started = kafka.nodes.iter().map(|node| node.server.begin()).collect::<Result<Vec<_>>>()?;
+                kafka.nodes.iter().zip(started).try_for_each(|(node, from)| node.server.wait_ready(from))
+            },
+        )
     }
 
     /// Prepares everything except the processes.
-    fn prepare(java: &Java, options: &KafkaOptions) -> Result<Self> {
+    fn prepare(java: &Java, options: &KafkaOptions, archive: &Archive) -> Result<Self> {
         assert!((1..=3).contains(&options.nodes), "a cluster of {} nodes: 1 to 3 are possible", options.nodes);
         let scratch = Scratch::new("kafka")?;
         let log4j = log4j(scratch.path());
@@ -150,35 +141,16 @@ impl Kafka {
         for (id, &own) in (1..).zip(&ports) {
             let folder = scratch.path().join(format!("node{id}"));
             fs::create_dir(&folder).during(format_args!("create {}", folder.display()))?;
-            let lines = server_properties(id, &ports, &Node::data(&folder), options, certificates.as_ref());
-            let file = Node::properties(&folder);
+            let lines = server_properties(id, &ports, &node::data(&folder), options, certificates.as_ref());
+            let file = node::properties(&folder);
             fs::write(&file, lines).during(format_args!("write {}", file.display()))?;
-            let node = Node::new(id, own, folder);
-            node.format(java, &log4j, is_controller(id, options.nodes))?;
-            let volume = options.volume.iter().find(|volume| volume.node == id);
-            let node = match volume {
-                Some(volume) => node.on(volume)?,
-                None => node,
-            };
-            nodes.push(Mutex::new(node));
+            node::format(java, &folder, &log4j, (id, is_controller(id, options.nodes)))?;
+            if let Some(volume) = options.volume.iter().find(|volume| volume.node == id) {
+                node::move_data(&folder, volume)?;
+            }
+            nodes.push(Node::new(java, archive, (id, own), (&folder, &log4j), options));
         }
         Ok(Kafka { nodes, options: options.clone(), certificates, java: java.clone(), scratch })
-    }
-
-    fn launch(&self, command: impl Fn(Role, &Path) -> std::process::Command) -> Result<()> {
-        let role = Role::Node { fast_jit: self.options.fast_jit };
-        for id in 1..=self.nodes.len() {
-            self.node(id).launch(self.allowing_keys(command(role, &self.log4j())))?;
-        }
-        (1..=self.nodes.len()).try_for_each(|id| self.node(id).wait_ready())
-    }
-
-    /// The command with the property without which Kafka reads no public keys.
-    fn allowing_keys(&self, mut command: std::process::Command) -> std::process::Command {
-        if let Some(TokenRules { keys, .. }) = &self.options.tokens {
-            command.env("JDK_JAVA_OPTIONS", format!("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"));
-        }
-        command
     }
 
     /// The addresses of all nodes for clients without authentication: `host:port`, separated by commas.
@@ -241,17 +213,13 @@ impl Kafka {
 
     /// Starts a node again with its data and ports, after a [`Kafka::kill`] if it still runs; returns when it is ready.
     pub fn restart(&self, node: usize) -> Result<()> {
-        let mut node = self.node(node);
-        node.kill();
-        let role = Role::Node { fast_jit: self.options.fast_jit };
-        node.launch(self.allowing_keys(self.java.command(role, &self.log4j(), MAIN)))?;
-        node.wait_ready()
+        self.node(node).restart()
     }
 
     /// Stops a single node gracefully; several nodes are killed, because the last one would wait for the others.
     pub fn stop(self) {
         if let [node] = &self.nodes[..] {
-            lock(node).stop();
+            node.server.stop();
         }
     }
 
@@ -267,35 +235,32 @@ impl Kafka {
 
     /// Resident memory of all nodes, in bytes.
     pub fn resident_memory(&self) -> u64 {
-        self.nodes.iter().map(|node| lock(node).resident_memory()).sum()
+        self.nodes.iter().map(|node| node.server.resident_memory()).sum()
     }
 
     /// Process ids of the running nodes.
     pub fn pids(&self) -> Vec<u32> {
-        self.nodes.iter().filter_map(|node| lock(node).pid()).collect()
+        self.nodes.iter().filter_map(|node| node.server.pid()).collect()
     }
 
     fn addresses(&self, host: &str, port: impl Fn(Ports) -> u16) -> String {
-        let all: Vec<String> = self.nodes.iter().map(|node| format!("{host}:{}", port(lock(node).ports))).collect();
+        let all: Vec<String> = self.nodes.iter().map(|node| format!("{host}:{}", port(node.ports))).collect();
         all.join(",")
     }
 
     fn running_ports(&self) -> Vec<u16> {
-        let running = self.nodes.iter().map(lock).filter_map(|mut node| node.answers().then_some(node.ports.plain));
-        running.collect()
+        let running = self.nodes.iter().filter(|node| node.server.answers());
+        running.map(|node| node.ports.plain).collect()
     }
 
     fn ports_of(&self, id: usize) -> Option<Ports> {
-        self.nodes.get(id.checked_sub(1)?).map(|node| lock(node).ports)
+        self.nodes.get(id.checked_sub(1)?).map(|node| node.ports)
     }
 
-    fn node(&self, id: usize) -> MutexGuard<'_, Node> {
+    fn node(&self, id: usize) -> &Server {
         let nodes = self.nodes.len();
-        lock(
-            id.checked_sub(1)
-                .and_then(|at| self.nodes.get(at))
-                .unwrap_or_else(|| panic!("node {id}: there are nodes 1 to {nodes}")),
-        )
+        let node = id.checked_sub(1).and_then(|at| self.nodes.get(at));
+        &node.unwrap_or_else(|| panic!("node {id}: there are nodes 1 to {nodes}")).server
     }
 
     fn log4j(&self) -> PathBuf {
@@ -307,9 +272,4 @@ const MAIN: &str = "kafka.Kafka";
 
 fn log4j(folder: &Path) -> PathBuf {
     folder.join("log4j2.properties")
-}
-
-fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {
-    // After a panic of a test that locked the node, the node is unchanged.
-    node.lock().unwrap_or_else(PoisonError::into_inner)
 }

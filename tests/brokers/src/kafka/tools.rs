@@ -4,8 +4,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Kafka;
-use super::java::Role;
+use super::java::{TOOL, tool};
 use crate::error::{Error, Result};
+use crate::java::Archive;
 use crate::tool::run;
 
 /// A record as the Java consumer shows it.
@@ -48,7 +49,7 @@ impl Kafka {
     }
 
     fn tool(&self, class: &str) -> Command {
-        self.java.command(Role::Tool, &self.log4j(), class)
+        tool(&self.java, &Archive::Read(TOOL), &self.log4j(), class)
     }
 }
 

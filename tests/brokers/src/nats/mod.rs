@@ -3,9 +3,9 @@
 mod client;
 
 use std::fmt::Write as _;
+use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,17 @@ use rustix::process::Signal;
 pub use client::NatsClient;
 
 use crate::boots::Boot;
-use crate::error::{During, Error, Result};
+use crate::error::{During, Result};
 use crate::log::Log;
 use crate::ports::free_port;
-use crate::process::{self, LOOK, Process};
+use crate::process::{self, LOOK};
 use crate::scratch::Scratch;
+use crate::server::{Ready, Server, on_free_ports};
 use crate::tls::Certificates;
 
 /// The text that a server prints when it is ready.
 const READY: &str = "Server is ready";
-/// Time-out of a start.
+/// Time-out for a cluster to agree on a leader, and for a reload.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The properties of a server; [`Default`] is one without TLS that takes everybody.
@@ -41,10 +42,9 @@ pub struct NatsOptions {
 #[derive(Debug)]
 pub struct Nats {
     // Dropped in this order: the server before its folder.
-    server: Mutex<Option<Process>>,
+    server: Server,
     port: u16,
     certificates: Option<Certificates>,
-    log: Log,
     scratch: Scratch,
 }
 
@@ -68,18 +68,7 @@ impl Nats {
 
     /// Starts a server; returns when it is ready.
     pub fn start_with(options: &NatsOptions) -> Result<Self> {
-        let mut tries = 3;
-        loop {
-            tries -= 1;
-            let nats = Self::prepare(options, free_port(), "")?;
-            let _boot = Boot::wait();
-            match nats.launch() {
-                Ok(()) => return Ok(nats),
-                // Another process took the port between our check and the start.
-                Err(e) if tries > 0 && e.to_string().contains("address already in use") => {}
-                Err(e) => return Err(e),
-            }
-        }
+        on_free_ports(|| Self::prepare(options, free_port(), ""), |nats| nats.server.start())
     }
 
     /// Starts a cluster; returns when its servers have agreed on a leader.
@@ -93,7 +82,7 @@ impl Nats {
         };
         let cluster = routes.iter().map(prepare).collect::<Result<Vec<_>>>()?;
         let _boot = Boot::wait();
-        let started = cluster.iter().map(Self::begin).collect::<Result<Vec<_>>>()?;
+        let started = cluster.iter().map(|server| server.begin()).collect::<Result<Vec<_>>>()?;
         cluster.iter().zip(started).try_for_each(|(server, from)| server.wait_ready(from))?;
         let until = Instant::now() + PATIENCE;
         for server in &cluster {
@@ -129,45 +118,13 @@ impl Nats {
         text.push_str(&options.config);
         let file = folder.join("nats.conf");
         std::fs::write(&file, text).during(format_args!("write {}", file.display()))?;
-        let log = Log::new(folder.join("log"));
-        Ok(Nats { server: Mutex::new(None), port, certificates, log, scratch })
-    }
-
-    fn launch(&self) -> Result<()> {
-        let from = self.begin()?;
-        self.wait_ready(from)
-    }
-
-    /// Starts the process; returns the offset in the log at which its lines begin.
-    fn begin(&self) -> Result<usize> {
-        let from = self.log.len();
-        let mut command = process::command(program());
-        command.arg("-c").arg(self.folder().join("nats.conf")).current_dir(self.folder());
-        self.log.takes_output_of(&mut command)?;
-        let process = Process::spawn("NATS", command).during("start NATS (is setpriv there? scripts/setup.sh)")?;
-        *self.server() = Some(process);
-        Ok(from)
-    }
-
-    /// Waits until the process is ready whose log begins at this offset.
-    fn wait_ready(&self, from: usize) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if self.log.since(from).contains(READY) {
-                return Ok(());
-            }
-            if let Some(status) = self.server().as_mut().and_then(Process::exit_status) {
-                return Err(self.failed(&format!("it ended with {status} (is nats-server there? scripts/setup.sh)")));
-            }
-            if Instant::now() >= until {
-                return Err(self.failed(&format!("it is not ready after {PATIENCE:?}")));
-            }
-            thread::sleep(LOOK);
-        }
-    }
-
-    fn failed(&self, what: &str) -> Error {
-        Error::new(format!("start NATS: {what}. The end of its log:\n{}", self.log_tail(40)))
+        let own = folder.to_owned();
+        let server = Server::new("NATS", Log::new(folder.join("log")), Ready::Prints(READY), move || {
+            let mut command = process::command(program());
+            command.arg("-c").arg(&file).current_dir(&own);
+            Ok(command)
+        });
+        Ok(Nats { server, port, certificates, scratch })
     }
 
     /// The port of clients on 127.0.0.1.
@@ -185,32 +142,16 @@ impl Nats {
         NatsClient::connect(self.port)
     }
 
-    /// Suspends the server: its connections stay open, and it does not respond.
-    pub fn freeze(&self) {
-        if let Some(server) = self.server().as_mut() {
-            server.freeze();
-        }
-    }
-
-    /// Resumes a suspended server.
-    pub fn thaw(&self) {
-        if let Some(server) = self.server().as_mut() {
-            server.signal(Signal::CONT);
-        }
-    }
-
     /// Reads the configuration again, with these lines at its end in place of the options' own.
     pub fn reload(&self, lines: &str) -> Result<()> {
         let file = self.folder().join("nats.conf");
         let text = std::fs::read_to_string(&file).during("read nats.conf")?;
-        let from = self.log.len();
+        let from = self.log().len();
         let kept = text.split("\n# reloaded\n").next().unwrap_or_default();
         std::fs::write(&file, format!("{kept}\n# reloaded\n{lines}")).during("write nats.conf")?;
-        if let Some(server) = self.server().as_mut() {
-            server.signal(Signal::HUP);
-        }
+        self.signal(Signal::HUP);
         let until = Instant::now() + PATIENCE;
-        while !self.log.since(from).contains("Reloaded server configuration") {
+        while !self.log().since(from).contains("Reloaded server configuration") {
             if Instant::now() >= until {
                 return Err(self.failed("it does not reload"));
             }
@@ -221,32 +162,7 @@ impl Nats {
 
     /// Asks the server to send its clients away and to stop, as an upgrade does. It runs on for a while.
     pub fn lame_duck(&self) {
-        if let Some(server) = self.server().as_mut() {
-            server.signal(Signal::USR2);
-        }
-    }
-
-    /// Kills the server with SIGKILL; returns when the process has ended.
-    pub fn kill(&self) {
-        *self.server() = None;
-    }
-
-    /// Stops the server gracefully.
-    pub fn stop(&self) {
-        if let Some(mut server) = self.server().take() {
-            server.stop(Duration::from_secs(30));
-        }
-    }
-
-    /// Starts the server again with its data and port, after a [`Nats::kill`] if it still runs; returns when it is ready.
-    pub fn restart(&self) -> Result<()> {
-        self.kill();
-        self.launch()
-    }
-
-    /// The last lines of the server's log, for the message of a test that fails.
-    pub fn log_tail(&self, lines: usize) -> String {
-        self.log.tail(lines)
+        self.signal(Signal::USR2);
     }
 
     /// The folder of this server: data, log, configuration. It is removed with the server.
@@ -258,14 +174,12 @@ impl Nats {
     pub fn name(&self) -> String {
         format!("n{}", self.port)
     }
+}
 
-    /// The process id of the server, if it runs.
-    pub fn pid(&self) -> Option<u32> {
-        self.server().as_ref().map(Process::pid)
-    }
+impl Deref for Nats {
+    type Target = Server;
 
-    fn server(&self) -> MutexGuard<'_, Option<Process>> {
-        // After a panic of a test that locked the server, it is unchanged.
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deref(&self) -> &Server {
+        &self.server
     }
 }

@@ -5,29 +5,23 @@ mod epmd;
 mod files;
 mod odd;
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
+use std::sync::Arc;
 
 pub use ctl::Queue;
 pub use odd::{RawClient, RawMessage, long, short};
 
 use crate::boots::Boot;
-use crate::error::{During, Error, Result};
+use crate::error::Result;
 use crate::log::Log;
-use crate::process::{LOOK, Process};
 use crate::scratch::Scratch;
+use crate::server::{Ready, Server, on_free_ports};
 use crate::tls::Certificates;
-use epmd::Epmd;
 use files::{Files, Ports, node_name};
 
 /// The text that a node prints when it is ready, at any log level.
 const READY: &str = "completed with ";
-/// Time-out of a start: twenty times its duration on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The properties of a node; [`Default`] is one without TLS.
 #[derive(Debug, Clone, Default)]
@@ -51,11 +45,10 @@ pub struct RabbitOptions {
 #[derive(Debug)]
 pub struct Rabbit {
     // Dropped in this order: the node before its epmd, both before the folder.
-    node: Mutex<Option<Process>>,
-    epmd: Arc<Epmd>,
-    files: Files,
+    node: Server,
+    epmd: Arc<Server>,
+    files: Arc<Files>,
     certificates: Option<Certificates>,
-    log: Log,
     scratch: Scratch,
 }
 
@@ -80,18 +73,7 @@ impl Rabbit {
 
     /// Starts a node; returns when it is ready.
     pub fn start_with(options: RabbitOptions) -> Result<Self> {
-        let mut tries = 3;
-        loop {
-            tries -= 1;
-            let rabbit = Self::prepare(&options, None, None)?;
-            let _boot = Boot::wait();
-            match rabbit.launch() {
-                Ok(()) => return Ok(rabbit),
-                // Another process took a port between our check and the start.
-                Err(e) if tries > 0 && e.to_string().contains("eaddrinuse") => {}
-                Err(e) => return Err(e),
-            }
-        }
+        on_free_ports(|| Self::prepare(&options, None, None), |rabbit| rabbit.node.start())
     }
 
     /// Starts a cluster, each node with a folder and ports of its own, on the epmd of the first; returns when all nodes
@@ -104,7 +86,7 @@ impl Rabbit {
         }
         // Started by this thread, because a node ends with the thread that started it.
         let boot = Boot::wait();
-        let started = cluster.iter().map(Self::begin).collect::<Result<Vec<_>>>()?;
+        let started = cluster.iter().map(|node| node.begin()).collect::<Result<Vec<_>>>()?;
         cluster.iter().zip(started).try_for_each(|(node, from)| node.wait_ready(from))?;
         drop(boot);
         for node in &cluster[1..] {
@@ -128,52 +110,19 @@ impl Rabbit {
         let mut ports = Ports::free();
         ports.epmd = first.map_or(ports.epmd, |first| first.files.ports.epmd);
         let own = (ports, node_name(number));
-        let files = Files::write(sbin, scratch.path(), own, options, certificates.as_ref())?;
+        let files = Arc::new(Files::write(sbin, scratch.path(), own, options, certificates.as_ref())?);
         let epmd = match first {
             Some(first) => first.epmd.clone(),
-            None => Arc::new(Epmd::start(ports.epmd, scratch.path())?),
+            None => Arc::new(epmd::start(ports.epmd, scratch.path())?),
         };
-        let log = Log::new(scratch.path().join("log"));
-        Ok(Rabbit { node: Mutex::new(None), epmd, files, certificates, log, scratch })
-    }
-
-    fn launch(&self) -> Result<()> {
-        let from = self.begin()?;
-        self.wait_ready(from)
-    }
-
-    /// Starts the process; returns the offset in the log at which its lines begin.
-    fn begin(&self) -> Result<usize> {
-        let from = self.log.len();
-        let mut command = self.files.command("rabbitmq-server");
-        // With this variable the script becomes the node itself, with the known pid.
-        command.env("RUNNING_UNDER_SYSTEMD", "true");
-        self.log.takes_output_of(&mut command)?;
-        let process =
-            Process::spawn("RabbitMQ", command).during("start RabbitMQ (is setpriv there? scripts/setup.sh)")?;
-        *self.node() = Some(process);
-        Ok(from)
-    }
-
-    /// Waits until the process is ready whose log begins at this offset.
-    fn wait_ready(&self, from: usize) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if self.log.since(from).contains(READY) {
-                return Ok(());
-            }
-            if let Some(status) = self.node().as_mut().and_then(Process::exit_status) {
-                return Err(self.failed(&format!("it ended with {status}")));
-            }
-            if Instant::now() >= until {
-                return Err(self.failed(&format!("it is not ready after {PATIENCE:?}")));
-            }
-            thread::sleep(LOOK);
-        }
-    }
-
-    fn failed(&self, what: &str) -> Error {
-        Error::new(format!("start RabbitMQ: {what}. The end of its log:\n{}", self.log_tail(40)))
+        let started = files.clone();
+        let node = Server::new("RabbitMQ", Log::new(scratch.path().join("log")), Ready::Prints(READY), move || {
+            let mut command = started.command("rabbitmq-server");
+            // With this variable the script becomes the node itself, with the known pid.
+            command.env("RUNNING_UNDER_SYSTEMD", "true");
+            Ok(command)
+        });
+        Ok(Rabbit { node, epmd, files, certificates, scratch })
     }
 
     /// The port of AMQP on 127.0.0.1.
@@ -192,61 +141,17 @@ impl Rabbit {
         self.certificates.as_ref().expect("this RabbitMQ was started with `tls` or `mutual_tls`")
     }
 
-    /// Suspends the node: its connections stay open, and it does not respond.
-    pub fn freeze(&self) {
-        if let Some(node) = self.node().as_mut() {
-            node.freeze();
-        }
-    }
-
-    /// Resumes a suspended node.
-    pub fn thaw(&self) {
-        if let Some(node) = self.node().as_mut() {
-            node.signal(Signal::CONT);
-        }
-    }
-
-    /// Kills the node with SIGKILL; returns when the process has ended.
-    pub fn kill(&self) {
-        *self.node() = None;
-    }
-
-    /// Stops the node gracefully. Durable queues with their persistent messages are back after [`Rabbit::restart`].
-    pub fn stop(&self) {
-        if let Some(mut node) = self.node().take() {
-            node.stop(Duration::from_secs(30));
-        }
-    }
-
-    /// Starts the node again with its data and ports, after a [`Rabbit::kill`] if it still runs; returns when it is
-    /// ready.
-    pub fn restart(&self) -> Result<()> {
-        self.kill();
-        self.launch()
-    }
-
-    /// The last lines of the node's log, for the message of a test that fails.
-    pub fn log_tail(&self, lines: usize) -> String {
-        self.log.tail(lines)
-    }
-
     /// The folder of this node: data, log, configuration. It is removed with the node.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
     }
+}
 
-    /// Resident memory of the node, in bytes.
-    pub fn resident_memory(&self) -> u64 {
-        self.node().as_mut().map_or(0, Process::resident_memory)
-    }
+/// After [`Server::stop`] and [`Server::restart`] durable queues are back, with their persistent messages.
+impl Deref for Rabbit {
+    type Target = Server;
 
-    /// The process id of the node, if it runs.
-    pub fn pid(&self) -> Option<u32> {
-        self.node().as_ref().map(Process::pid)
-    }
-
-    fn node(&self) -> MutexGuard<'_, Option<Process>> {
-        // After a panic of a test that locked the node, the node is unchanged.
-        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deref(&self) -> &Server {
+        &self.node
     }
 }

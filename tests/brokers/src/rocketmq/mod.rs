@@ -1,27 +1,44 @@
 //! RocketMQ 4 and 5: a name server, masters, and a look into their queues.
 
 mod reader;
-mod server;
 mod wire;
 
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::server::RocketServer;
 use self::wire::RocketWire;
-use crate::boots::Boot;
+use crate::cache;
 use crate::error::{During, Error, Result};
+use crate::java::{Archive, Java};
+use crate::log::Log;
 use crate::ports::free_port;
 use crate::process::LOOK;
 use crate::scratch::Scratch;
-use crate::{cache, java};
+use crate::server::{Ready, Server, on_free_ports};
 
 pub use self::wire::RocketMqMessage;
 
 /// Settings of every broker: small files, and nothing that is made without being asked for.
 const BROKER: &str = include_str!("../../rocketmq/broker.conf");
 const LOGBACK: &str = include_str!("../../rocketmq/logback.xml");
+/// The text that both servers print when they are ready.
+const READY: &str = "boot success";
+/// Options of Java.
+const JAVA: [&str; 7] = [
+    // A machine with a full disk does not block tests.
+    "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
+    "-Xmx512m",
+    "-XX:MaxDirectMemorySize=256m",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+];
+/// The kinds of server, each with its archive of classes.
+const NAME_SERVER: &str = "name-server";
+/// As [`NAME_SERVER`].
+const MASTER: &str = "broker";
 /// Longest wait for a topic to be known.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time in which a message that is stored becomes visible to consumers.
@@ -85,13 +102,20 @@ impl Default for RocketMqOptions {
     }
 }
 
+/// A server and its port on 127.0.0.1.
+#[derive(Debug)]
+struct Node {
+    server: Server,
+    port: u16,
+}
+
 /// A running cluster.
 #[derive(Debug)]
 pub struct RocketMq {
     // Dropped in this order: the servers before their folder.
-    brokers: Vec<RocketServer>,
-    name_server: RocketServer,
-    version: RocketMqVersion,
+    brokers: Vec<Node>,
+    name_server: Node,
+    java: Java,
     scratch: Scratch,
 }
 
@@ -103,24 +127,25 @@ impl RocketMq {
 
     /// Starts a cluster; returns when its topics are known.
     pub fn start_with(options: &RocketMqOptions) -> Result<Self> {
-        let mut tries = 3;
-        loop {
-            tries -= 1;
-            let cluster = Self::prepare(options)?;
-            let _boot = Boot::wait();
-            match cluster.launch(options) {
-                Ok(()) => return Ok(cluster),
-                // Another process took a port between our check and the start.
-                Err(e) if tries > 0 && e.to_string().contains("Address already in use") => {}
-                Err(e) => return Err(e),
-            }
-        }
+        let java = Java::with_jars_of(options.version.folder()?)?;
+        let start = |options: &RocketMqOptions, archives: [Archive; 2]| {
+            on_free_ports(|| Self::prepare(&java, &archives, options), |cluster: &RocketMq| cluster.launch(options))
+        };
+        java.train(MASTER, |broker| {
+            java.train(NAME_SERVER, |name_server| {
+                let version = options.version;
+                let cluster = start(&RocketMqOptions { version, ..RocketMqOptions::default() }, [name_server, broker])?;
+                cluster.brokers.iter().chain([&cluster.name_server]).for_each(|trained| trained.server.stop());
+                Ok(())
+            })
+        })?;
+        start(options, [Archive::Read(NAME_SERVER), Archive::Read(MASTER)])
     }
 
-    fn prepare(options: &RocketMqOptions) -> Result<Self> {
+    fn prepare(java: &Java, archives: &[Archive; 2], options: &RocketMqOptions) -> Result<Self> {
         let scratch = Scratch::new("rocketmq")?;
         let home = scratch.path();
-        let jars = options.version.folder()?.join("lib");
+        let [of_name_server, of_broker] = archives;
         let write = |path: &Path, text: &str| {
             let folder = path.parent().unwrap_or(home);
             std::fs::create_dir_all(folder).during(format_args!("create {}", folder.display()))?;
@@ -135,10 +160,26 @@ impl RocketMq {
         write(&settings, &text)?;
         write(&home.join("conf/logback_namesrv.xml"), LOGBACK)?;
         write(&home.join("conf/logback_broker.xml"), LOGBACK)?;
-        let server = |name: &str, main: &str, port: u16, settings: &Path| {
-            RocketServer::new(home, (name, main), &jars, port, settings, &options.java)
+        let server = |name: &str, archive: &Archive, main: &'static str, port: u16, settings: &Path| {
+            let log = Log::new(home.join(format!("{}.log", name.replace(' ', "-"))));
+            let (java, archive, home) = (java.clone(), archive.clone(), home.to_owned());
+            let (settings, more) = (settings.to_owned(), options.java.clone());
+            let command = move || {
+                let folder = home.display();
+                let own = [
+                    format!("-Drocketmq.home.dir={folder}"),
+                    format!("-Duser.home={folder}"),
+                    format!("-Drocketmq.client.logRoot={folder}/logs"),
+                ];
+                let options: Vec<&str> = JAVA.into_iter().chain(own.iter().chain(&more).map(String::as_str)).collect();
+                let mut command = java.quick(&archive, &options, main);
+                command.arg("-c").arg(&settings).current_dir(&home).env_remove("NAMESRV_ADDR");
+                Ok(command)
+            };
+            Node { server: Server::new(format!("RocketMQ, {name}"), log, Ready::Prints(READY), command), port }
         };
-        let name_server = server("name server", "org.apache.rocketmq.namesrv.NamesrvStartup", port, &settings);
+        let name_server =
+            server("name server", of_name_server, "org.apache.rocketmq.namesrv.NamesrvStartup", port, &settings);
         if let Some(acl) = &options.acl {
             write(&home.join("conf/plain_acl.yml"), acl)?;
         }
@@ -156,31 +197,31 @@ impl RocketMq {
             let acl = if options.acl.is_some() { "aclEnable=true\n" } else { "" };
             write(&settings, &format!("{text}{acl}{more}\n"))?;
             write(&folder.join("config/topics.json"), &topics(&options.topics))?;
-            brokers.push(server(name, "org.apache.rocketmq.broker.BrokerStartup", own, &settings));
+            brokers.push(server(name, of_broker, "org.apache.rocketmq.broker.BrokerStartup", own, &settings));
         }
-        Ok(RocketMq { brokers, name_server, version: options.version, scratch })
+        Ok(RocketMq { brokers, name_server, java: java.clone(), scratch })
     }
 
     fn launch(&self, options: &RocketMqOptions) -> Result<()> {
-        self.name_server.start()?;
-        self.brokers.iter().try_for_each(RocketServer::start)?;
+        self.name_server.server.start()?;
+        self.brokers.iter().try_for_each(|broker| broker.server.start())?;
         options.topics.iter().try_for_each(|(topic, ..)| self.wait_for(topic))
     }
 
     /// `host:port` of the name server.
     pub fn name_server(&self) -> String {
-        format!("127.0.0.1:{}", self.name_server.port())
+        format!("127.0.0.1:{}", self.name_server.port)
     }
 
     /// The port of the name server.
     pub fn port(&self) -> u16 {
-        self.name_server.port()
+        self.name_server.port
     }
 
     /// Makes a topic with so many queues at every broker; returns when the name server knows it.
     pub fn create(&self, topic: &str, queues: u32) -> Result<()> {
         for broker in &self.brokers {
-            RocketWire::connect(broker.port())?.create(topic, queues)?;
+            RocketWire::connect(broker.port)?.create(topic, queues)?;
         }
         self.wait_for(topic)
     }
@@ -191,7 +232,7 @@ impl RocketMq {
         loop {
             let route = RocketWire::connect(self.port()).and_then(|mut wire| wire.route(topic));
             let known = route.as_ref().is_ok_and(|route| {
-                self.brokers.iter().all(|broker| route.contains(&format!("127.0.0.1:{}", broker.port())))
+                self.brokers.iter().all(|broker| route.contains(&format!("127.0.0.1:{}", broker.port)))
             });
             if known {
                 return Ok(());
@@ -222,7 +263,7 @@ impl RocketMq {
         let mut messages = Vec::new();
         for (place, broker) in self.brokers.iter().enumerate() {
             let queues = RocketWire::connect(self.port())?.queues(topic)?;
-            let mut wire = RocketWire::connect(broker.port())?;
+            let mut wire = RocketWire::connect(broker.port)?;
             for queue in 0..queues {
                 messages.extend(wire.pull(topic, place, queue)?);
             }
@@ -232,50 +273,47 @@ impl RocketMq {
 
     /// So many messages of a topic, as RocketMQ's own client reads them: queue, tags, keys, properties, body.
     pub fn read(&self, topic: &str, count: usize) -> Result<Vec<(RocketMqMessage, String, String)>> {
-        let home = self.version.folder()?;
-        reader::read(&java::program()?, &home, &self.name_server(), topic, count)
+        reader::read(self.java.clone(), &self.name_server(), topic, count)
     }
 
     /// Suspends a broker: its connections stay open, and it does not respond.
     pub fn freeze(&self, broker: usize) {
-        self.brokers[broker].freeze();
+        self.brokers[broker].server.freeze();
     }
 
     /// Resumes a suspended broker.
     pub fn thaw(&self, broker: usize) {
-        self.brokers[broker].thaw();
+        self.brokers[broker].server.thaw();
     }
 
     /// Kills a broker with SIGKILL; returns when the process has ended.
     pub fn kill(&self, broker: usize) {
-        self.brokers[broker].kill();
+        self.brokers[broker].server.kill();
     }
 
     /// Starts a broker again with its data and port, after a [`RocketMq::kill`] if it still runs; returns when it is ready.
     pub fn restart(&self, broker: usize) -> Result<()> {
-        self.brokers[broker].kill();
-        self.brokers[broker].start()
+        self.brokers[broker].server.restart()
     }
 
     /// Kills the name server.
     pub fn kill_name_server(&self) {
-        self.name_server.kill();
+        self.name_server.server.kill();
     }
 
     /// Starts the name server again; it knows a broker when that has registered anew, which takes up to 10 s.
     pub fn restart_name_server(&self) -> Result<()> {
-        self.name_server.kill();
-        self.name_server.start()
+        self.name_server.server.restart()
     }
 
     /// The last lines of a broker's log, for the message of a test that fails.
     pub fn log_tail(&self, broker: usize, lines: usize) -> String {
-        self.brokers[broker].log_tail(lines)
+        self.brokers[broker].server.log_tail(lines)
     }
 
     /// The process ids of the brokers that run.
     pub fn pids(&self) -> Vec<u32> {
-        self.brokers.iter().filter_map(RocketServer::pid).collect()
+        self.brokers.iter().filter_map(|broker| broker.server.pid()).collect()
     }
 
     /// The folder of this cluster: data, logs, configuration. It is removed with the cluster.

@@ -1,29 +1,23 @@
 //! Messages as RocketMQ's own client for Java reads them.
 
-use std::path::Path;
-
 use super::RocketMqMessage;
 use crate::artemis::decoded;
 use crate::error::{Error, Result};
+use crate::java::{Archive, Java};
 use crate::tool::run;
-use crate::{java, process};
 
 const SOURCE: &str = include_str!("../../rocketmq/Reader.java");
 
 /// Reads so many messages, each with its tags and keys.
 pub(super) fn read(
-    program: &Path,
-    home: &Path,
+    java: Java,
     name_server: &str,
     topic: &str,
     count: usize,
 ) -> Result<Vec<(RocketMqMessage, String, String)>> {
-    let jars = format!("{}/*", home.join("lib").display());
-    let classes = java::classes(program, home, ("Reader", SOURCE), &jars)?;
-    let mut command = process::command(program);
-    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m"]);
-    command.args(["-cp", &format!("{}:{jars}", classes.display()), "Reader", name_server, topic, &count.to_string()]);
-    command.env_remove("JAVA_TOOL_OPTIONS").env_remove("CLASSPATH");
+    let java = java.and_program("Reader", SOURCE)?;
+    let mut command = java.quick(&Archive::Read("reader"), &["-Xmx128m"], "Reader");
+    command.args([name_server, topic, &count.to_string()]);
     let printed = run(command, None, "RocketMQ's client")?;
     let printed = String::from_utf8_lossy(&printed);
     let lines = printed.lines().filter_map(|line| line.strip_prefix("MESSAGE "));

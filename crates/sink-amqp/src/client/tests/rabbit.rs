@@ -151,7 +151,7 @@ impl Node {
                 rabbit.kill();
                 Ok(())
             },
-            Rabbit::restart,
+            |server| server.restart(),
         )
         .await
     }

@@ -181,7 +181,7 @@ impl Rig for SqsRig {
     }
 
     async fn outage(&mut self) {
-        self.server.does(ElasticMq::kill).await;
+        self.server.does(|server| server.kill()).await;
     }
 
     async fn recover(&mut self) {
@@ -189,11 +189,11 @@ impl Rig for SqsRig {
     }
 
     async fn stall(&mut self) {
-        self.server.does(ElasticMq::freeze).await;
+        self.server.does(|server| server.freeze()).await;
     }
 
     async fn resume(&mut self) {
-        self.server.does(ElasticMq::thaw).await;
+        self.server.does(|server| server.thaw()).await;
     }
 }
 

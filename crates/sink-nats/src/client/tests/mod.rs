@@ -80,7 +80,7 @@ impl Rig for NatsRig {
     }
 
     async fn outage(&mut self) {
-        self.server.does(brokers::Nats::kill).await;
+        self.server.does(|server| server.kill()).await;
     }
 
     async fn recover(&mut self) {
@@ -88,11 +88,11 @@ impl Rig for NatsRig {
     }
 
     async fn stall(&mut self) {
-        self.server.does(brokers::Nats::freeze).await;
+        self.server.does(|server| server.freeze()).await;
     }
 
     async fn resume(&mut self) {
-        self.server.does(brokers::Nats::thaw).await;
+        self.server.does(|server| server.thaw()).await;
     }
 }
 

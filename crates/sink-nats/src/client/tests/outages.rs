@@ -54,9 +54,9 @@ async fn a_server_that_is_frozen_loses_nothing() {
     let server = Server::start().await;
     server.stream("S", "orders.>", "").await;
     let trouble = async {
-        server.does(brokers::Nats::freeze).await;
+        server.does(|server| server.freeze()).await;
         tokio::time::sleep(Duration::from_secs(8)).await;
-        server.does(brokers::Nats::thaw).await;
+        server.does(|server| server.thaw()).await;
     };
     let told = deliver_during(sink(server.spec()), trouble).await;
     assert!(told.1 > 0, "what was under way is in doubt");
@@ -80,7 +80,7 @@ async fn a_cluster_that_loses_the_leader_of_the_stream_loses_nothing() {
     let leader = cluster.iter().find(|server| server.name() == leader).unwrap();
     let other = cluster.iter().find(|server| server.name() != leader.name()).unwrap();
     let trouble = async {
-        leader.does(brokers::Nats::kill).await;
+        leader.does(|server| server.kill()).await;
         tokio::time::sleep(Duration::from_secs(8)).await;
         leader.does(|nats| nats.restart().unwrap()).await;
         // Then another is asked to stop, as an upgrade does.

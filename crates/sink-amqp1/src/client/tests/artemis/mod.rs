@@ -121,7 +121,7 @@ impl Rig for ArtemisRig {
     }
 
     async fn outage(&mut self) {
-        self.server.does(Artemis::kill).await;
+        self.server.does(|server| server.kill()).await;
     }
 
     async fn recover(&mut self) {
@@ -129,11 +129,11 @@ impl Rig for ArtemisRig {
     }
 
     async fn stall(&mut self) {
-        self.server.does(Artemis::freeze).await;
+        self.server.does(|server| server.freeze()).await;
     }
 
     async fn resume(&mut self) {
-        self.server.does(Artemis::thaw).await;
+        self.server.does(|server| server.thaw()).await;
     }
 }
 

@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brokers::Artemis;
-
 use super::super::{Amqp1Sink, address};
 use super::ArtemisServer;
 use crate::Amqp1Spec;
@@ -46,9 +44,9 @@ async fn a_broker_that_is_killed_loses_nothing() {
 async fn a_broker_that_is_frozen_loses_nothing() {
     let server = ArtemisServer::start(&["orders"], "").await;
     let trouble = async {
-        server.does(Artemis::freeze).await;
+        server.does(|server| server.freeze()).await;
         tokio::time::sleep(Duration::from_secs(9)).await;
-        server.does(Artemis::thaw).await;
+        server.does(|server| server.thaw()).await;
     };
     let told = deliver_during(sink(server.spec()), address("orders"), trouble).await;
     assert!(told.1 > 0, "what was under way is in doubt");
@@ -59,7 +57,7 @@ async fn a_broker_that_is_frozen_loses_nothing() {
 async fn a_broker_that_is_stopped_properly_loses_nothing() {
     let server = ArtemisServer::start(&["orders"], "").await;
     let trouble = async {
-        server.does(Artemis::stop).await;
+        server.does(|server| server.stop()).await;
         server.does(|artemis| artemis.restart().unwrap()).await;
     };
     let told = deliver_during(sink(server.spec()), address("orders"), trouble).await;
