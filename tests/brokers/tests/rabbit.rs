@@ -14,17 +14,20 @@ fn a_node_is_administered_and_lasts_through_a_kill() {
     assert!(rabbit.certificates().ca.exists());
 
     for (user, works) in [("guest", true), ("limited", true), ("nobody", false)] {
-        assert_eq!(rabbit.ctl(&["authenticate_user", user, user]).is_ok(), works, "{user}");
+        let login = format!("rabbit_access_control:check_user_pass_login(<<\"{user}\">>, <<\"{user}\">>)");
+        assert_eq!(rabbit.eval(&login).unwrap().starts_with("{ok,"), works, "{user}");
     }
     rabbit.add_vhost("new").unwrap();
     rabbit.add_user("alice", "secret").unwrap();
     rabbit.set_permissions("new", "alice", [".*", "^orders$", ".*"]).unwrap();
-    assert!(rabbit.ctl(&["list_permissions", "--vhost", "new"]).unwrap().contains("^orders$"));
+    assert!(
+        rabbit.eval("rabbit_auth_backend_internal:list_vhost_permissions(<<\"new\">>)").unwrap().contains("^orders$")
+    );
 
     rabbit.kill();
     assert!(TcpStream::connect(("127.0.0.1", rabbit.port())).is_err());
     rabbit.restart().unwrap();
-    assert!(rabbit.ctl(&["list_vhosts"]).unwrap().lines().any(|vhost| vhost == "new"));
+    assert!(rabbit.eval("rabbit_vhost:exists(<<\"new\">>)").unwrap() == "true");
 }
 
 #[test]
@@ -42,7 +45,7 @@ fn a_node_raises_alarms_freezes_and_lists_queues() {
     assert_eq!(rabbit.queue_depth("/", "orders").unwrap(), Some(0));
     assert_eq!(rabbit.queue_depth("/", "other").unwrap(), None);
 
-    let alarms = || rabbit.ctl(&["eval", "rabbit_alarm:get_alarms()."]).unwrap();
+    let alarms = || rabbit.eval("rabbit_alarm:get_alarms()").unwrap();
     for (set, name) in
         [(Rabbit::set_memory_alarm as fn(&Rabbit, bool) -> _, "memory"), (Rabbit::set_disk_alarm, "disk")]
     {
@@ -52,6 +55,13 @@ fn a_node_raises_alarms_freezes_and_lists_queues() {
         assert!(!alarms().contains(name), "{name}");
     }
     rabbit.close_all_connections("a test asks").unwrap();
+    // Several tests ask at the same time.
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(rabbit.eval("timer:sleep(200), 1").unwrap(), "1"));
+        }
+    });
+    assert!(rabbit.eval("1/0").unwrap_err().to_string().contains("badarith"));
 
     rabbit.freeze();
     assert!(!greets(rabbit.port(), Duration::from_millis(300)));

@@ -125,8 +125,8 @@ async fn a_refused_message_that_comes_back_is_rejected_once_in_a_second_and_the_
 async fn a_held_message_is_counted_once_and_leaves_room_for_others() {
     let server = RedisServer::start().await;
     let rabbit = start();
-    let times = "[application:set_env(rabbit, Name, 3000) || Name <- [consumer_timeout, channel_tick_interval]].";
-    blocking(|| rabbit.ctl(&["eval", times])).expect("a time-out");
+    let times = "[application:set_env(rabbit, Name, 3000) || Name <- [consumer_timeout, channel_tick_interval]]";
+    blocking(|| rabbit.eval(times)).expect("a time-out");
     let rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
     rabbits.declare_queue("delay-in", table(&[("x-queue-type", text("quorum"))])).await;
     rabbits.declare_queue("orders", Default::default()).await;

@@ -22,8 +22,8 @@ pub(super) struct Ports {
     pub(super) amqp: u16,
     pub(super) amqps: u16,
     pub(super) epmd: u16,
-    /// The port on which the node listens to `rabbitmqctl`.
-    node: u16,
+    /// The port on which the node is administered.
+    pub(super) node: u16,
 }
 
 impl Ports {
@@ -76,7 +76,7 @@ impl Files {
         write("definitions.json", options.definitions.as_deref().unwrap_or(Rabbit::DEFINITIONS))?;
         write("enabled_plugins", &format!("[{}].\n", options.plugins.join(",")))?;
         write("rabbitmq-env.conf", "")?;
-        // The cookie of nodes and rabbitmqctl; Erlang requires that no other user can read it. The listeners that it
+        // The cookie of nodes and `erl_call`; Erlang requires that no other user can read it. The listeners that it
         // protects are on 127.0.0.1 only.
         write(".erlang.cookie", "DELAYBRIDGETEST")?;
         let cookie = folder.join(".erlang.cookie");
@@ -120,9 +120,7 @@ impl Files {
         command.env("ERL_EPMD_PORT", self.ports.epmd.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
         command.env("RABBITMQ_NODENAME", &self.node);
         command.env("RABBITMQ_DIST_PORT", self.ports.node.to_string());
-        // Each run of a tool listens on the first free one: behind those that are reserved for servers.
-        command.env("RABBITMQ_CTL_DIST_PORT_MIN", "33000").env("RABBITMQ_CTL_DIST_PORT_MAX", "60999");
-        command.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", LOCAL).env("RABBITMQ_CTL_ERL_ARGS", LOCAL);
+        command.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", LOCAL);
         if let Some(further) = &self.plugins_folder {
             let own = self.sbin.join("../plugins");
             command.env("RABBITMQ_PLUGINS_DIR", format!("{}:{}", own.display(), further.display()));

@@ -1,7 +1,7 @@
 //! RabbitMQ: one node or a cluster, with an epmd of its own, isolated from others on the machine.
 
-mod ctl;
 mod epmd;
+mod eval;
 mod files;
 mod odd;
 
@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use ctl::Queue;
+pub use eval::Queue;
 pub use odd::{RawClient, RawMessage, long, short};
 
 use crate::boots::Boot;
@@ -91,9 +91,10 @@ impl Rabbit {
         drop(boot);
         for node in &cluster[1..] {
             let first = node_name(Some(1));
-            for step in [&["stop_app"][..], &["reset"], &["join_cluster", &first], &["start_app"]] {
-                node.ctl(step)?;
-            }
+            node.stop_app()?;
+            node.eval("rabbit_mnesia:reset()")?;
+            node.eval(&format!("rabbit_mnesia:join_cluster('{first}', disc)"))?;
+            node.start_app()?;
         }
         Ok(cluster)
     }

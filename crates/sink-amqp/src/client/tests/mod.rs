@@ -202,8 +202,8 @@ impl Rig for AmqpRig {
         self.mend().await;
         if self.arguments.iter().any(|(_, value)| *value == "quorum") {
             // RabbitMQ 3.10: a queue of one node that is published to before it has elected its leader never elects one.
-            let elect = format!("ra:trigger_election({{'%2F_{}', node()}}).", self.queue);
-            self.node.does(move |rabbit| rabbit.ctl(&["eval", &elect])).await.unwrap();
+            let elect = format!("ra:trigger_election({{'%2F_{}', node()}})", self.queue);
+            self.node.does(move |rabbit| rabbit.eval(&elect)).await.unwrap();
         }
         // Was seen to come back without a queue.
         let admin = self.node.admin().await;

@@ -169,18 +169,16 @@ impl Node {
             other => panic!("the usual value of {other}"),
         };
         let set = |rabbit: &Rabbit, name, value| {
-            rabbit.ctl(&["eval", &format!("application:set_env(rabbit, {name}, {value}).")]).map(drop)
+            rabbit.eval(&format!("application:set_env(rabbit, {name}, {value})")).map(drop)
         };
         self.suffers(move |rabbit| set(rabbit, name, value), move |rabbit| set(rabbit, name, usual)).await
     }
 
     /// A queue's process does not answer, like that of a quorum queue without its other nodes.
     pub(crate) async fn suspend_quorum_queue(&self, queue: &str) -> Trouble {
-        let does = |what: &str| {
-            let expression = format!("sys:{what}(whereis('%2F_{queue}')).");
-            move |rabbit: &Rabbit| rabbit.ctl(&["eval", &expression]).map(drop)
-        };
-        self.suffers(does("suspend"), does("resume")).await
+        let (queue, same) = (queue.to_owned(), queue.to_owned());
+        let suspend = move |rabbit: &Rabbit| rabbit.suspend_quorum_queue(&queue, true);
+        self.suffers(suspend, move |rabbit| rabbit.suspend_quorum_queue(&same, false)).await
     }
 
     /// A connection that looks behind the sink's back.

@@ -154,7 +154,7 @@ async fn a_refused_topic_concerns_one_key_and_an_internal_exchange_every_element
     admin.bind(&queue, &topic, "#").await;
     let exchange = topic.clone();
     let rights = move |rabbit: &brokers::Rabbit| {
-        rabbit.ctl(&["set_topic_permissions", "limited", &exchange, "^good", ".*"]).unwrap()
+        rabbit.set_topic_permissions("limited", &exchange, ["^good", ".*"]).unwrap();
     };
     node.does(rights).await;
     let sink = patient_sink(AmqpSpec { login: login("limited", "limited"), ..node.spec() });
