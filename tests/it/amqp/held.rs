@@ -17,7 +17,7 @@ async fn goes_on(what: &str, daemon: &Daemon, server: &RedisServer, arrived: &mu
 }
 
 /// Declares the exchange `orders`, and with `bind` the queue `arrived` on it.
-async fn declare(rabbit: &Rabbit, bind: bool) {
+async fn declare(rabbit: &Broker, bind: bool) {
     let rabbits = Rabbits::connect(&url(rabbit)).await.expect("connect");
     rabbits.declare("orders", bind.then_some("arrived"), "due").await;
 }
@@ -25,7 +25,7 @@ async fn declare(rabbit: &Rabbit, bind: bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_that_is_missing_unbound_or_deleted_holds_the_queue_until_it_is_there() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, "", "max_in_flight: 500")).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold").expect_log("sink down");
@@ -57,7 +57,7 @@ async fn an_exchange_that_is_missing_unbound_or_deleted_holds_the_queue_until_it
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_exchange_is_no_elements_fault_though_the_payload_chooses_the_routing_key() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let yaml = yaml(&server, &rabbit, "", "codec: json, max_in_flight: 500")
         .replace("sink: out }]", "sink: out, routing_key: '${payload.to}' }]");
     let mut daemon = Daemon::start(&yaml).await;
@@ -80,7 +80,7 @@ async fn a_missing_exchange_is_no_elements_fault_though_the_payload_chooses_the_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let directory = tempfile::tempdir().expect("make a directory");
     let password = directory.path().join("password");
     harness::write_secret(&password, "not-it\n");

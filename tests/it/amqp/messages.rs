@@ -11,7 +11,7 @@ fn text<'a>(delivery: &'a Delivery, name: &str) -> Option<&'a str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_carries_what_is_known_of_the_element() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let yaml = yaml(&server, &rabbit, DECLARE, "codec: json").replace(
         "sink: out",
         "sink: out, headers: { tenant: '${payload.tenant:-none}' }, \
@@ -48,7 +48,7 @@ async fn a_message_carries_what_is_known_of_the_element() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unroutable_key_of_its_own_is_a_forwarded_dead_letter_and_its_neighbours_arrive() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     Rabbits::connect(&url(&rabbit)).await.expect("connect").declare("letters", Some("letters"), "due").await;
     let queue = "codec: json, unroutable_after: 0s, dead_letter: { sink: out, exchange: letters, routing_key: due }";
     let yaml =
@@ -83,7 +83,7 @@ async fn an_unroutable_key_of_its_own_is_a_forwarded_dead_letter_and_its_neighbo
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_declares_nothing() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let config = harness::daemon::ConfigFile::new(&yaml(&server, &rabbit, DECLARE, "codec: string"));
     let checked = harness::daemon::cli(&config, &["check", "--live"]);
     let text = String::from_utf8_lossy(&checked.stdout).into_owned();

@@ -7,6 +7,9 @@ mod parts;
 mod quorum;
 
 use std::collections::HashSet;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use brokers::{Rabbit, RabbitOptions};
@@ -22,18 +25,63 @@ pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-/// Starts a broker.
-pub fn start() -> Rabbit {
-    blocking(|| Rabbit::start_with(RabbitOptions::default())).unwrap_or_else(|e| panic!("start RabbitMQ: {e}"))
+/// A RabbitMQ for one test.
+pub struct Broker {
+    node: Arc<Rabbit>,
+    /// The vhost as it follows in a URL.
+    vhost: String,
+}
+
+impl Broker {
+    /// A node for this test alone.
+    fn own(rabbit: Rabbit) -> Self {
+        Broker { node: Arc::new(rabbit), vhost: String::new() }
+    }
+}
+
+impl Deref for Broker {
+    type Target = Rabbit;
+
+    fn deref(&self) -> &Rabbit {
+        &self.node
+    }
+}
+
+/// Starts a node for a test that stops it, limits it, or looks at all of it. A start keeps a processor busy for four
+/// seconds: others take [`shared`].
+pub fn start() -> Broker {
+    start_with(RabbitOptions::default())
+}
+
+/// The same as [`start`], with these properties.
+pub fn start_with(options: RabbitOptions) -> Broker {
+    Broker::own(started(options))
+}
+
+/// A vhost of its own on a node that all such tests share.
+pub fn shared() -> Broker {
+    static NODE: OnceLock<Arc<Rabbit>> = OnceLock::new();
+    static VHOSTS: AtomicU32 = AtomicU32::new(1);
+    blocking(|| {
+        let node = NODE.get_or_init(|| Arc::new(started(RabbitOptions::default())));
+        let vhost = format!("v{}", VHOSTS.fetch_add(1, Ordering::Relaxed));
+        node.add_vhost(&vhost).expect("create a vhost");
+        node.set_permissions(&vhost, "guest", [".*", ".*", ".*"]).expect("give guest all rights");
+        Broker { node: node.clone(), vhost: format!("/{vhost}") }
+    })
+}
+
+fn started(options: RabbitOptions) -> Rabbit {
+    blocking(|| Rabbit::start_with(options)).unwrap_or_else(|e| panic!("start RabbitMQ: {e}"))
 }
 
 /// The URL of a broker.
-pub fn url(rabbit: &Rabbit) -> String {
-    format!("amqp://127.0.0.1:{}", rabbit.port())
+pub fn url(rabbit: &Broker) -> String {
+    format!("amqp://127.0.0.1:{}{}", rabbit.port(), rabbit.vhost)
 }
 
 /// A queue `q` into the exchange `orders` and from there into the queue `arrived`; `amqp` has further keys of the sink.
-fn yaml(server: &RedisServer, rabbit: &Rabbit, amqp: &str, queue: &str) -> String {
+fn yaml(server: &RedisServer, rabbit: &Broker, amqp: &str, queue: &str) -> String {
     format!(
         "redis: {{ url: '{}' }}\n\
          retry: {{ strict: {{ max_attempts: 3, initial_interval: 10ms, max_interval: 100ms }} }}\n\
@@ -68,7 +116,7 @@ struct Arrived {
 }
 
 impl Arrived {
-    fn at(rabbit: &Rabbit) -> Self {
+    fn at(rabbit: &Broker) -> Self {
         Arrived { url: url(rabbit), deliveries: Vec::new(), message_ids: HashSet::new() }
     }
 

@@ -32,7 +32,7 @@ pub(super) fn to(key: &str, numbers: std::ops::Range<usize>) -> impl Iterator<It
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
     rabbits.declare("orders", Some("arrived"), "due").await;
     let mut bounded = FieldTable::default();
@@ -134,10 +134,10 @@ async fn censor(port: u16) -> (u16, Arc<AtomicUsize>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_element_that_ends_the_connection_is_a_dead_letter_and_its_neighbours_arrive() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let (port, cuts) = censor(rabbit.port()).await;
     let yaml = yaml(&server, &rabbit, DECLARE, "max_in_flight: 500")
-        .replace(&url(&rabbit), &format!("amqp://127.0.0.1:{port}"))
+        .replace(&format!(":{}", rabbit.port()), &format!(":{port}"))
         .replace("max_attempts: 3", "max_attempts: 6");
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);

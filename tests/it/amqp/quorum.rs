@@ -15,7 +15,7 @@ use crate::faults::rig::{metric, pass, tolerate_stalls};
 const IN_TIME: &str = "delaybridge_delivery_lateness_seconds_bucket{queue=\"q\",sink=\"out\",le=\"5\"}";
 
 /// Declares quorum queues on `orders`, bound by their own names.
-async fn declare(rabbit: &Rabbit, names: &[&str]) {
+async fn declare(rabbit: &Broker, names: &[&str]) {
     let rabbits = Rabbits::connect(&url(rabbit)).await.expect("connect");
     rabbits.declare("orders", Some("arrived"), "due").await;
     for name in names {
@@ -26,7 +26,7 @@ async fn declare(rabbit: &Rabbit, names: &[&str]) {
     }
 }
 
-async fn daemon(server: &RedisServer, rabbit: &Rabbit) -> Daemon {
+async fn daemon(server: &RedisServer, rabbit: &Broker) -> Daemon {
     let yaml =
         yaml(server, rabbit, "", "codec: json").replace("sink: out }]", "sink: out, routing_key: '${payload.to}' }]");
     let mut daemon = Daemon::start(&yaml).await;
@@ -51,7 +51,7 @@ async fn beside(server: &RedisServer, daemon: &Daemon, oracle: &mut Oracle, from
 
 /// Checks that everything has arrived at its queue without a counted attempt, and twice only if that was announced.
 /// Elements that may have arrived before have attempt 2.
-async fn all_arrived(server: &RedisServer, daemon: &Daemon, rabbit: &Rabbit, queues: &[(&str, &Oracle)]) {
+async fn all_arrived(server: &RedisServer, daemon: &Daemon, rabbit: &Broker, queues: &[(&str, &Oracle)]) {
     for (queue, oracle) in queues {
         let mut arrived = Arrived::at(rabbit);
         arrived.all(queue, oracle).await;
@@ -105,6 +105,7 @@ async fn a_quorum_queue_without_its_majority_delays_no_other_and_makes_no_dead_l
     }
     let server = RedisServer::start().await;
     let nodes = blocking(|| Rabbit::start_cluster(3)).unwrap_or_else(|error| panic!("start three nodes: {error}"));
+    let nodes: Vec<Broker> = nodes.into_iter().map(Broker::own).collect();
     declare(&nodes[0], &["safe"]).await;
     let daemon = daemon(&server, &nodes[0]).await;
     let mut of_safe = Oracle::new();

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use brokers::{Rabbit, RabbitOptions};
+use brokers::RabbitOptions;
 
 use super::{Hostile, MOST, Peer, endure_with, withstand};
-use crate::amqp::{blocking, url};
+use crate::amqp::{start_with, url};
 use crate::faults::rig::{PATIENCE, metric};
 use harness::amqp::Rabbits;
 use harness::redisson::{Element, redis_now_ms};
@@ -194,8 +194,7 @@ async fn an_answer_to_no_message_is_no_verdict_on_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_without_a_frame_max_is_reached_with_little_memory() {
     let config = vec![("frame_max".to_owned(), "0".to_owned())];
-    let rabbit = blocking(|| Rabbit::start_with(RabbitOptions { config, ..RabbitOptions::default() }))
-        .unwrap_or_else(|e| panic!("start RabbitMQ: {e}"));
+    let rabbit = start_with(RabbitOptions { config, ..RabbitOptions::default() });
     let server = RedisServer::start().await;
     let yaml = format!(
         "redis: {{ url: '{}' }}\n\

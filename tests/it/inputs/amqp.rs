@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use brokers::Rabbit;
 use futures_util::{FutureExt, StreamExt};
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, DecimalValue};
 
-use crate::amqp::{blocking, start, url};
+use crate::amqp::{Broker, blocking, shared, start, url};
 use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
 use harness::amqp::Rabbits;
 use harness::publisher::{Publisher, text};
@@ -18,7 +17,7 @@ use harness::redisson::redis_now_ms;
 use harness::{Daemon, Delivery, RedisServer, eventually};
 
 /// An input `late` from the queue `delay-in` back to the same broker; `input` has further keys.
-pub(super) fn yaml(server: &RedisServer, rabbit: &Rabbit, input: &str) -> String {
+pub(super) fn yaml(server: &RedisServer, rabbit: &Broker, input: &str) -> String {
     let url = url(rabbit);
     format!(
         "redis: {{ url: '{}' }}\n\
@@ -30,7 +29,7 @@ pub(super) fn yaml(server: &RedisServer, rabbit: &Rabbit, input: &str) -> String
 }
 
 /// Waits for this many messages in a queue.
-pub(super) async fn arrived(rabbit: &Rabbit, queue: &str, count: usize) -> Vec<Delivery> {
+pub(super) async fn arrived(rabbit: &Broker, queue: &str, count: usize) -> Vec<Delivery> {
     let mut all = Vec::new();
     eventually(&format!("{count} messages in {queue}"), PATIENCE, async || {
         let mut rabbits = Rabbits::connect(&url(rabbit)).await?;
@@ -48,7 +47,7 @@ fn header<'a>(delivery: &'a Delivery, name: &str) -> Option<&'a str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delayed_message_comes_out_when_it_is_due_as_it_went_in() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders", "mails"]).await;
     let daemon = Daemon::start(&yaml(&server, &rabbit, "")).await;
@@ -97,7 +96,7 @@ async fn a_delayed_message_comes_out_when_it_is_due_as_it_went_in() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_scheduled_is_a_dead_letter_of_the_broker() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, ", max_delay: 60d")).await;
@@ -138,7 +137,7 @@ async fn what_cannot_be_scheduled_is_a_dead_letter_of_the_broker() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decimal_number_is_a_delay_and_a_timestamp_a_due_time_in_seconds() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
     let mut daemon = Daemon::start(&yaml(&server, &rabbit, "")).await;
@@ -170,7 +169,7 @@ async fn a_decimal_number_is_a_delay_and_a_timestamp_a_due_time_in_seconds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_message_stays_in_a_queue_that_would_drop_it() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
     let ttl = harness::publisher::table(&[("x-message-ttl", AMQPValue::LongInt(600_000))]);
     rabbits.declare_queue("delay-in", ttl).await;

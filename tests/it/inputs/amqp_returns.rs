@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use brokers::Rabbit;
 use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
 use super::amqp::{arrived, yaml};
-use crate::amqp::{blocking, start, url};
+use crate::amqp::{Broker, blocking, shared, start, url};
 use crate::faults::rig::{PATIENCE, metric, pass, readyz};
 use harness::amqp::Rabbits;
 use harness::ports::free_port;
@@ -31,7 +30,7 @@ async fn logged(daemon: &Daemon, words: &str) {
     .await;
 }
 
-async fn count(rabbit: &Rabbit, queue: &str) -> u32 {
+async fn count(rabbit: &Broker, queue: &str) -> u32 {
     Rabbits::connect(&url(rabbit)).await.expect("connect").count(queue).await
 }
 
@@ -87,7 +86,7 @@ async fn an_outage_of_redis_does_not_use_up_the_delivery_limit_of_a_quorum_queue
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_message_that_comes_back_is_rejected_once_in_a_second_and_the_probe_names_the_loop() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
     let itself = [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("delay-in"))];
     rabbits.declare_queue("delay-in", table(&itself)).await;
@@ -160,7 +159,7 @@ async fn a_held_message_is_counted_once_and_leaves_room_for_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_is_refused_with_the_reason() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
     rabbits.declare_queue("delay-in", table(&[("x-queue-type", text("stream"))])).await;
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
@@ -176,7 +175,7 @@ async fn a_stream_is_refused_with_the_reason() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_message_stays_cancelled_and_a_new_one_with_its_id_is_scheduled() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
     let page = free_port();

@@ -1,12 +1,11 @@
 //! What `check --live` says about inputs, against real brokers: what is there, what is missing, and what to do.
 
-use brokers::Rabbit;
 #[cfg(feature = "kafka")]
 use brokers::kafka::{KafkaOptions, Operation, Resource};
 use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
-use crate::amqp::{blocking, start, url};
+use crate::amqp::{Broker, blocking, start, url};
 use harness::RedisServer;
 use harness::amqp::Rabbits;
 use harness::daemon::{ConfigFile, cli};
@@ -29,7 +28,7 @@ fn assert_says((code, text): (Option<i32>, String), expected: i32, words: &[&str
 }
 
 /// An input from this queue, as this user.
-fn yaml(server: &RedisServer, rabbit: &Rabbit, (user, queue): (&str, &str), to: &str) -> String {
+fn yaml(server: &RedisServer, rabbit: &Broker, (user, queue): (&str, &str), to: &str) -> String {
     format!(
         "redis: {{ url: '{}' }}\n\
          sinks: {{ shop: {{ amqp: {{ url: '{}' }} }} }}\n\

@@ -4,7 +4,7 @@ use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 use redis::AsyncCommands;
 
-use crate::amqp::{start, url};
+use crate::amqp::{shared, url};
 use crate::faults::rig::PATIENCE;
 use harness::amqp::Rabbits;
 use harness::publisher::Publisher;
@@ -65,7 +65,7 @@ async fn no_message_is_acknowledged_before_the_replica_has_its_job() {
     let options = ServerOptions::default().line("replicaof", &format!("127.0.0.1 {}", master.port()));
     let mut replica = RedisServer::start_with(options).await;
     follows(&master).await;
-    let rabbit = start();
+    let rabbit = shared();
     let url = url(&rabbit);
     let publisher = Publisher::connect(&url).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
@@ -132,7 +132,7 @@ async fn unacknowledged(url: &str) -> Result<u32, String> {
 async fn with_a_file(version: Version) {
     let mut server = RedisServer::start_with(version.options().append_only()).await;
     let mut redis = server.client().await;
-    let rabbit = start();
+    let rabbit = shared();
     let url = url(&rabbit);
     let publisher = Publisher::connect(&url).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;

@@ -6,7 +6,7 @@ use redis::AsyncCommands;
 use serde_json::json;
 
 use super::amqp::arrived;
-use crate::amqp::{blocking, start, url};
+use crate::amqp::{blocking, shared, url};
 use crate::faults::rig::PATIENCE;
 use crate::http::receiver::Receiver;
 use harness::amqp::Rabbits;
@@ -26,7 +26,7 @@ async fn entries(server: &RedisServer, key: &str) -> Vec<Vec<String>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_neither_steers_its_destinations_nor_stays_behind_for_its_headers() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let receiver = Receiver::start(&["http/1.1"]).await;
     let nats = blocking(|| brokers::Nats::start().unwrap_or_else(|error| panic!("start NATS: {error}")));
     blocking(|| make_stream(&nats, "ORDERS", "orders.>", &json!({ "allow_rollup_hdrs": true })));
@@ -155,7 +155,7 @@ async fn a_message_neither_steers_its_destinations_nor_stays_behind_for_its_head
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_whose_headers_are_too_large_is_saved_by_a_rule_of_its_route() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
     let yaml = format!(
@@ -194,7 +194,7 @@ async fn a_message_whose_headers_are_too_large_is_saved_by_a_rule_of_its_route()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_whose_headers_are_too_large_is_forwarded_without_those_of_its_message() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders", "graves"]).await;
     let yaml = format!(
@@ -229,7 +229,7 @@ async fn a_dead_letter_whose_headers_are_too_large_is_forwarded_without_those_of
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_that_is_forwarded_has_the_headers_of_its_message() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
     let yaml = format!(

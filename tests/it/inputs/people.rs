@@ -5,7 +5,7 @@ use std::time::Duration;
 use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
-use crate::amqp::{blocking, start, url};
+use crate::amqp::{blocking, shared, start, url};
 use crate::faults::rig::PATIENCE;
 use harness::amqp::Rabbits;
 use harness::ports::free_port;
@@ -15,7 +15,7 @@ use harness::{Daemon, RedisServer, eventually, http};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_found_moved_and_cancelled_by_its_id() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let url = url(&rabbit);
     let publisher = Publisher::connect(&url).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;
@@ -165,7 +165,7 @@ async fn an_input_whose_jobs_clients_take_is_seen_as_the_others_are_and_gives_ou
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_with_another_input_is_refused_with_the_reason_and_stops_nothing() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let url = url(&rabbit);
     let publisher = Publisher::connect(&url).await.expect("connect");
     publisher.declare("delay-in", &["orders"]).await;

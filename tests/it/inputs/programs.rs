@@ -5,7 +5,7 @@ use std::process::Command;
 
 use brokers::KafkaOptions;
 
-use crate::amqp::{start, url};
+use crate::amqp::{shared, url};
 use crate::kafka::{blocking, start as start_kafka};
 use harness::{Daemon, RedisServer};
 
@@ -48,7 +48,7 @@ fn check(line: &str, id: &str) {
 #[ignore = "needs pika and confluent-kafka in Python, which `make setup` does not bring"]
 async fn the_programs_of_the_page_publish_and_consume() {
     let server = RedisServer::start().await;
-    let rabbit = start();
+    let rabbit = shared();
     let kafka = start_kafka(KafkaOptions::default());
     let url = url(&rabbit);
     let bootstrap = kafka.bootstrap();
