@@ -26,6 +26,13 @@ impl Stopwatch {
         self.began.elapsed().saturating_sub(pressure().saturating_sub(self.pressure))
     }
 
+    /// The share of elements that must be in time, where on a quiet machine it is `quiet`: less by the part of the time in
+    /// which the machine was short of processors, but never less than a half. What waits for a fault is never in time.
+    pub fn share_in_time(&self, quiet: f64) -> f64 {
+        let counted = self.elapsed().as_secs_f64() / self.began.elapsed().as_secs_f64();
+        (quiet - (1.0 - counted)).max(0.5)
+    }
+
     /// Fails the test if `what` has taken longer than `limit`.
     #[track_caller]
     pub fn assert_within(&self, limit: Duration, what: &str) {
@@ -72,5 +79,8 @@ mod tests {
         let waited = Stopwatch { pressure: pressure().saturating_sub(Duration::from_secs(9)), ..late };
         // The panic above writes a backtrace, which may take a second.
         waited.assert_within(Duration::from_secs(6), "nine seconds of waiting");
+        assert_eq!(waited.share_in_time(0.99), 0.5);
+        let quiet = Stopwatch { pressure: pressure() + Duration::from_secs(60), ..late };
+        assert_eq!(quiet.share_in_time(0.99), 0.99);
     }
 }

@@ -17,7 +17,7 @@ use brokers::{Rabbit, RabbitOptions};
 use crate::faults::rig::{PATIENCE, assert_complete, elements, settled};
 use harness::amqp::Rabbits;
 use harness::redisson::redis_now_ms;
-use harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
+use harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, Stopwatch, eventually};
 
 /// Runs blocking code without blocking the other tasks of the test.
 #[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]
