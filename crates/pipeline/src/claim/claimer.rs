@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use self::order::{ClaimOrder, leave_order};
+use self::order::ClaimOrder;
 use self::pace::ClaimPace;
 use self::pulse::Pulse;
 use crate::active::ActiveQueue;
@@ -114,10 +114,8 @@ impl Claimer {
             // Order: a stop goes first, and an answer before the next claim. Answers wait until they are taken; waiting and
             // getting ready are cancel safe: reservations are released.
             let follows = !self.outstanding.is_empty();
-            let (depth, gathers) = match &self.order {
-                Some(order) => (1, order.queues.is_gathering() && !order.queues.is_empty()),
-                None => (DEPTH, false),
-            };
+            let depth = if self.order.is_some() { 1 } else { DEPTH };
+            let gathers = self.order.as_ref().is_some_and(ClaimOrder::has_gathered);
             let take_over = if follows { None } else { self.next_takeover() };
             let turn = ClaimTurn { number: self.pace.turns, take_over, follows, gathers, rest: self.rest() };
             let prepared = tokio::select! {
@@ -135,10 +133,8 @@ impl Claimer {
                 Preparation::Again => continue,
                 Preparation::Rest => {
                     // Nobody gives back the order of a queue at rest: after a stop, the next process would wait for its end.
-                    if let Some(order) = &self.order
-                        && queue.may_rest()
-                    {
-                        Box::pin(leave_order(&queue, &order.returned)).await;
+                    if queue.may_rest() {
+                        self.leave_order().await;
                     }
                     if queue.may_rest() {
                         return;
@@ -166,14 +162,10 @@ impl Claimer {
 
     /// Finds the claim of another process to take over in this turn.
     fn next_takeover(&mut self) -> Option<ClaimName> {
-        let Some(order) = &mut self.order else { return self.expired.next(self.pace.turns, self.pace.backlog) };
-        let first = self.expired.first()?;
-        if first.is_suspect() && !order.is_cleared(&self.expired) {
-            // The next claim sees whether something that is due before it has gone back.
-            return None;
+        match &mut self.order {
+            Some(order) => order.next_takeover(&self.expired),
+            None => self.expired.next(self.pace.turns, self.pace.backlog),
         }
-        order.alone |= first.is_suspect();
-        Some(first.name)
     }
 
     /// Expects another element for a while.
@@ -212,10 +204,7 @@ impl Claimer {
         if !self.pulse.was_suspended(&queue) || self.keep_leases().await {
             self.pulse.goes_on();
         }
-        if let Some(order) = self.unknown_order() {
-            // What came back with the connection may be due before what is found.
-            order.queues.return_all();
-        }
+        self.return_unless_known();
         self.look_up().await;
     }
 
@@ -232,10 +221,8 @@ impl Claimer {
             // The queue is changed: the one that follows goes on looking.
             queue.leases.leave(self.lost.iter().map(|lost| lost.forget(&queue)))
         }
-        if let Some(order) = &self.order
-            && self.lost.is_empty()
-        {
-            leave_order(&queue, &order.returned).await;
+        if self.lost.is_empty() {
+            self.leave_order().await;
         }
     }
 

@@ -4,13 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{BUSY, Claimer};
-use crate::claim::expired::{ClaimHead, ExpiredClaim};
 use crate::claim::lost::Lost;
 use crate::claim::outstanding::{ClaimAnswer, ClaimCall, ClaimReplied, PendingClaim};
 use crate::claim::record::ClaimContents;
 use crate::claim::reply;
 use delaybridge_core::backoff::{Backoff, Jitter};
-use delaybridge_ledger::claims::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
+use delaybridge_ledger::claims::{ClaimReply, Claimed, Element, TakeOverReply};
 use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::{ReleaseReason, Stage, Wakeup};
 
@@ -53,11 +52,7 @@ impl Claimer {
             Ok(ClaimReplied::Claim(ClaimReply::Standby { now_ms, until_ms })) => {
                 self.answered(now_ms, claim.patience);
                 queue.refund_rate(most as u32);
-                // What was gathered is that daemon's now.
-                if let Some(order) = &mut self.order {
-                    order.gathering = false;
-                    order.forget_next();
-                }
+                self.loses_order();
                 self.expired.forget();
                 self.report_unreadable(false);
                 queue.stands_by(until_ms);
@@ -103,39 +98,6 @@ impl Claimer {
         }
     }
 
-    /// Notes, for a queue in order, whether a takeover left nothing of the old claim, so that the claims behind it can
-    /// be taken over.
-    fn goes_on_after(&mut self, old: ClaimName, answer: &Result<ClaimReplied, StoreError>) {
-        match answer {
-            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { left: 0, .. } | TakeOverReply::Nothing { .. })) => {
-                self.expired.taken_over(old);
-            }
-            // It did not run, or there is more in it than was taken.
-            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Late { .. }))
-            | Err(
-                StoreError::NotSent { .. }
-                | StoreError::Moving { .. }
-                | StoreError::Passing { .. }
-                | StoreError::Refused { .. },
-            ) => {}
-            // The next claim meets what is left, in its place.
-            _ if self.order.is_some() => self.expired.forget(),
-            _ => {}
-        }
-    }
-
-    /// Looks, for a queue in order, for a gap at the front: what may kill the process was the first in its claim. Its
-    /// former owner may have returned it since then, and what was taken instead must not overtake it.
-    fn look_for_gap(&mut self, answer: &Result<ClaimReplied, StoreError>) {
-        let Some(order) = &mut self.order else { return };
-        let Some(first_ms) = order.forget_next().and_then(|first| first.due_ms()) else { return };
-        if let Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { elements, .. })) = answer
-            && elements.iter().any(|element| element.due_ms() > Some(first_ms))
-        {
-            order.queues.return_all();
-        }
-    }
-
     /// Records that Redis has run a claim or a takeover.
     fn answered(&mut self, now_ms: i64, patience: Duration) {
         self.queue.renewed(now_ms);
@@ -164,19 +126,12 @@ impl Claimer {
             queue.events.on_hold(None, "claim", "", &format!("claim: {problem}"))
         }
         self.pulse.extend_first |= migrating;
-        // The server may have been a replica for a while, on the same connection.
-        if let Some(order) = &mut self.order {
-            order.returned.forget();
-        }
+        self.refused_in_order(problem);
         if let StoreError::NotDurable { released, may_repeat, .. } = problem {
             queue.events.metrics().released(ReleaseReason::NotDurable, *released);
             if *may_repeat {
                 // They come again as retries, which are not counted.
                 queue.events.metrics().possible_duplicates(*released);
-            }
-            if let Some(order) = self.order.as_ref().filter(|order| order.gathering && *released > 0) {
-                // What is to be the first of what is gathered has gone back.
-                order.queues.return_all();
             }
         }
         let refusals = self.pace.refused();
@@ -209,24 +164,11 @@ impl Claimer {
         // What it cannot read may have hidden others.
         let saw_first = taken > 0 || claimed.unknown == 0;
         *queue.hints() = claimed.hints;
-        if let Some(order) = self.order.as_ref().filter(|order| order.gathering)
-            && claimed.elements.iter().any(|element| order.queues.hold_later_than(element.due_ms()))
-        {
-            // What was gathered is not before all others: those went back. There may be more of them than this claim took.
-            order.queues.return_all();
-        }
+        self.compare_gathered(&claimed.elements);
         queue.alarm.next(claimed.next_ms, taken > 0);
         self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
         let met = self.expired.met(&queue.leases, claimed.expired, claimed.unknown_names).await;
-        if let Some(order) = &mut self.order {
-            let is_unsure = order.gathering && !saw_first && !order.queues.is_empty();
-            order.met(&self.expired, &met, before_ms.filter(|_| saw_first), taken == 0);
-            order.gathering |= is_unsure;
-            // Before anything is found: it would be delivered.
-            order.gather();
-        }
-        let is_hidden = |first: ExpiredClaim| !met.are_all || first.head == ClaimHead::Unread;
-        let hidden = self.order.is_some() && self.expired.first_suspect().is_some_and(is_hidden);
+        let hidden = self.met_in_order(&met, before_ms, taken == 0, saw_first);
         self.look_for(met.strays, claimed.now_ms);
         self.report_unreadable(hidden);
         if hidden {
@@ -246,25 +188,10 @@ impl Claimer {
         }
     }
 
-    /// Reports, for a queue in order, which claim cannot be read while another one waits for that.
-    fn report_unreadable(&mut self, waits: bool) {
-        let Some(order) = &mut self.order else { return };
-        let reason = if waits { self.expired.unreadable() } else { None };
-        if let Some(reason) = &reason {
-            self.queue.events.on_hold(None, "claim", "", reason);
-        } else if order.reported {
-            self.queue.resume();
-        }
-        order.reported = reason.is_some();
-    }
-
     /// Gives what was taken to the delivery. What was reserved for more is released.
     fn hand_over(&mut self, elements: Vec<Element>, retried: usize, unreadable: bool, claim: PendingClaim) {
         let queue = self.queue.clone();
-        if let Some(order) = self.unknown_order() {
-            // Something that is due before may have come back with the new connection.
-            order.queues.return_all();
-        }
+        self.return_unless_known();
         let PendingClaim { request, sent, room, isolation, probe, history, .. } = claim;
         let unused = request.most().saturating_sub(elements.len());
         queue.refund_rate(u32::try_from(unused).unwrap_or(0));

@@ -1,10 +1,15 @@
 //! The claims of a queue in order: what has gone back, or is to be taken over, comes before what is claimed next.
+//!
+//! The claimer knows no more of the order than these steps, each of which does nothing in another queue.
 
 use std::time::Duration;
 
 use super::Claimer;
 use super::order::ClaimOrder;
+use crate::claim::expired::{ClaimHead, ExpiredClaim, MetClaims};
 use crate::claim::lost::Lost;
+use crate::claim::outstanding::ClaimReplied;
+use delaybridge_ledger::claims::{ClaimName, Element, TakeOverReply};
 use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::Wakeup;
 
@@ -101,5 +106,116 @@ impl Claimer {
             Err(problem) => self.refused(&problem).await,
         }
         false
+    }
+
+    /// Returns everything in hand to Redis, if something that is due before may have come back with a new connection.
+    pub(super) fn return_unless_known(&self) {
+        if let Some(order) = self.unknown_order() {
+            order.queues.return_all();
+        }
+    }
+
+    /// Gives the order back, where the queue has one.
+    pub(super) async fn leave_order(&mut self) {
+        if let Some(order) = &self.order {
+            // Boxed, because it is rare.
+            Box::pin(order.leave(&self.queue)).await;
+        }
+    }
+
+    /// Notes that another daemon delivers: what was gathered is that one's now.
+    pub(super) fn loses_order(&mut self) {
+        if let Some(order) = &mut self.order {
+            order.gathering = false;
+            order.forget_next();
+        }
+    }
+
+    /// Notes that Redis has refused a claim.
+    pub(super) fn refused_in_order(&mut self, problem: &StoreError) {
+        let Some(order) = &mut self.order else { return };
+        // The server may have been a replica for a while, on the same connection.
+        order.returned.forget();
+        if let StoreError::NotDurable { released: 1.., .. } = problem
+            && order.gathering
+        {
+            // What is to be the first of what is gathered has gone back.
+            order.queues.return_all();
+        }
+    }
+
+    /// Returns what was gathered to Redis, if a claim has taken something that is due before: that went back, and there may be more
+    /// of it than this claim took.
+    pub(super) fn compare_gathered(&self, elements: &[Element]) {
+        if let Some(order) = self.order.as_ref().filter(|order| order.gathering)
+            && elements.iter().any(|element| order.queues.hold_later_than(element.due_ms()))
+        {
+            order.queues.return_all();
+        }
+    }
+
+    /// Notes the claims with an expired lease that a claim has met, which may have taken what has gone back and was due before this
+    /// time. `seen_all`: there was nothing; `saw_first`: nothing that it could not read was before it. Returns whether something
+    /// that could not be read may come before the first that may kill the process.
+    pub(super) fn met_in_order(
+        &mut self,
+        met: &MetClaims,
+        before_ms: Option<i64>,
+        seen_all: bool,
+        saw_first: bool,
+    ) -> bool {
+        let Some(order) = &mut self.order else { return false };
+        let is_unsure = order.gathering && !saw_first && !order.queues.is_empty();
+        order.met(&self.expired, met, before_ms.filter(|_| saw_first), seen_all);
+        order.gathering |= is_unsure;
+        // Before anything is found: it would be delivered.
+        order.gather();
+        let is_hidden = |first: ExpiredClaim| !met.are_all || first.head == ClaimHead::Unread;
+        self.expired.first_suspect().is_some_and(is_hidden)
+    }
+
+    /// Notes, for a queue in order, whether a takeover left nothing of the old claim, so that the claims behind it can
+    /// be taken over.
+    pub(super) fn goes_on_after(&mut self, old: ClaimName, answer: &Result<ClaimReplied, StoreError>) {
+        match answer {
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { left: 0, .. } | TakeOverReply::Nothing { .. })) => {
+                self.expired.taken_over(old);
+            }
+            // It did not run, or there is more in it than was taken.
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Late { .. }))
+            | Err(
+                StoreError::NotSent { .. }
+                | StoreError::Moving { .. }
+                | StoreError::Passing { .. }
+                | StoreError::Refused { .. },
+            ) => {}
+            // The next claim meets what is left, in its place.
+            _ if self.order.is_some() => self.expired.forget(),
+            _ => {}
+        }
+    }
+
+    /// Looks, for a queue in order, for a gap at the front: what may kill the process was the first in its claim. Its
+    /// former owner may have returned it since then, and what was taken instead must not overtake it.
+    pub(super) fn look_for_gap(&mut self, answer: &Result<ClaimReplied, StoreError>) {
+        let Some(order) = &mut self.order else { return };
+        let Some(first_ms) = order.forget_next().and_then(|first| first.due_ms()) else { return };
+        if let Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { elements, .. })) = answer
+            && elements.iter().any(|element| element.due_ms() > Some(first_ms))
+        {
+            order.queues.return_all();
+        }
+    }
+
+    /// Reports, for a queue in order, which claim cannot be read while another one waits for that.
+    pub(super) fn report_unreadable(&mut self, waits: bool) {
+        let Some(order) = &mut self.order else { return };
+        let reason = if waits { self.expired.unreadable() } else { None };
+        if let Some(reason) = &reason {
+            self.queue.events.on_hold(None, "claim", "", reason);
+        } else if order.reported {
+            self.queue.resume();
+        }
+        order.reported = reason.is_some();
     }
 }

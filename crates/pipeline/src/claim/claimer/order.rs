@@ -6,6 +6,7 @@ use crate::active::ActiveQueue;
 use crate::claim::expired::{Expired, ExpiredClaim, MetClaims};
 use crate::claim::returned::ReturnedClaims;
 use crate::deliver::key_queues::KeyQueues;
+use delaybridge_ledger::claims::ClaimName;
 
 /// The order of one queue, as its claimer sees it.
 pub(super) struct ClaimOrder {
@@ -43,6 +44,22 @@ impl ClaimOrder {
         self.queues.gather(self.gathering && !self.alone && !self.is_first);
     }
 
+    /// Returns whether elements that were taken over wait for the rest.
+    pub(super) fn has_gathered(&self) -> bool {
+        self.queues.is_gathering() && !self.queues.is_empty()
+    }
+
+    /// Finds the claim of another process to take over in this turn: the first of these.
+    pub(super) fn next_takeover(&mut self, expired: &Expired) -> Option<ClaimName> {
+        let first = expired.first()?;
+        if first.is_suspect() && !self.is_cleared(expired) {
+            // The next claim sees whether something that is due before it has gone back.
+            return None;
+        }
+        self.alone |= first.is_suspect();
+        Some(first.name)
+    }
+
     /// Returns whether the first of these may kill the process, and everything that is due before it is in hand.
     pub(super) fn is_cleared(&self, expired: &Expired) -> bool {
         expired.first_suspect().is_some_and(|first| self.cleared == Some(first))
@@ -69,28 +86,28 @@ impl ClaimOrder {
         self.is_first = false;
         self.cleared.take()
     }
-}
 
-/// Gives the order back when nothing is in flight any more: another daemon need not wait for the end of a lease.
-pub(super) async fn leave_order(queue: &ActiveQueue, returned: &ReturnedClaims) {
-    // When it gives up, what is left is forgotten, and stays under its leases.
-    while !queue.leases.is_empty() {
-        // Order: the end goes first; a bell that was not heard rings again.
-        tokio::select! {
-            biased;
-            () = queue.give_up.cancelled() => return,
-            () = queue.rests() => {}
+    /// Gives the order back when nothing is in flight any more: another daemon need not wait for the end of a lease.
+    pub(super) async fn leave(&self, queue: &ActiveQueue) {
+        // When it gives up, what is left is forgotten, and stays under its leases.
+        while !queue.leases.is_empty() {
+            // Order: the end goes first; a bell that was not heard rings again.
+            tokio::select! {
+                biased;
+                () = queue.give_up.cancelled() => return,
+                () = queue.rests() => {}
+            }
         }
-    }
-    for _ in 0..2 {
-        // Another daemon would not wait for the claims that a failover has brought back, also during the wait above.
-        if queue.give_up.is_cancelled() || returned.are_unknown(queue) {
-            return;
-        }
-        // Refused, it may have come behind an extension that was on its way: that one has its answer now. Without an answer the order
-        // ends by itself.
-        if !matches!(queue.store.leave_order(queue.order_ends_ms()).await, Ok(false)) {
-            return;
+        for _ in 0..2 {
+            // Another daemon would not wait for the claims that a failover has brought back, also during the wait above.
+            if queue.give_up.is_cancelled() || self.returned.are_unknown(queue) {
+                return;
+            }
+            // Refused, it may have come behind an extension that was on its way: that one has its answer now. Without an answer the order
+            // ends by itself.
+            if !matches!(queue.store.leave_order(queue.order_ends_ms()).await, Ok(false)) {
+                return;
+            }
         }
     }
 }
