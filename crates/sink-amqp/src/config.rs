@@ -12,7 +12,6 @@ use super::declare::{self, AmqpTopology};
 use super::target::{self, AmqpKeys, NAME};
 use super::url::AmqpUrl;
 use delaybridge_core::codes::Codes;
-use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Scalar, Section};
@@ -21,7 +20,7 @@ use delaybridge_settings::words::word;
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
-use delaybridge_sink::{Connector, Sink};
+use delaybridge_sink::{Connector, Sink, SinkStart};
 
 /// The `amqp` kind.
 pub static KIND: SinkKind = SinkKind {
@@ -193,12 +192,12 @@ impl Connector for AmqpSpec {
         NAME
     }
 
-    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::client::AmqpSink::new(Arc::new(self.clone()), timeout))
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        Arc::new(super::client::AmqpSink::new(Arc::new(self.clone()), start.timeout))
     }
 
-    fn connect_to_check(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::client::AmqpSink::to_check(Arc::new(self.clone()), timeout))
+    fn connect_to_check(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        Arc::new(super::client::AmqpSink::to_check(Arc::new(self.clone()), start.timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

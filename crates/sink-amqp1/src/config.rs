@@ -9,14 +9,13 @@ use super::codes;
 use super::login::Amqp1Login;
 use super::target::{self, Amqp1Keys, NAME};
 use delaybridge_core::codes::Codes;
-use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::url::{host_and_port, host_with_port};
 use delaybridge_settings::words::{word, words};
 use delaybridge_settings::{Settings, TlsFiles, secrets, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
-use delaybridge_sink::{Connector, Sink};
+use delaybridge_sink::{Connector, Sink, SinkStart};
 
 /// The `amqp1` kind.
 pub static KIND: SinkKind = SinkKind {
@@ -114,8 +113,8 @@ impl Connector for Amqp1Spec {
         NAME
     }
 
-    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::client::Amqp1Sink::new(Arc::new(self.clone()), timeout))
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        Arc::new(super::client::Amqp1Sink::new(Arc::new(self.clone()), start.timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

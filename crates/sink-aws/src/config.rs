@@ -14,13 +14,12 @@ use delaybridge_aws::{AwsLoginSpec, host_of};
 use delaybridge_core::codes::Codes;
 use delaybridge_dial::ProxyChoice;
 use delaybridge_http_client::{HttpOrigin, read_proxy, shown_proxy, split};
-use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Group, Key, Kind, count, duration, key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::show_duration;
 use delaybridge_settings::{TlsFiles, shown, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
-use delaybridge_sink::{Connector, Sink};
+use delaybridge_sink::{Connector, Sink, SinkStart};
 
 /// The `sqs` kind.
 pub static SQS: SinkKind = SinkKind {
@@ -168,8 +167,8 @@ impl Connector for AwsSpec {
         self.service.kind()
     }
 
-    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::client::AwsSink::new(self.clone(), timeout))
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        Arc::new(super::client::AwsSink::new(self.clone(), start.timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

@@ -14,13 +14,12 @@ use super::{names, secrets};
 use delaybridge_core::codes::Codes;
 use delaybridge_dial::ProxyChoice;
 use delaybridge_http_client::{self as url, HttpOrigin, read_proxy, shown_proxy};
-use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::{STAND_IN, Section};
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, TlsFiles, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
-use delaybridge_sink::{Connector, Sink};
+use delaybridge_sink::{Connector, Sink, SinkStart};
 
 /// The `http` kind.
 pub static KIND: SinkKind = SinkKind {
@@ -141,8 +140,8 @@ impl Connector for HttpSpec {
         NAME
     }
 
-    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::client::HttpSink::new(self.clone(), timeout))
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        Arc::new(super::client::HttpSink::new(self.clone(), start.timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

@@ -10,7 +10,6 @@ use super::errors;
 use super::login::{KafkaSasl, aws_msk_iam, oidc, sasl};
 use super::properties;
 use super::target::{self, KafkaKeys, NAME};
-use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::{show_duration, show_size};
@@ -18,7 +17,7 @@ use delaybridge_settings::url::{host_and_port, host_with_port};
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, TlsFiles, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
-use delaybridge_sink::{Connector, Sink};
+use delaybridge_sink::{Connector, Sink, SinkStart};
 
 /// The `kafka` kind.
 pub static KIND: SinkKind = SinkKind {
@@ -146,8 +145,8 @@ impl Connector for KafkaSpec {
         NAME
     }
 
-    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::client::KafkaSink::new(Arc::new(self.clone()), timeout))
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        Arc::new(super::client::KafkaSink::new(Arc::new(self.clone()), start.timeout))
     }
 
     fn validate(&self, timeout: Duration) -> Result<(), delaybridge_core::message::Failure> {

@@ -10,13 +10,12 @@ use super::codes;
 use super::login::{self, NatsLogin};
 use super::target::{self, NAME, NatsKeys};
 use delaybridge_core::codes::Codes;
-use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::{STAND_IN, Section};
 use delaybridge_settings::url::{host_and_port, host_with_port};
 use delaybridge_settings::{Settings, TlsFiles, secrets, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
-use delaybridge_sink::{Connector, Sink};
+use delaybridge_sink::{Connector, Sink, SinkStart};
 
 /// The `nats` kind.
 pub static KIND: SinkKind = SinkKind {
@@ -102,8 +101,8 @@ impl Connector for NatsSpec {
         NAME
     }
 
-    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::client::NatsSink::new(Arc::new(self.clone()), timeout))
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        Arc::new(super::client::NatsSink::new(Arc::new(self.clone()), start.timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

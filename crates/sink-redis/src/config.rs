@@ -1,7 +1,6 @@
 //! The keys of `sinks.NAME.redis`, and the server that they describe.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +12,7 @@ use delaybridge_link::{LinkOptions, Redis, RedisTarget, config};
 use delaybridge_settings::keys::{Group, Kind, key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
-use delaybridge_sink::{Connector, Sink, SinkRedis};
+use delaybridge_sink::{Connector, Sink, SinkRedis, SinkStart};
 
 /// The `redis` kind.
 pub static KIND: SinkKind = SinkKind {
@@ -66,13 +65,11 @@ impl Connector for RedisSpec {
         NAME
     }
 
-    fn connect(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink> {
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        let own = |target| Redis::start(target, LinkOptions { small_replies: true, ..LinkOptions::default() });
         Arc::new(match &self.target {
-            None => RedisSink::on_shared(source.clone(), timeout),
-            Some(own) => RedisSink::on_own(
-                Redis::start(own, LinkOptions { small_replies: true, ..LinkOptions::default() }),
-                timeout,
-            ),
+            None => RedisSink::on_shared(start.queues.clone(), start.timeout),
+            Some(target) => RedisSink::on_own(own(target), start.timeout),
         })
     }
 

@@ -9,14 +9,13 @@ use super::codes;
 use super::login::{self, RocketMqLogin};
 use super::target::{self, NAME, RocketMqKeys};
 use delaybridge_core::codes::Codes;
-use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::url::{host_and_port, host_with_port};
 use delaybridge_settings::words::{word, words};
 use delaybridge_settings::{Settings, TlsFiles, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
-use delaybridge_sink::{Connector, Sink};
+use delaybridge_sink::{Connector, Sink, SinkStart};
 
 /// The `rocketmq` kind.
 pub static KIND: SinkKind = SinkKind {
@@ -92,8 +91,8 @@ impl Connector for RocketMqSpec {
         NAME
     }
 
-    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(super::client::RocketMqSink::new(Arc::new(self.clone()), timeout))
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        Arc::new(super::client::RocketMqSink::new(Arc::new(self.clone()), start.timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

@@ -15,9 +15,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::config::{NAME, StdoutDestination, StdoutSpec};
 use crate::line;
 use delaybridge_core::message::{Class, Failure, Outcome};
-use delaybridge_link::Redis;
 use delaybridge_sink::worker_queue::{WorkItem, WorkerQueue};
-use delaybridge_sink::{Answers, Connector, Destination, Outbound, Sink};
+use delaybridge_sink::{Answers, Connector, Destination, Outbound, Sink, SinkStart};
 
 /// Elements that wait for their turn; later ones wait in `deliver`.
 const QUEUE: usize = 1024;
@@ -63,8 +62,8 @@ impl Connector for StdoutSpec {
         NAME
     }
 
-    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        Arc::new(StdoutSink::on_stdout(timeout))
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        Arc::new(StdoutSink::on_stdout(start.timeout))
     }
 
     fn settings(&self) -> Map<String, Value> {

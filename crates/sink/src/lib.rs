@@ -44,7 +44,7 @@ pub use self::header_rules::{HeaderFate, HeaderRules};
 pub use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
 pub use self::redis_write::{MARKS, RedisCommand, RedisWrite, SinkRedis};
 pub use self::repeats::{AttemptId, CopyMark, DeliveryMark, Lookup, Recognition, Suspicion};
-pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
+pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, SinkStart, Target};
 pub use self::task_sink::TaskSink;
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;

@@ -31,12 +31,12 @@ pub struct SinkSpec {
 impl SinkSpec {
     /// Builds the sink. One without a server of its own uses `source`, the link of the Redis that holds the queues.
     pub fn connect(&self, source: &Redis) -> Arc<dyn Sink> {
-        self.connector.connect(self.timeout, source)
+        self.connector.connect(&SinkStart { timeout: self.timeout, queues: source })
     }
 
     /// Builds the sink for [`Sink::check`]: it makes nothing at the destination.
     pub fn connect_to_check(&self, source: &Redis) -> Arc<dyn Sink> {
-        self.connector.connect_to_check(self.timeout, source)
+        self.connector.connect_to_check(&SinkStart { timeout: self.timeout, queues: source })
     }
 
     /// Checks whether the client that [`connect`](Self::connect) would start takes its settings. Connects nowhere.
@@ -53,19 +53,26 @@ impl SinkSpec {
     }
 }
 
+/// The time-out and the link that a sink is built with, beside the settings of its kind.
+pub struct SinkStart<'a> {
+    /// The time within which its deliveries answer.
+    pub timeout: Duration,
+    /// The link of the Redis that holds the queues, for a sink without a server of its own.
+    pub queues: &'a Redis,
+}
+
 /// The checked settings of one kind of sink: makes the sink, and answers what others have to know before.
 pub trait Connector: Any + fmt::Debug + Send + Sync {
     /// Returns the kind as written in the configuration.
     fn kind(&self) -> &'static str;
 
-    /// Builds the sink; its deliveries answer within `timeout`. It begins to connect. `source` is the link of the Redis
-    /// that holds the queues.
-    fn connect(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink>;
+    /// Builds the sink. It begins to connect.
+    fn connect(&self, start: &SinkStart<'_>) -> Arc<dyn Sink>;
 
     /// Builds the sink for [`Sink::check`] alone. A kind that makes anything at its destination while it connects
     /// builds one here that does not.
-    fn connect_to_check(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink> {
-        self.connect(timeout, source)
+    fn connect_to_check(&self, start: &SinkStart<'_>) -> Arc<dyn Sink> {
+        self.connect(start)
     }
 
     /// Checks whether the client takes the settings. Connects nowhere.
