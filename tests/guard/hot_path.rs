@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use delaybridge_core::message::MessageId;
-use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::ElementInfo;
 use delaybridge_ledger::claims::Element;
 use delaybridge_model::{QueueSpec, Routed};
 use delaybridge_sink::Outbound;
@@ -59,7 +59,7 @@ impl Way {
         let mut all = Vec::with_capacity(elements.len());
         for element in elements {
             let (id, payload) = open_entry(element);
-            let payload = redisson_codecs::decode(self.spec.codec, &payload.expect("an element")).expect("a payload");
+            let payload = self.spec.decode(&payload.expect("an element")).expect("a payload");
             let due_ms = element.due_ms();
             let attempt = element.attempts() + 1;
             let id = id.into();

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use redisson_codecs::Payload;
 use tokio::task::JoinSet;
 
 use super::group::options;
 use super::tasks::named;
 use delaybridge_core::message::{Identity, MessageId};
-use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::ElementInfo;
 use delaybridge_input::{Arrival, InputRefusal, IntakeRules, JobIntake, RedeliveryPlace};
 use delaybridge_jobs::JobQueue;
 use delaybridge_link::{Durability, DurableRedis, Redis};
-use delaybridge_model::{Config, InputSpec, QueueSpec};
+use delaybridge_model::{Config, InputSpec, Payload, QueueSpec};
 use delaybridge_pipeline::process::Process;
 
 /// Starts all inputs, which add jobs to this queue.

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::words::JavaTypeNames;
-use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_model::*;
 use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_settings::words::Words as _;

@@ -1,7 +1,6 @@
 //! Words of values that belong to crates below the settings.
 
-use delaybridge_core::route::{EventData, EventMode};
-use delaybridge_model::AuditFate;
+use delaybridge_model::{AuditFate, EventData, EventMode};
 use delaybridge_settings::words::words;
 use redisson_codecs::JavaTypes;
 
@@ -11,7 +10,7 @@ words! {
 }
 
 words! {
-    /// Kinds of [`Envelope`](delaybridge_core::route::Envelope), which has the same words.
+    /// Kinds of [`Envelope`](delaybridge_model::Envelope), which has the same words.
     pub(crate) enum Envelopes {
         /// The payload's bytes.
         Raw = "raw",

@@ -6,7 +6,7 @@
 //! - [`message`]: identity, origin and outcome of an element; [`metric`] and [`codes`]: names of metrics, error codes.
 //! - [`clock`]: the only reader of clocks; [`backoff`]: the waits before the next attempt.
 //! - [`condition`]: tests of elements.
-//! - [`template`]: texts with placeholders, filled for each element; [`route`]: the body and headers of a message.
+//! - [`template`]: texts with placeholders, filled for each element.
 //! - [`carried`]: a broker's message as the body of a job, with its address, headers and properties.
 //! - [`forecast`]: the simulation of what falls due against a rate.
 //! - [`json`]: untrusted JSON, as spans of its text; [`log`]: the macros for log lines.
@@ -22,6 +22,5 @@ pub mod json;
 pub mod log;
 pub mod message;
 pub mod metric;
-pub mod route;
 pub mod template;
 pub mod unordered;

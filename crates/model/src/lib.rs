@@ -9,8 +9,10 @@ mod failures;
 mod grafana;
 mod inputs;
 mod listeners;
+mod message;
 mod parts;
 mod passing;
+mod payload;
 mod preview;
 pub mod proxy;
 mod queue;
@@ -27,8 +29,12 @@ pub use self::failures::{
 pub use self::grafana::GrafanaLinks;
 pub use self::inputs::{InputRules, InputSpec};
 pub use self::listeners::{AdminSpec, ApiSpec, Face, RequestRate};
+pub use self::message::{
+    EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec, RouteMessage,
+};
 pub use self::parts::{Difference, Parts};
 pub use self::passing::{HeaderFilter, LeftOut};
+pub use self::payload::Payload;
 pub use self::preview::{Misfit, SKIPPED};
 pub use self::queue::{MaxInFlight, Mode, Modes, Order, Ordered, QueueSpec};
 pub use self::route::{Duplicates, RouteRules, RouteSpec, Routed, routes_taken};

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
+use super::message::RouteMessage;
 use super::role::matches;
 use delaybridge_core::carried::Carried;
-use delaybridge_core::route::RouteMessage;
 use delaybridge_sink::header_rules::EACH;
 use delaybridge_sink::{HeaderFate, HeaderRules};
 

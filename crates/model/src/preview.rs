@@ -1,13 +1,13 @@
 //! The destinations of an element, found out without sending it.
 
 use bytes::Bytes;
-use redisson_codecs::{Coding, Payload};
+use redisson_codecs::Coding;
 
 use super::failures::{OnDecodeError, OnSkipped};
+use super::payload::Payload;
 use super::queue::{Ordered, QueueSpec};
 use super::route::{RouteSpec, routes_taken};
-use delaybridge_core::route::ElementInfo;
-use delaybridge_core::template::{Fields, FillError, Filler};
+use delaybridge_core::template::{ElementInfo, Fields, FillError, Filler};
 use delaybridge_sink::Destination;
 
 /// The reason of an element's end that no destination is meant for.

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redisson_codecs::{Classes, Codec, Coding, DecodeError, DecodeProblem, Payload};
+use redisson_codecs::{Classes, Codec, Coding, DecodeError, DecodeProblem};
 
 use super::audit::AuditSpec;
 use super::failures::{OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, RetryPolicy, Unroutable};
+use super::payload::Payload;
 use super::route::RouteSpec;
 use delaybridge_core::template::{Fields, Template};
-use delaybridge_ledger::{Ledger, Use};
+use delaybridge_ledger::{Activity, Ledger, Use};
 use delaybridge_link::Durability;
 use delaybridge_link::rights::{self, Grant};
 use delaybridge_settings::words::words;
-use delaybridge_source::{Activity, SourceConfig};
+use delaybridge_source::SourceConfig;
 
 /// One queue: the source of its elements, and their destinations. An idle queue is little else, so what few queues have is boxed.
 #[derive(Debug, Clone)]
@@ -158,7 +159,7 @@ impl QueueSpec {
     /// # Errors
     /// When the codec refuses it.
     pub fn decode(&self, payload: &Bytes) -> Result<Payload, DecodeError> {
-        redisson_codecs::decode_with(self.codec, &self.classes, payload)
+        redisson_codecs::decode_with(self.codec, &self.classes, payload).map(Payload)
     }
 
     /// Decodes a payload in at most `most` bytes of memory; `None` if it may take more.
@@ -174,7 +175,7 @@ impl QueueSpec {
         let small = Coding { max_decoded_size: most, ..full };
         let decoded = redisson_codecs::decode_with(small, &self.classes, payload);
         let too_large = matches!(&decoded, Err(error) if matches!(error.problem, DecodeProblem::TooLarge));
-        (!too_large).then_some(decoded)
+        (!too_large).then(|| decoded.map(Payload))
     }
 
     /// Returns the text, number or boolean at this path of the decoded payload, as a template would have it.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use redisson_codecs::Payload;
 
+use super::message::{Envelope, MessageSpec, RouteMessage};
 use super::passing::{HeaderFilter, LeftOut, Passage};
+use super::payload::Payload;
 use delaybridge_core::carried::Carried;
 use delaybridge_core::condition::Condition;
-use delaybridge_core::route::{ElementInfo, Envelope, MessageSpec, RouteMessage};
-use delaybridge_core::template::{FillError, Filler, NoFields};
+use delaybridge_core::template::{ElementInfo, FillError, Filler, NoFields};
 use delaybridge_settings::words::words;
 use delaybridge_sink::{Destination, Target};
 

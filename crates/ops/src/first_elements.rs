@@ -8,7 +8,7 @@ use redisson_codecs::Codec;
 
 use crate::redisson::guess;
 use crate::session::{Queue, ledger};
-use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::ElementInfo;
 use delaybridge_ledger::{Place, Seen, Shape, Show};
 use delaybridge_link::Redis;
 use delaybridge_model::{Mode, OnDecodeError, QueueSpec};

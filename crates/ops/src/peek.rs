@@ -12,7 +12,7 @@ use super::error::{Attempted, Error};
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
 use delaybridge_core::message::{Identity, MessageId};
-use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::ElementInfo;
 use delaybridge_ledger::{DeadLetter, Place, Seen, Shape, Show};
 use delaybridge_model::{Misfit, QueueSpec, SKIPPED};
 

@@ -3,6 +3,7 @@
 use delaybridge_core::condition::Condition;
 use delaybridge_core::message::{Identity, MessageId};
 use delaybridge_core::template::{ElementInfo, Filler};
+use delaybridge_model::Payload;
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::{Codec, decode};
 use serde_json::{Map, Value, json};
@@ -113,7 +114,7 @@ fn a_condition_holds_as_its_parts_say() {
             fields.insert((*name).to_owned(), value);
         }
         let text = Bytes::from(Value::Object(fields.clone()).to_string());
-        let payload = decode(Codec::Json, &text).expect("JSON of serde_json");
+        let payload = Payload(decode(Codec::Json, &text).expect("JSON of serde_json"));
         let (source, expected) = condition(random, &fields, 3);
         let condition = match Condition::compile(&source) {
             Ok(condition) => condition,

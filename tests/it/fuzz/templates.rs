@@ -2,6 +2,7 @@
 
 use delaybridge_core::message::{Identity, MessageId};
 use delaybridge_core::template::{ElementInfo, Filler, Template};
+use delaybridge_model::Payload;
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::{Codec, decode};
 use serde_json::{Value, json};
@@ -51,7 +52,7 @@ fn a_template_is_filled_with_what_the_payload_has() {
     fuzz("templates", |random| {
         let value = value(random, 3);
         let text = Bytes::from(value.to_string());
-        let payload = decode(Codec::Json, &text).expect("JSON of serde_json");
+        let payload = Payload(decode(Codec::Json, &text).expect("JSON of serde_json"));
         let mut source = String::new();
         let mut expected = Some(String::new());
         for _ in 0..random.usize(1..5) {

@@ -185,10 +185,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("codes", &[]),
     // Futures of one task: pure, but for wakers.
     ("unordered", &[]),
-    // What templates are filled from: both sides of the wall between route and the sinks know it.
+    // What templates are filled from: both the routes and the sinks know it.
     ("template", &["message", "codes", "carried"]),
-    // With the reason of a missing field: the payload is a text that is JSON.
-    ("route", &["message", "template", "carried", "json"]),
     // Conditions read the fields that templates name: pure.
     ("condition", &["message", "template"]),
     ("main", &[]),

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use super::case::{Case, Failing};
 use super::element::OpenedElement;
 use delaybridge_core::message::{Class, Failure, FailureCode, lateness};
-use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::ElementInfo;
+use delaybridge_ledger::NoPayload;
 use delaybridge_model::{QueueSpec, RetryPolicy, routes_taken};
 use delaybridge_pipeline::deliver::answer::{Refusing, stop};
 use delaybridge_pipeline::deliver::understand::{junk, routed, skipped, understand, unroutable};
 use delaybridge_pipeline::settle::judge::{JudgedRound, SinkAnswer, Stop, judge};
 use delaybridge_pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
-use delaybridge_source::NoPayload;
 
 /// The decision about an element.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ fn a_sink_for_dead_letters_alone_is_used() {
     let to = queue.dead_letter_to.as_ref().unwrap();
     assert_eq!(
         (&*to.sink, to.message.envelope.clone(), to.message.headers.len(), queue.dead_letter_max_len),
-        ("grave", delaybridge_core::route::Envelope::Raw, 0, std::num::NonZeroU64::new(5))
+        ("grave", delaybridge_model::Envelope::Raw, 0, std::num::NonZeroU64::new(5))
     );
     let KeyTarget { key, value: KeyValue::Stream { .. }, .. } = target(to) else { panic!("{to:?}") };
     assert_eq!(key.source(), "dead:${queue}");

@@ -222,11 +222,11 @@ fn an_event_has_templates_and_one_of_two_modes() {
         let config = load(&text).unwrap_or_else(|errors| panic!("{errors}")).config;
         let found = config.queues[1].to[0].message.envelope.clone();
         match found {
-            delaybridge_core::route::Envelope::CloudEvents(event) => event,
+            delaybridge_model::Envelope::CloudEvents(event) => event,
             other => panic!("{other:?}"),
         }
     };
-    use delaybridge_core::route::{EventData, EventMode};
+    use delaybridge_model::{EventData, EventMode};
     let plain = event("codec: json", "mode: binary");
     assert_eq!((plain.mode, plain.data), (EventMode::Binary, EventData::Raw));
     assert_eq!((plain.kind.source(), plain.source.source()), ("delaybridge.element.due", "/delaybridge/${queue}"));

@@ -9,9 +9,11 @@ use super::sink::{self, SinkDraft};
 use super::when;
 use crate::tables::{cloud_events, headers_from_message, to};
 use crate::words::{Envelopes, EventBodies, EventModes};
-use delaybridge_core::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
 use delaybridge_core::template::Template;
-use delaybridge_model::{Duplicates, HeaderFilter, RouteRules, RouteSpec};
+use delaybridge_model::{
+    Duplicates, EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, HeaderFilter, MessageSpec,
+    RouteRules, RouteSpec,
+};
 use delaybridge_settings::keys::Key;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Scalar, Section};

@@ -23,7 +23,7 @@ use crate::settle::judge::{PANIC, backoff};
 use crate::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
-use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::ElementInfo;
 use delaybridge_ledger::claims::RECORD_PENDING;
 use delaybridge_model::AuditFate;
 use delaybridge_sink::Outbound;

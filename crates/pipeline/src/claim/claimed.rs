@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use delaybridge_model::Payload;
 use futures_util::FutureExt;
-use redisson_codecs::Payload;
 use tokio::sync::oneshot;
 
 use crate::claim::element::ElementState;

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redisson_codecs::Payload;
 
 use crate::deliver::destinations::DestinationKey;
 use crate::deliver::outbound::count_left_out;
@@ -20,13 +19,12 @@ use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, Outcome};
-use delaybridge_core::route::ElementInfo;
-use delaybridge_ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order};
+use delaybridge_core::template::ElementInfo;
+use delaybridge_ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order, StoreError};
 use delaybridge_link::History;
-use delaybridge_model::LeftOut;
+use delaybridge_model::{LeftOut, Payload};
 use delaybridge_sink::Outbound;
 use delaybridge_sink::header_rules::EACH;
-use delaybridge_source::StoreError;
 
 /// Time between two reads of a stream without an announcement: another daemon may have stored a letter.
 const LOOK: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redisson_codecs::Payload;
+use delaybridge_model::Payload;
 use tokio::time::Instant as Timer;
 
 use crate::claim::batch::ClaimBatch;

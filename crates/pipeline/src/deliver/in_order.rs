@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
-use redisson_codecs::Payload;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::claim::batch::ClaimBatch;
@@ -32,8 +31,8 @@ use crate::deliver::outbound::{self, ElementView};
 use crate::deliver::run::{self, RunElements, SentRun};
 use crate::deliver::together::Together;
 use crate::settle::verdict::Verdict;
-use delaybridge_model::Ordered;
-use delaybridge_source::NoPayload;
+use delaybridge_ledger::NoPayload;
+use delaybridge_model::{Ordered, Payload};
 
 /// The delivery of elements of some keys.
 type Work = BoxFuture<'static, ()>;

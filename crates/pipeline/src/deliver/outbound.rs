@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redisson_codecs::{DecodeError, Payload};
+use redisson_codecs::DecodeError;
 
 use crate::claim::element::ElementState;
 use crate::claim::record::Claim;
@@ -18,12 +18,11 @@ use crate::settle::verdict::{ReleaseCause, Verdict};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Identity, lateness};
-use delaybridge_core::route::ElementInfo;
-use delaybridge_core::template::{Filler, Template};
+use delaybridge_core::template::{ElementInfo, Filler, Template};
+use delaybridge_ledger::NoPayload;
 use delaybridge_ledger::claims::{Element, Header, Writer};
-use delaybridge_model::LeftOut;
+use delaybridge_model::{LeftOut, Payload};
 use delaybridge_sink::{DeliveryMark, Destination, Outbound};
-use delaybridge_source::NoPayload;
 use delaybridge_spans::Subject as Traced;
 use delaybridge_telemetry::labels::{DeadReason, LeftOutReason};
 

@@ -5,16 +5,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use redisson_codecs::{DecodeError, Payload};
+use redisson_codecs::DecodeError;
 
 use crate::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::ElementInfo;
+use delaybridge_ledger::Junk;
 use delaybridge_model::{
-    HELD_MS, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, QueueSpec, REPEATED, RouteSpec, Routed, SKIPPED,
-    is_absurd, is_in_seconds,
+    HELD_MS, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, Payload, QueueSpec, REPEATED, RouteSpec, Routed,
+    SKIPPED, is_absurd, is_in_seconds,
 };
-use delaybridge_source::Junk;
 use delaybridge_telemetry::labels::DeadReason;
 
 /// The outcome of decoding a payload, and what of that is to be counted.

@@ -19,11 +19,11 @@ use crate::settle::verdict::Verdict;
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Identity, lateness};
-use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::ElementInfo;
 use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::{NoPayload, StoreError};
 use delaybridge_model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec, SKIPPED};
 use delaybridge_sink::Destination;
-use delaybridge_source::{NoPayload, StoreError};
 use delaybridge_telemetry::labels::Fate;
 use delaybridge_telemetry::status::Heartbeat;
 

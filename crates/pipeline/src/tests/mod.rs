@@ -45,10 +45,9 @@ use redisson_codecs::Codec;
 use self::world::{Bridge, World, eventually, within};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, MessageId};
-use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_model::{
-    Duplicates, MaxInFlight, Mode, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, QueueSpec,
-    RetryPolicy, RouteRules, RouteSpec, Unroutable,
+    Duplicates, Envelope, MaxInFlight, MessageSpec, Mode, OnAbsurdDue, OnDecodeError, OnExpired, OnSkipped,
+    OnUnroutable, QueueSpec, RetryPolicy, RouteRules, RouteSpec, Unroutable,
 };
 use delaybridge_sink::Outbound;
 use delaybridge_sink_stdout::StdoutSpec;

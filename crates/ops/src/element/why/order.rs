@@ -5,7 +5,7 @@ use crate::peek::PeekState;
 use crate::search::payloads;
 use crate::session::Queue;
 use delaybridge_core::message::Identity;
-use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::ElementInfo;
 use delaybridge_ledger::{BATCH_ENTRIES, Place, Seen, Show};
 use delaybridge_model::Ordered;
 

@@ -4,11 +4,12 @@
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use redisson_codecs::{Payload, View};
+use redisson_codecs::View;
 use serde::Serialize;
 
-use super::{ElementInfo, RouteMessage, envelope};
-use crate::template::{FillError, Filler, Template};
+use super::{RouteMessage, envelope};
+use crate::Payload;
+use delaybridge_core::template::{ElementInfo, FillError, Filler, Template};
 
 /// Names of the headers, made once and shared by all elements.
 static NAMES: LazyLock<[Arc<str>; 7]> = LazyLock::new(|| {

@@ -3,9 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use redisson_codecs::{Payload, View};
+use redisson_codecs::View;
 
-use crate::template::ElementInfo;
+use crate::Payload;
+use delaybridge_core::template::ElementInfo;
 
 /// Writes one JSON object on one line.
 pub(super) fn object(element: &ElementInfo<'_>, payload: &Payload) -> Bytes {

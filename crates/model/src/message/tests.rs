@@ -1,14 +1,18 @@
 //! Templates, envelopes and what each refuses.
 
-use redisson_codecs::{Codec, Coding, JavaTypes, decode};
+use redisson_codecs::{Codec, Coding, DecodeError, JavaTypes};
 
 use super::*;
-use crate::message::{Identity, MessageId};
+use delaybridge_core::message::{Identity, MessageId};
 
 const ID: Identity = Identity { id: MessageId(*b"RANDOM8B"), text: None };
 
 fn element() -> ElementInfo<'static> {
     ElementInfo { id: &ID, queue: "orders", due_ms: Some(1_700_000_000_123), attempt: 2, topic: None, carried: None }
+}
+
+fn decode(coding: impl Into<Coding>, bytes: &Bytes) -> Result<Payload, DecodeError> {
+    redisson_codecs::decode(coding, bytes).map(Payload)
 }
 
 fn payload(codec: Codec, bytes: &'static str) -> Payload {

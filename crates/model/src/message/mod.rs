@@ -6,17 +6,15 @@
 
 mod cloud_events;
 mod envelope;
-mod fields;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use redisson_codecs::Payload;
 
-use crate::template::{FillError, Filler, Template};
+use crate::Payload;
+use delaybridge_core::template::{ElementInfo, FillError, Filler, Template};
 
 pub use self::cloud_events::{EventData, EventMode, EventSpec, SOURCE as EVENT_SOURCE, TYPE as EVENT_TYPE};
-pub use crate::template::ElementInfo;
 
 /// The body of a delivered message.
 #[derive(Debug, Clone, PartialEq)]
