@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Confirmed, SettleCommand, SettleOp, Whole};
+use delaybridge_ledger::redis::RedisStore;
+use delaybridge_ledger::store::Claims;
+use delaybridge_ledger::{Hints, Source};
 use delaybridge_link::{Link, LinkOptions};
-use delaybridge_source::Source;
 use delaybridge_source::job_pool::{JobPool, JobPoolSpec, PRESETS};
-use delaybridge_source::redis::RedisStore;
-use delaybridge_source::store::Claims;
 use redis::aio::MultiplexedConnection;
 
 use crate::observed::{Counters, log_scripts, longest_scripts, show_longest};

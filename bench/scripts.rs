@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use delaybridge_ledger::BATCH_ENTRIES;
 use delaybridge_ledger::claims::Whole;
+use delaybridge_ledger::{BATCH_ENTRIES, Start, UpkeepRequest, UpkeepState};
 use delaybridge_link::{Conn, Link, LinkOptions};
 use delaybridge_ops::bench::{Claimer, bury, settle};
 use delaybridge_source::redisson::ListCleanup;
 use delaybridge_source::redisson::{Redisson, SCRIPTS};
-use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{mpsc, watch};
 

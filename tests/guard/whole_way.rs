@@ -5,6 +5,8 @@
 //! Every allocation of the process counts, so the measurement runs alone in a process of its own.
 
 use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_ledger::redis::{RedisServer as Server, RedisStore};
+use delaybridge_ledger::store::Store;
 use delaybridge_link::{Link, LinkOptions, Redis, RedisEndpoint};
 use delaybridge_model::QueueSpec;
 use delaybridge_pipeline::active::ActiveQueue;
@@ -14,9 +16,7 @@ use delaybridge_pipeline::limits::budget::Budget;
 use delaybridge_pipeline::process::Process;
 use delaybridge_pipeline::registry::{QueueParts, QueueRegistry};
 use delaybridge_sink::{Answers, Destination, Outbound, Sink};
-use delaybridge_source::redis::{RedisServer as Server, RedisStore};
 use delaybridge_source::redisson::SCRIPTS;
-use delaybridge_source::store::Store;
 use delaybridge_spans::Tracer;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::labels::Wakeup;

@@ -14,12 +14,12 @@ use super::sinks::ByName;
 use super::tasks::{self, Channels};
 use super::watch::{Watched, watch_redis};
 use delaybridge_jobs::SCRIPTS;
+use delaybridge_ledger::redis::{RedisServer, RedisStore};
+use delaybridge_ledger::store::Store;
 use delaybridge_link::{Durability, DurableRedis, LinkOptions, Redis, Subscriber};
 use delaybridge_model::{Config, QueueSpec};
 use delaybridge_pipeline::process::Process;
 use delaybridge_pipeline::registry::{QueueParts, QueueRegistry};
-use delaybridge_source::redis::{RedisServer, RedisStore};
-use delaybridge_source::store::Store;
 
 /// A Redis that holds queues.
 pub(super) struct Group {

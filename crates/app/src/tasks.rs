@@ -9,6 +9,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch as watch_channel;
 use tokio::task::JoinSet;
 
+use delaybridge_ledger::{Announcement, millis};
 use delaybridge_link::SubscriberEvent;
 use delaybridge_model::Mode;
 use delaybridge_ops::OperatorNote;
@@ -18,7 +19,6 @@ use delaybridge_pipeline::leases::keeper;
 use delaybridge_pipeline::modes::{rescue, shadow};
 use delaybridge_pipeline::registry::QueueRegistry;
 use delaybridge_pipeline::{upkeep, watch};
-use delaybridge_source::{Announcement, millis};
 use delaybridge_telemetry::labels::Wakeup;
 
 /// Starts every task for the queues of a Redis that ends only when the process stops. A task without a heartbeat for

@@ -24,6 +24,10 @@ pub const CONTENT_TYPE: &str = "application/vnd.delaybridge.message";
 
 const MAGIC: &[u8; 4] = b"dbm1";
 
+/// Header of ours with the queue's id in the configuration.
+pub const QUEUE: &str = "delaybridge-queue";
+/// Header of ours with the due time in milliseconds since the epoch; absent where it is not known.
+pub const DUE_MS: &str = "delaybridge-due-ms";
 /// Headers that tell the input what to do, in every spelling. They are not delivered.
 pub const OWN_HEADERS: [&str; 3] = [DELAY, DUE, TO];
 /// Header with the delay in milliseconds.

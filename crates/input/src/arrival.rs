@@ -6,7 +6,6 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
 use delaybridge_core::carried::{self, Carried};
-use delaybridge_sink::headers;
 
 /// The id by which earlier versions know a message. Another message may have had it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +61,7 @@ impl Arrival {
         let delay = present(carried::DELAY);
         let due = present(carried::DUE);
         let to = header(carried::TO);
-        let delivered_by = header(headers::QUEUE).zip(Some(header(headers::DUE_MS).unwrap_or_default()));
+        let delivered_by = header(carried::QUEUE).zip(Some(header(carried::DUE_MS).unwrap_or_default()));
         carried.others.retain(|(name, _)| !is_ours(name));
         carried.headers.retain(|(name, _)| !is_ours(name));
         carried.to = to.filter(|to| !to.is_empty());

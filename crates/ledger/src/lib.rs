@@ -78,4 +78,3 @@ pub use self::source::{Activity, Announcements, Bodies, BodyStatus, Repair, Sear
 pub use self::stats::Stats;
 pub use self::unleased::claims_with_keys;
 pub use self::upkeep::{Leftovers, Start, UpkeepRequest, UpkeepState, Upkept};
-pub use delaybridge_link::{BadReply, Clock, Fields, Score, TEST_CLOCK};

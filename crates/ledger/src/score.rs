@@ -7,7 +7,7 @@
 //!
 //! An entry keeps its score in its header (`Source::id_from_score`), so that it can go back.
 
-pub use delaybridge_link::Score;
+use delaybridge_link::Score;
 use delaybridge_settings::words::words;
 
 words! {

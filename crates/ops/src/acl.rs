@@ -8,12 +8,11 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::session::ledger;
-use delaybridge_ledger::{FleetRecords, Use};
+use delaybridge_ledger::{Activity, FleetRecords, Use};
 use delaybridge_link::rights::{self, Dialect, Grant, Rules};
 use delaybridge_link::{RedisEndpoint, RedisTarget};
 use delaybridge_model::{Config, Mode, QueueSpec, RouteSpec};
 use delaybridge_sink::SinkRedis;
-use delaybridge_source::Activity;
 use delaybridge_source::job_pool::{JobPoolSpec, to_see_rivals};
 use delaybridge_source::redisson::{Keys, RedissonSpec, to_wake_in_cluster};
 

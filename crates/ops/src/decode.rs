@@ -115,7 +115,7 @@ fn take_apart(bytes: Bytes) -> WholePayload {
             Some(packed) => of(packed),
             None => WholePayload {
                 shape: Shape::Junk,
-                id: Some(delaybridge_source::junk_id(&element).into()),
+                id: Some(delaybridge_ledger::junk_id(&element).into()),
                 payload: element,
             },
         },

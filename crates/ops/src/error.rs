@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use delaybridge_source::StoreError;
+use delaybridge_ledger::StoreError;
 
 /// An operation that did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]

@@ -12,8 +12,8 @@ use super::pause::paused_of;
 use super::queue_state::backlog;
 use super::session::Queue;
 use delaybridge_core::forecast::{DueSpan, Schedule};
+use delaybridge_ledger::{StoreError, millis};
 use delaybridge_model::{Config, Mode, QueueSpec};
-use delaybridge_source::{StoreError, millis};
 
 /// Counts that a forecast may take beside one for each step.
 const COUNTS: usize = 2_000;

@@ -13,9 +13,8 @@ use super::operation::ChangeTarget;
 use super::plural;
 use super::session::{Queue, Session, find};
 use delaybridge_core::clock::utc;
-use delaybridge_ledger::{Changed, NewPause, Pause, Pauses, Subject, redis_now_ms};
+use delaybridge_ledger::{Changed, NewPause, Pause, Pauses, StoreError, Subject, redis_now_ms};
 use delaybridge_model::{Config, QueueSpec};
-use delaybridge_source::StoreError;
 
 /// Queues that are asked for their pauses at once: their questions go to Redis together.
 const AT_ONCE: usize = 500;

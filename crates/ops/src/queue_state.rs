@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pause::{PauseState, paused};
 use super::session::Queue;
-use delaybridge_ledger::Stats;
+use delaybridge_ledger::{Stats, StoreError, millis};
 use delaybridge_model::QueueSpec;
-use delaybridge_source::{StoreError, millis};
 
 /// The numbers of one queue. Every element is in one state: a due element is not counted as scheduled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -163,7 +162,7 @@ impl QueueState {
 mod tests {
     use super::*;
     use delaybridge_core::message::LATEST_MS;
-    use delaybridge_source::Depths;
+    use delaybridge_ledger::Depths;
 
     #[test]
     fn only_what_is_due_is_overdue() {

@@ -10,8 +10,8 @@ use crate::leases::Leases;
 use crate::process::Process;
 use crate::queue::Queue;
 use crate::settle::Settler;
+use delaybridge_ledger::store::Store;
 use delaybridge_model::QueueSpec;
-use delaybridge_source::store::Store;
 use delaybridge_telemetry::events::QueueEvents;
 
 /// One queue at work.

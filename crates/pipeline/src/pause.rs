@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
-use delaybridge_ledger::Pauses;
-use delaybridge_source::StoreError;
+use delaybridge_ledger::{Pauses, StoreError};
 use delaybridge_telemetry::events::Paused;
 use delaybridge_telemetry::labels::Wakeup;
 

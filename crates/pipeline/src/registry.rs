@@ -26,9 +26,9 @@ use tokio::sync::Notify;
 use crate::active::ActiveQueue;
 use crate::deliver::sink_handle::SinkHandle;
 use crate::process::Process;
+use delaybridge_ledger::millis;
+use delaybridge_ledger::store::{RedisReads, Store};
 use delaybridge_model::{Mode, QueueSpec};
-use delaybridge_source::millis;
-use delaybridge_source::store::{RedisReads, Store};
 use delaybridge_telemetry::events::QueueEvents;
 use delaybridge_telemetry::labels::Wakeup;
 

@@ -7,7 +7,7 @@ use crate::claim::record::Claim;
 use crate::queue::Queue;
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use delaybridge_core::message::Identity;
-use delaybridge_source::NoPayload;
+use delaybridge_ledger::NoPayload;
 use delaybridge_telemetry::tail::{ElementEvent, Fate, PAYLOAD};
 
 /// Notes that every sink has confirmed the element at this place of a claim.

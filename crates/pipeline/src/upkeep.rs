@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::queue::Queue;
 use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
-use delaybridge_ledger::BadReply;
+use delaybridge_ledger::{Start, StoreError, UpkeepRequest, UpkeepState, Upkept};
+use delaybridge_link::BadReply;
 use delaybridge_model::Mode;
-use delaybridge_source::{Start, StoreError, UpkeepRequest, UpkeepState, Upkept};
 use delaybridge_telemetry::status::Heartbeat;
 
 /// Least time between two looks at the queues.

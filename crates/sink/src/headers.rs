@@ -1,14 +1,11 @@
 //! The headers of every broker's message, by which a consumer knows the element and recognises a second copy. Pure.
 
 use crate::Outbound;
+use delaybridge_core::carried::{DUE_MS, QUEUE};
 use delaybridge_core::message::Identity;
 
 /// Header with the element's id: the same at every attempt, so consumers de-duplicate by it.
 pub const ID: &str = "delaybridge-id";
-/// Header with the queue's id in the configuration.
-pub const QUEUE: &str = "delaybridge-queue";
-/// Header with the due time in milliseconds since the epoch; absent where it is not known.
-pub const DUE_MS: &str = "delaybridge-due-ms";
 /// Header with the id that the publisher of an input's message gave it.
 pub const MESSAGE_ID: &str = "delaybridge-message-id";
 /// Header with the mark by which the daemon recognises a message of its own; only with `duplicates: look`.

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::StoreError;
+use delaybridge_ledger::StoreError;
 use delaybridge_link::rights::to_see_clients;
 use delaybridge_link::{Conn, LinkError, missing_rights};
 

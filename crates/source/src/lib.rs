@@ -1,8 +1,9 @@
 //! The sources of elements: one folder for each kind.
 //!
 //! A queue has two halves in Redis. What lives under `delaybridge:*` is ours and the same for every kind: leases, retries,
-//! dead letters, and the scripts that move elements between them ([`ledger`]). Where due elements are, how they are packed,
-//! and what else has to go with them belongs to a foreign program; each kind of it is an implementation of [`Source`].
+//! dead letters, and the scripts that move elements between them ([`delaybridge_ledger`]). Where due elements are, how they
+//! are packed, and what else has to go with them belongs to a foreign program; each kind of it is an implementation of
+//! [`Source`](delaybridge_ledger::Source).
 //! A script is put together from our half and the half of the source.
 
 pub mod competitors;
@@ -15,8 +16,3 @@ pub mod zset;
 
 pub use self::config::SourceConfig;
 pub use self::kinds::{apart, metric_names, recognise, scripts};
-pub use delaybridge_ledger::{
-    self, Activity, Ahead, AllBodies, Announcement, ClaimAdded, CompanionKey, Depths, Junk, Leftovers, NoPayload,
-    Score, Source, Start, StatusWrite, StoreError, UpkeepRequest, UpkeepState, Upkept, junk_id, millis, redis, score,
-    store,
-};

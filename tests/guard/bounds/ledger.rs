@@ -8,7 +8,7 @@ use delaybridge_ledger::claims::Header;
 use delaybridge_ledger::{
     Acted, DeadLetter, Import, Ledger, Located, Order, Place, Removal, Restored, Show, restore_end,
 };
-use delaybridge_source::Score;
+use delaybridge_link::Score;
 
 use super::*;
 

@@ -1,9 +1,8 @@
 //! The cost of the scripts of claims for a pool of jobs, whose bodies are in other keys.
 
 use bytes::Bytes;
-use delaybridge_ledger::Ledger;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Part, SettleCommand, SettleOp};
-use delaybridge_source::{Source, StatusWrite};
+use delaybridge_ledger::{Ledger, Source, StatusWrite};
 
 use super::*;
 

@@ -5,9 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_ledger::claims::Header;
-use delaybridge_ledger::{Acted, Located, Place, Removal};
+use delaybridge_ledger::{Acted, Located, Place, Removal, Start, UpkeepRequest, UpkeepState};
 use delaybridge_source::redisson::{Back, Held, Overdue, Repack, Restored, migrate_end, rescue_end, restore_end};
-use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
 
 use super::*;
 

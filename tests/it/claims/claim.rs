@@ -69,7 +69,7 @@ impl World<'_> {
         let ClaimRequest { name, most, bytes, ahead, .. } = request;
         let d = &mut self.daemons[daemon];
         let what = format!("claim {name} of {daemon}, most {most} bytes {bytes} ahead {ahead:?} heard {heard}");
-        let reply = delaybridge_source::store::Claims::claim(&d.store, &request).await;
+        let reply = delaybridge_ledger::store::Claims::claim(&d.store, &request).await;
         let reply = reply.unwrap_or_else(|e| panic!("{what}: {e}"));
         d.sent.push(Sent::Claim(request.clone()));
         match reply {

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Element, Part, SettleCommand, TakeOverRequest, Whole};
-use delaybridge_source::UpkeepRequest;
-use delaybridge_source::redis::RedisStore;
+use delaybridge_ledger::redis::RedisStore;
+use delaybridge_ledger::{Hints, UpkeepRequest};
 use delaybridge_source::redisson::{ListCleanup, Redisson};
 
 use super::world::{NAME, World};

@@ -140,7 +140,7 @@ impl World<'_> {
 
     /// Restores an earlier state of Redis, or remembers the present one for later.
     pub async fn fail_over(&mut self) {
-        let clock = delaybridge_ledger::TEST_CLOCK;
+        let clock = delaybridge_link::TEST_CLOCK;
         let Some(older) = self.older.take() else {
             let dump = Script::new(DUMP);
             let keys = dump.arg(clock).invoke_async(&mut self.rig.redis).await.expect("dump all keys");

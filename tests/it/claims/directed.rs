@@ -7,7 +7,7 @@ use delaybridge_ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, SettleCommand, SettleOp, TakeOverReply, TakeOverRequest,
     Whole,
 };
-use delaybridge_source::store::Claims;
+use delaybridge_ledger::store::Claims;
 
 use super::rig::Rig;
 use super::world::{LEASE, LEASE_MS, World};

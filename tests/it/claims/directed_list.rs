@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge_ledger::Clock;
 use delaybridge_ledger::claims::Patch;
+use delaybridge_ledger::{Start, UpkeepRequest, UpkeepState};
+use delaybridge_link::Clock;
 use delaybridge_source::redisson::Scripts;
-use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
 
 use super::directed::element;
 use super::rig::Rig;

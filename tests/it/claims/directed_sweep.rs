@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed};
+use delaybridge_ledger::{Hints, Start, UpkeepRequest, UpkeepState, Upkept};
 use delaybridge_source::redisson::{ListCleanup, Redisson};
-use delaybridge_source::{Start, UpkeepRequest, UpkeepState, Upkept};
 
 use super::directed::element;
 use super::rig::{Rig, source};

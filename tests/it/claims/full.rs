@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use delaybridge_ledger::Forwarder;
-use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
+use delaybridge_ledger::{Forwarder, Start, UpkeepRequest, UpkeepState};
 
 use super::directed::element;
 use super::directed_sweep::{NOW_MS, start};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use delaybridge_ledger::claims::{Buried, ClaimName, Confirmed, Extended, Header, Part, Whole};
-use delaybridge_source::store::{Claims, InFlight};
+use delaybridge_ledger::store::{Claims, InFlight};
 
 use super::daemon::Sent;
 use super::list::Treatment;

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{
     ClaimName, ClaimRequest, Element, Header, Part, SettleCommand, SettleOp, TakeOverRequest, Whole, Writer,
 };
-use delaybridge_ledger::{Hints, TEST_CLOCK};
-use delaybridge_link::Side;
-use delaybridge_source::redis::RedisStore;
+use delaybridge_ledger::redis::RedisStore;
+use delaybridge_ledger::store::Claims;
+use delaybridge_link::{Side, TEST_CLOCK};
 use delaybridge_source::redisson::{Keys, ListCleanup};
-use delaybridge_source::store::Claims;
 
 use super::rig::{Rig, source};
 use super::snapshot::{Names, PUSHED, Snapshot};

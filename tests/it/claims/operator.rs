@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use delaybridge_ledger::claims::{Element, Header, Patch};
-use delaybridge_ledger::{Acted, Clock, DeadLetter, Located, Place, Removal};
-use delaybridge_source::Score;
+use delaybridge_ledger::{Acted, DeadLetter, Located, Place, Removal};
+use delaybridge_link::{Clock, Score};
 use delaybridge_source::redisson::Scripts;
 
 use super::list::Treatment;

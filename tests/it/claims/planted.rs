@@ -5,8 +5,8 @@
 
 use std::sync::Mutex;
 
-use delaybridge_ledger::Clock;
 use delaybridge_ledger::claims::Patch;
+use delaybridge_link::Clock;
 use delaybridge_source::redisson::Scripts;
 
 use super::rig::Rig;

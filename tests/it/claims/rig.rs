@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use delaybridge_config::load_str;
 use delaybridge_core::template::Template;
-use delaybridge_ledger::TEST_CLOCK;
-use delaybridge_link::RedisEndpoint;
 use delaybridge_link::{Conn, Link, LinkOptions, Side};
+use delaybridge_link::{RedisEndpoint, TEST_CLOCK};
 use delaybridge_settings::Secret;
 use delaybridge_sink_redis::KeyTarget;
 use delaybridge_source::redisson::ListCleanup;

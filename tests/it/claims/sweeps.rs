@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delaybridge_source::{Start, UpkeepRequest, UpkeepState, Upkept};
+use delaybridge_ledger::{Start, UpkeepRequest, UpkeepState, Upkept};
 use fastrand::Rng;
 
 use super::daemon::Sent;

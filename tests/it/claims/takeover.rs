@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use delaybridge_ledger::claims::{ClaimName, Element, Header, MAX_EXPIRIES, Part, TakeOverReply, TakeOverRequest};
-use delaybridge_source::store::Claims;
+use delaybridge_ledger::store::Claims;
 
 use super::claim::check_element;
 use super::daemon::Sent;

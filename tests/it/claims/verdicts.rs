@@ -6,8 +6,8 @@ use bytes::Bytes;
 use delaybridge_core::message::Class;
 use delaybridge_ledger::Answer;
 use delaybridge_ledger::claims::{ClaimName, Element, Header, Part, SettleCommand, SettleOp, Writer};
+use delaybridge_ledger::store::Claims;
 use delaybridge_link::Side;
-use delaybridge_source::store::Claims;
 
 use super::daemon::{Batch, Sent};
 use super::list::Treatment;

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Header, Part, SettleCommand, SettleOp, TakeOverRequest};
-use delaybridge_ledger::{Answer, DeadLetter, Hints, Located, Place, Removal};
-use delaybridge_link::Side;
-use delaybridge_source::redis::RedisStore;
+use delaybridge_ledger::redis::RedisStore;
+use delaybridge_ledger::store::Claims;
+use delaybridge_ledger::{Answer, DeadLetter, Hints, Located, Place, Removal, Start, StoreError, UpkeepRequest};
+use delaybridge_link::{Score, Side};
 use delaybridge_source::redisson::{Keys, ListCleanup, Redisson};
-use delaybridge_source::store::Claims;
-use delaybridge_source::{Score, Start, StoreError, UpkeepRequest};
 
 use super::rig::{Rig, source};
 use super::snapshot::Names;

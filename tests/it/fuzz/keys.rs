@@ -9,10 +9,10 @@ use delaybridge_core::message::MessageId;
 use delaybridge_jobs::{JobError, JobSettings, JobState, KINDS, LocalId, NewJob, Release, SCRIPTS, Token, Which};
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Header, TakeOverReply, TakeOverRequest};
-use delaybridge_source::redis::RedisStore;
+use delaybridge_ledger::redis::RedisStore;
+use delaybridge_ledger::store::Claims;
 use delaybridge_source::redisson::ListCleanup;
 use delaybridge_source::redisson::layout::{self, Layout};
-use delaybridge_source::store::Claims;
 
 use super::*;
 use crate::claims::rig::{Rig as Claiming, source};

@@ -9,8 +9,8 @@ use delaybridge_ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Element, Extended, Part, SettleCommand, SettleOp,
     TakeOverReply, TakeOverRequest, Whole, Writer,
 };
+use delaybridge_ledger::store::InFlight;
 use delaybridge_link::Side;
-use delaybridge_source::store::InFlight;
 
 use super::rig::{A, B, LEASE, Rig, bytes, element};
 

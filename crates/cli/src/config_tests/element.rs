@@ -5,10 +5,10 @@ use redisson_codecs::{Codec, Coding};
 
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Body;
+use delaybridge_ledger::{NoPayload, junk_id};
 use delaybridge_model::QueueSpec;
 use delaybridge_source::jobs::JobsSpec;
 use delaybridge_source::redisson::layout::{Layout, pack};
-use delaybridge_source::{NoPayload, junk_id};
 
 /// The element of a case.
 #[derive(Debug, Clone)]

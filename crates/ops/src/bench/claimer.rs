@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::super::error::explained;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Part, Whole};
-use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, Hints, Ledger};
+use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, Hints, Ledger, StoreError};
 use delaybridge_link::{Conn, LinkError};
-use delaybridge_source::StoreError;
 
 /// Longer than any run.
 const LEASE: Duration = Duration::from_secs(3_600);

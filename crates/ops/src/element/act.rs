@@ -179,11 +179,11 @@ pub async fn act(queue: &Queue, id: &str, action: Action<'_>) -> Result<ActOutco
 
 /// Why a try has no answer.
 enum ActFailure {
-    Source(delaybridge_source::StoreError),
+    Source(delaybridge_ledger::StoreError),
     Refused(Error),
 }
 
-impl<E: Into<delaybridge_source::StoreError>> From<E> for ActFailure {
+impl<E: Into<delaybridge_ledger::StoreError>> From<E> for ActFailure {
     fn from(error: E) -> Self {
         ActFailure::Source(error.into())
     }

@@ -10,9 +10,8 @@ use crate::peek::{PeekState, routes_of};
 use crate::session::Queue;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::{Body, Element};
-use delaybridge_ledger::{DeadLetter, Located, Place, sink_hash};
+use delaybridge_ledger::{DeadLetter, Located, NoPayload, Place, sink_hash};
 use delaybridge_model::QueueSpec;
-use delaybridge_source::NoPayload;
 
 /// One element with its history. Fields that its state does not have are left out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -23,7 +23,7 @@ use super::session::Queue;
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::claims::{Element, Part};
 use delaybridge_ledger::{BATCH_BYTES, DeadLetter, Located, Order, Place, redis_now_ms};
-use delaybridge_source::Score;
+use delaybridge_link::Score;
 
 /// Searches of a queue: one search misses an element that moves from a place that is still to be searched to one that
 /// was.

@@ -10,9 +10,9 @@ use crate::error::{Attempted, Error};
 use crate::progress::{Progress, ProgressWatch, ended};
 use crate::session::Queue;
 use delaybridge_jobs::{JobInfo, JobState, Topic};
+use delaybridge_ledger::score::Unit;
 use delaybridge_source::job_pool::{JobPool, JobPoolSpec, Leaving};
 use delaybridge_source::jobs::JobsSpec;
-use delaybridge_source::score::Unit;
 use delaybridge_source::zset::ZsetSpec;
 
 /// Jobs that are read at once.

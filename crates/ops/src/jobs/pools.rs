@@ -16,8 +16,7 @@ use crate::progress::{ProgressWatch, Unwatched, ended};
 use crate::session::Queue;
 use delaybridge_jobs::{Due, NewJob, Topic};
 use delaybridge_ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, SettleCommand, SettleOp, Writer};
-use delaybridge_ledger::{Answer, BATCH_BYTES, Hints, Place, Show, redis_now_ms};
-use delaybridge_source::NoPayload;
+use delaybridge_ledger::{Answer, BATCH_BYTES, Hints, NoPayload, Place, Show, redis_now_ms};
 
 /// Jobs that are moved at once.
 const PAGE: usize = 100;

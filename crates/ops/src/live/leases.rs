@@ -9,10 +9,9 @@ use crate::error::explained;
 use crate::session::Queue;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::ClaimName;
-use delaybridge_ledger::claims_with_keys;
+use delaybridge_ledger::{StoreError, claims_with_keys};
 use delaybridge_link::Conn;
 use delaybridge_model::QueueSpec;
-use delaybridge_source::StoreError;
 
 /// The time limit of the search through the keys of the database.
 const LONGEST: Duration = Duration::from_secs(5);

@@ -10,10 +10,9 @@ use super::guess;
 use crate::error::{Attempted, Error, QueueError, explained};
 use crate::queue_state::QueueState;
 use crate::session::{everywhere, redis};
-use delaybridge_ledger::{Others, Place, Shape, Show};
+use delaybridge_ledger::{Others, Place, Shape, Show, StoreError};
 use delaybridge_link::Conn;
 use delaybridge_link::{KeySpace, RedisTarget};
-use delaybridge_source::StoreError;
 use delaybridge_source::redisson::{self, Found, Redisson};
 
 /// Elements of each queue that are sampled.

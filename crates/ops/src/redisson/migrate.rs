@@ -8,7 +8,7 @@ use super::{Layout, name};
 use crate::error::{Attempted, Error, may_have_run};
 use crate::progress::{Progress, ProgressWatch, ended};
 use crate::session::Queue;
-use delaybridge_source::StoreError;
+use delaybridge_ledger::StoreError;
 use delaybridge_source::redisson::{Moved, Repack, migrate_end};
 
 /// Surveys after which clients must be writing the other layout as fast as it is repacked.

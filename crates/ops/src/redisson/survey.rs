@@ -10,8 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::Layout;
 use crate::session::Queue;
 use delaybridge_core::message::MessageId;
-use delaybridge_ledger::Place;
-use delaybridge_source::StoreError;
+use delaybridge_ledger::{Place, StoreError};
 use delaybridge_source::redisson::layout;
 use delaybridge_source::redisson::{Kept, Repack, repacked};
 

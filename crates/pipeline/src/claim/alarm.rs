@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use delaybridge_core::clock::Instant;
-use delaybridge_source::millis;
+use delaybridge_ledger::millis;
 use delaybridge_telemetry::labels::Wakeup;
 
 /// The alarm clock of one claimer; many knock, one waits.

@@ -30,9 +30,8 @@ use crate::claim::prepare::{ClaimTurn, Preparation, ReadyClaim, prepare};
 use crate::leases::keeper;
 use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
-use delaybridge_ledger::BATCH_ENTRIES;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, TakeOverRequest};
-use delaybridge_source::millis;
+use delaybridge_ledger::{BATCH_ENTRIES, millis};
 use delaybridge_telemetry::labels::{Stage, Wakeup};
 use delaybridge_telemetry::status::Heartbeat;
 

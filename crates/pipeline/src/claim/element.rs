@@ -11,8 +11,8 @@ use crate::gate::GateProbe;
 use crate::limits::growth::Growth;
 use crate::queue::Queue;
 use delaybridge_core::message::{Identity, lateness};
+use delaybridge_ledger::NoPayload;
 use delaybridge_ledger::claims::{Element, Header};
-use delaybridge_source::NoPayload;
 
 /// The element, while it has no verdict.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use crate::leases::Leases;
 use crate::leases::keeper;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{Buried, ClaimName, EXPIRED_SHOWN};
 use delaybridge_link::History;
-use delaybridge_source::StoreError;
 
 /// Names that one look reads, where a claim shows that there may be more than it shows.
 const PAGE: usize = 1_000;

@@ -16,9 +16,8 @@ use crate::limits::reserved::RoomReserved;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::{ClaimName, Contents, Extended};
-use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES};
+use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, StoreError};
 use delaybridge_link::History;
-use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::ClaimLabel;
 
 /// The time beyond its patience in which a claim is waited for by our own clock: a millisecond each way, and a busy machine.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::registry::QueueRegistry;
 use delaybridge_core::forecast::{DueSpan, Schedule};
+use delaybridge_ledger::store::Store;
 use delaybridge_ledger::{HORIZONS_MS, Stats};
-use delaybridge_source::store::Store;
 
 /// The time that it looks ahead.
 const HOUR_MS: i64 = 3_600_000;

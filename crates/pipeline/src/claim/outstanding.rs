@@ -21,9 +21,9 @@ use crate::leases::Forgotten;
 use crate::limits::reserved::RoomReserved;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
 use delaybridge_link::History;
-use delaybridge_source::StoreError;
 
 /// The call that is sent.
 pub enum ClaimCall {

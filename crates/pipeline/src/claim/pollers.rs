@@ -14,10 +14,9 @@ use crate::active::ActiveQueue;
 use crate::process::Process;
 use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
-use delaybridge_ledger::{LOOKED_AT_ONCE, Look, LookAt};
+use delaybridge_ledger::store::{Store, Unannounced};
+use delaybridge_ledger::{LOOKED_AT_ONCE, Look, LookAt, millis};
 use delaybridge_model::Mode;
-use delaybridge_source::millis;
-use delaybridge_source::store::{Store, Unannounced};
 use delaybridge_telemetry::labels::Wakeup;
 use delaybridge_telemetry::status::Heartbeat;
 

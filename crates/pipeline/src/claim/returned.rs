@@ -6,9 +6,9 @@
 
 use crate::leases::Leases;
 use crate::queue::Queue;
+use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::ClaimName;
 use delaybridge_link::History;
-use delaybridge_source::StoreError;
 
 /// Names that one look reads. A queue in order has few claims; what is not among them waits for the end of its lease.
 const MOST: usize = 100_000;

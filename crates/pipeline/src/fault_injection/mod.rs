@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use self::lie::{Lie, planted};
 use self::sink::LyingSink;
 use self::store::LyingStore;
+use delaybridge_ledger::store::Store;
 use delaybridge_model::{Ordered, QueueSpec, RetryPolicy};
 use delaybridge_sink::Sink;
-use delaybridge_source::store::Store;
 
 /// Returns a store that lies, if this process does. `stopping` ends when the process begins to stop.
 pub fn store(store: Arc<dyn Store>, stopping: &CancellationToken) -> Arc<dyn Store> {

@@ -11,14 +11,14 @@ use super::lie::Lie;
 use delaybridge_core::carried::Carried;
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
-use delaybridge_ledger::Look;
 use delaybridge_ledger::claims::{
     Answer, Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, SettleCommand,
     SettleOp, Settled, TakeOverReply, TakeOverRequest, Whole,
 };
-use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
-use delaybridge_source::store::{Call, Claims, InFlight, QueueServer, Rescued, Scheduled, Store, Unannounced};
-use delaybridge_source::{Announcement, NoPayload, StoreError, UpkeepRequest, Upkept};
+use delaybridge_ledger::store::{Call, Claims, InFlight, QueueServer, Rescued, Scheduled, Store, Unannounced};
+use delaybridge_ledger::{
+    Announcement, DeadLetter, Forwarder, Look, NoPayload, Order, Pauses, Stats, StoreError, UpkeepRequest, Upkept,
+};
 
 /// A store that changes what it is asked to do, or what has come of it.
 pub(super) struct LyingStore {

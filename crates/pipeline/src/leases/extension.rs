@@ -4,8 +4,7 @@
 use super::Leases;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::{ClaimName, Contents, Extended};
-use delaybridge_ledger::millis;
-use delaybridge_source::StoreError;
+use delaybridge_ledger::{StoreError, millis};
 
 /// Calls that extend leases and have no answer.
 #[derive(Debug, Default, Clone)]

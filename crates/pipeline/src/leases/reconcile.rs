@@ -10,9 +10,9 @@ use crate::claim::differences::ClaimDifferences;
 use crate::claim::record::{Claim, takes_neighbours_along};
 use crate::leases::Leases;
 use crate::queue::Queue;
+use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{Element, SettleCommand, SettleOp};
 use delaybridge_link::History;
-use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::Wakeup;
 
 /// The outcome of a comparison.

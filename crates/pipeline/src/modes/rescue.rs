@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::queue::Queue;
 use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::StoreError;
 use delaybridge_model::Mode;
-use delaybridge_source::StoreError;
 use delaybridge_telemetry::status::Heartbeat;
 
 /// Longest time between two looks.

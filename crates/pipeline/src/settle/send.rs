@@ -6,7 +6,7 @@ use crate::claim::record::Claim;
 use crate::leases::Leases;
 use crate::leases::reconcile::{Reconciled, reconcile};
 use crate::queue::Queue;
-use delaybridge_source::StoreError;
+use delaybridge_ledger::StoreError;
 
 /// The wait before a verdict that Redis refused is sent again.
 const REFUSED: Duration = Duration::from_millis(500);

@@ -3,7 +3,7 @@
 use super::*;
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest};
-use delaybridge_source::store::Claims;
+use delaybridge_ledger::store::Claims;
 
 fn ahead(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     QueueSpec { claim_ahead: LEASE / 2, lease: LEASE, ..spec(sinks) }

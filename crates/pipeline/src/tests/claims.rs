@@ -3,7 +3,7 @@
 use super::*;
 use crate::tests::world::Trouble;
 use delaybridge_ledger::claims::ClaimRequest;
-use delaybridge_source::store::Claims;
+use delaybridge_ledger::store::Claims;
 use delaybridge_telemetry::labels::Wakeup;
 use delaybridge_testing::memory::{Fault, Op};
 

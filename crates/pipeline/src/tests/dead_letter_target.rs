@@ -2,7 +2,7 @@
 
 use super::*;
 use delaybridge_ledger::Forwarder;
-use delaybridge_source::store::Store;
+use delaybridge_ledger::store::Store;
 
 /// A bridge: its sink `main` refuses everything permanently, and its dead letters are forwarded to `target`.
 fn bridge(world: &World, owner: u8, target: &Arc<FakeSink>) -> Bridge {

@@ -8,7 +8,7 @@ use crate::leases::keeper;
 use crate::registry::QueueRegistry;
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest};
-use delaybridge_source::store::Claims;
+use delaybridge_ledger::store::Claims;
 use delaybridge_testing::memory::element;
 
 /// What an element of [`offer`] becomes.

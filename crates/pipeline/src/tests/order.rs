@@ -3,8 +3,8 @@
 use super::*;
 use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Extended, TakeOverReply, TakeOverRequest};
+use delaybridge_ledger::store::Claims;
 use delaybridge_model::Ordered;
-use delaybridge_source::store::Claims;
 use delaybridge_testing::memory::element;
 
 const ACTIVE: &str = "delaybridge_queue_active{queue=\"q\"}";

@@ -3,8 +3,8 @@
 use super::order::{first_taken, in_order, world};
 use super::*;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest};
+use delaybridge_ledger::store::Claims;
 use delaybridge_model::Ordered;
-use delaybridge_source::store::Claims;
 use delaybridge_testing::memory::{Op, element};
 
 /// Leaves as many claims behind, of one element each, whose leases end together; three owners have died. The

@@ -9,8 +9,8 @@ use super::*;
 use crate::tests::world::Trouble;
 use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimName, SettleCommand, TakeOverReply, TakeOverRequest};
+use delaybridge_ledger::store::Claims;
 use delaybridge_model::Ordered;
-use delaybridge_source::store::Claims;
 use delaybridge_testing::memory::{Fault, Op, element};
 
 /// The order of what [`left_behind`] leaves of these elements, and offers.

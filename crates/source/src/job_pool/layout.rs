@@ -9,8 +9,9 @@ use super::java;
 use super::record::{Field, Format, Record};
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::claims::{Body, BodyAt};
-use delaybridge_ledger::score::{Score, Unit};
+use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{AllBodies, Junk, NoPayload};
+use delaybridge_link::Score;
 use delaybridge_settings::words::words;
 
 /// MessagePack's byte for nothing.

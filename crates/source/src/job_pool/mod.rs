@@ -1,7 +1,7 @@
 //! The source `job_pool`: ids in sorted sets by due time, and the jobs in other keys.
 //!
 //! A claim moves members as they are. The daemon reads the ids out of them, and asks for the jobs under the lease of the claim
-//! ([`bodies`](super::ledger::claims)). A job goes in the script that settles its element. [`record`] and [`layout`] read bytes
+//! ([`bodies`](delaybridge_ledger::claims)). A job goes in the script that settles its element. [`record`] and [`layout`] read bytes
 //! and are pure, `preset` has the layouts of known programs, `source` is the implementation of [`Source`](delaybridge_ledger::Source).
 
 pub(crate) mod config;

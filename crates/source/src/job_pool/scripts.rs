@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use delaybridge_ledger::{Clock, Fragments, claims};
+use delaybridge_ledger::{Fragments, claims};
+use delaybridge_link::Clock;
 
 /// The pool's half.
 const FRAGMENTS: Fragments = Fragments {

@@ -15,12 +15,12 @@ use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{
-    Activity, Ahead, AllBodies, BadReply, Bodies, Body, BodyAt, BodyStatus, ClaimAdded, CompanionKey, Depths, Fields,
-    Hints, Junk, Leftovers, NoPayload, Packed, Repair, Score, Search, Shape, Source, StatusWrite, StoreError,
-    glob_literal, junk_id, millis, text,
+    Activity, Ahead, AllBodies, Bodies, Body, BodyAt, BodyStatus, ClaimAdded, CompanionKey, Depths, Hints, Junk,
+    Leftovers, NoPayload, Packed, Repair, Search, Shape, Source, StatusWrite, StoreError, glob_literal, junk_id,
+    millis, text,
 };
 use delaybridge_link::rights::Grant;
-use delaybridge_link::{Conn, Script};
+use delaybridge_link::{BadReply, Conn, Fields, Score, Script};
 
 /// A pool of jobs.
 #[derive(Clone)]

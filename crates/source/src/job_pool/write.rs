@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{JobPool, JobPoolSpec};
 use delaybridge_ledger::claims::BodyAt;
-use delaybridge_ledger::{Score, StoreError, text};
-use delaybridge_link::{Conn, LinkError};
+use delaybridge_ledger::{StoreError, text};
+use delaybridge_link::{Conn, LinkError, Score};
 
 /// The time after its due time for which HDT3213's program keeps a job, unless it is configured otherwise.
 const KEPT_MS: i64 = 3_600_000;

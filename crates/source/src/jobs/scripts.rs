@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use delaybridge_ledger::{Clock, Fragments, claims};
+use delaybridge_ledger::{Fragments, claims};
+use delaybridge_link::Clock;
 
 /// The topic's half. Its due set is a sorted set in milliseconds, so the parts of `zset` serve it.
 const FRAGMENTS: Fragments = Fragments {

@@ -13,10 +13,11 @@ use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_jobs::{KINDS, Keys, Record, wake};
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{
-    Activity, AllBodies, Announcement, Announcements, BadReply, Bodies, Body, BodyAt, ClaimAdded, CompanionKey, Depths,
-    Fields, Hints, Junk, NoPayload, Packed, Repair, Search, Shape, Source, glob_literal, junk_id, millis,
+    Activity, AllBodies, Announcement, Announcements, Bodies, Body, BodyAt, ClaimAdded, CompanionKey, Depths, Hints,
+    Junk, NoPayload, Packed, Repair, Search, Shape, Source, glob_literal, junk_id, millis,
 };
 use delaybridge_link::rights::Grant;
+use delaybridge_link::{BadReply, Fields};
 
 /// A topic.
 #[derive(Clone)]

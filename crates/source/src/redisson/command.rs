@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
-use delaybridge_ledger::{BadReply, Fields, StoreError, millis};
-use delaybridge_link::Conn;
+use delaybridge_ledger::{StoreError, millis};
+use delaybridge_link::{BadReply, Conn, Fields};
 use delaybridge_offers::{Call, Keys};
 
 impl RedissonSource {

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{Keys, Redisson};
-use delaybridge_ledger::{Fields, StoreError};
-use delaybridge_link::{Conn, listeners};
+use delaybridge_ledger::StoreError;
+use delaybridge_link::{Conn, Fields, listeners};
 
 const PREFIX: &str = "redisson_delay_queue_timeout:";
 

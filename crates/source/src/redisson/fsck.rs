@@ -102,7 +102,7 @@ impl RedissonSource {
                     Value::Array(values) if values.len() == entries.len() => answers.push(values),
                     _ => {
                         let expected = "an answer for each entry";
-                        return Err(delaybridge_ledger::BadReply { script: "ZMSCORE", expected }.into());
+                        return Err(delaybridge_link::BadReply { script: "ZMSCORE", expected }.into());
                     }
                 }
             }

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use delaybridge_core::message::MessageId;
 use delaybridge_offers::layout;
 
-pub use delaybridge_ledger::junk_id;
 pub use delaybridge_offers::layout::{FIXED, Junk, Layout};
 
 /// An element taken apart.

@@ -51,7 +51,8 @@ mod tests {
     use crate::redisson::{ListCleanup, RedissonSource};
     use delaybridge_core::message::{Identity, MessageId, Origin};
     use delaybridge_ledger::claims::Header;
-    use delaybridge_ledger::{Ledger, Place, Score, Shape};
+    use delaybridge_ledger::{Ledger, Place, Shape, junk_id};
+    use delaybridge_link::Score;
 
     fn ledger() -> Ledger {
         Ledger::new(std::sync::Arc::new(RedissonSource::new("q", true, true, ListCleanup::Auto)), [0; 8])
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_shown_as_it_is() {
         let junk = ledger().read(Place::Scheduled, Some(Score::of_ms(1)), 4, Bytes::from_static(b"junk"));
-        assert_eq!((junk.shape, junk.id), (Shape::Junk, Some(layout::junk_id(b"junk").into())));
+        assert_eq!((junk.shape, junk.id), (Shape::Junk, Some(junk_id(b"junk").into())));
         assert_eq!(ledger().read(Place::Scheduled, Some(Score::of_ms(1)), 9, Bytes::from_static(b"junk")).id, None);
         let newer = ledger().read(Place::Retry, Some(Score::of_ms(1)), 4, Bytes::from_static(b"\xdb\x02.."));
         assert_eq!((newer.shape, newer.size), (Shape::Unknown, 4));

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use super::Redisson;
 use super::restore::Moved;
 use super::scripts::of_the_command_line;
-use delaybridge_ledger::{BATCH_BYTES, Fields, StoreError, fitting, text};
-use delaybridge_link::{Conn, Script};
+use delaybridge_ledger::{BATCH_BYTES, StoreError, fitting, text};
+use delaybridge_link::{Conn, Fields, Script};
 
 static MIGRATE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("migrate", include_str!("scripts/migrate.lua")));

@@ -44,7 +44,7 @@ pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Element;
-use delaybridge_ledger::{Ledger, Packed, Shape};
+use delaybridge_ledger::{Ledger, Packed, Shape, junk_id};
 use delaybridge_link::KeySpace;
 
 /// One queue of Redisson with its ledger, as one process sees it.
@@ -105,7 +105,7 @@ pub fn open(origin: Origin, given: MessageId, element: &Bytes) -> (MessageId, Re
         Origin::Ready => (given, Ok(element.clone())),
         Origin::Delayed => match layout::parse(element) {
             Ok(parsed) => (parsed.id, Ok(parsed.payload)),
-            Err(junk) => (layout::junk_id(element), Err(junk)),
+            Err(junk) => (junk_id(element), Err(junk)),
         },
     }
 }
@@ -125,7 +125,7 @@ pub fn read(start: &Bytes, size: usize) -> Packed {
             payload: element.payload,
         },
         Err(_) => {
-            let id = (start.len() == size).then(|| layout::junk_id(start));
+            let id = (start.len() == size).then(|| junk_id(start));
             Packed { id: id.map(Identity::from), shape: Shape::Junk, size, payload: start.clone() }
         }
     }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::layout::{self, Junk};
 use super::{Redisson, RedissonSource};
-use delaybridge_ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, millis, text};
-use delaybridge_link::Conn;
+use delaybridge_ledger::{BATCH_BYTES, StoreError, fitting, millis, text};
+use delaybridge_link::{BadReply, Conn, Fields};
 
 /// An element and the payload in it, of either layout.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use super::Redisson;
 use super::layout::{self, Layout};
 use super::scripts::of_the_command_line;
 use delaybridge_ledger::claims::Element;
-use delaybridge_ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, text};
-use delaybridge_link::{Conn, Script};
+use delaybridge_ledger::{BATCH_BYTES, StoreError, fitting, text};
+use delaybridge_link::{BadReply, Conn, Fields, Script};
 
 static RESTORE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("restore", include_str!("scripts/restore.lua")));

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
+use delaybridge_ledger::Fragments;
 use delaybridge_ledger::claims::{self, Patch};
-use delaybridge_ledger::{Clock, Fragments};
-use delaybridge_link::Script;
+use delaybridge_link::{Clock, Script};
 use delaybridge_offers::Text;
 
 /// Redisson's half.

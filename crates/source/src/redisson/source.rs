@@ -12,12 +12,11 @@ use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::fsck::{Check, Found, Held};
 use delaybridge_ledger::{
-    Activity, Ahead, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed,
-    Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, large_head, millis,
-    text,
+    Activity, Ahead, Announcement, Announcements, ClaimAdded, Depths, Hints, Junk, Leftovers, Packed, Repair, Rescued,
+    Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, large_head, millis, text,
 };
 use delaybridge_link::rights::Grant;
-use delaybridge_link::{Conn, KeySpace, Script};
+use delaybridge_link::{BadReply, Conn, Fields, KeySpace, Score, Script};
 
 /// A queue as Redisson keeps it.
 #[derive(Clone)]

@@ -11,9 +11,9 @@ use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
 use delaybridge_ledger::{
-    BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, Start, StoreError, UpkeepRequest, UpkeepState, Upkept, millis, text,
+    BATCH_BYTES, BATCH_ENTRIES, Start, StoreError, UpkeepRequest, UpkeepState, Upkept, millis, text,
 };
-use delaybridge_link::Conn;
+use delaybridge_link::{BadReply, Conn, Fields};
 
 /// The time to wait for a sweeping daemon before another one continues.
 const SWEEP_LEASE: Duration = Duration::from_secs(10);

@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
+use delaybridge_ledger::Fragments;
 use delaybridge_ledger::claims;
-use delaybridge_ledger::{Clock, Fragments};
+use delaybridge_link::Clock;
 
 /// The set's half.
 pub(super) const FRAGMENTS: Fragments = Fragments {

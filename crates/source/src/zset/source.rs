@@ -12,10 +12,11 @@ use super::{Keys, Naming, ZsetSpec};
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{
-    Activity, Ahead, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed,
-    Repair, Score, Search, Shape, Source, glob_literal, large_head, millis, text,
+    Activity, Ahead, Announcement, Announcements, ClaimAdded, Depths, Hints, Junk, Leftovers, Packed, Repair, Search,
+    Shape, Source, glob_literal, large_head, millis, text,
 };
 use delaybridge_link::rights::Grant;
+use delaybridge_link::{BadReply, Fields, Score};
 
 /// A sorted set that is a queue.
 #[derive(Clone)]

@@ -7,9 +7,9 @@ use redis::aio::MultiplexedConnection;
 use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
-use delaybridge_ledger::{StoreError, TEST_CLOCK};
-use delaybridge_link::slot;
+use delaybridge_ledger::StoreError;
 use delaybridge_link::test_server::eventually;
+use delaybridge_link::{TEST_CLOCK, slot};
 
 /// The outcomes of the calls that were made while the slot was on its way.
 #[derive(Debug, Default)]

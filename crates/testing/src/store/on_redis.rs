@@ -11,7 +11,8 @@ use redis::aio::MultiplexedConnection;
 use super::servers::Servers;
 use super::{Parts, Places, Rig};
 use delaybridge_ledger::claims::ClaimName;
-use delaybridge_ledger::{DeadLetter, Keys, Score, TEST_CLOCK};
+use delaybridge_ledger::{DeadLetter, Keys};
+use delaybridge_link::{Score, TEST_CLOCK};
 
 /// A rig on a real Redis.
 pub trait Served: Rig {

@@ -5,8 +5,8 @@ use super::order::Predecessor;
 use crate::audit::OperatorChange;
 use crate::element::Detail;
 use crate::pause::PauseState;
+use delaybridge_ledger::millis;
 use delaybridge_model::{Mode, OnExpired, QueueSpec};
-use delaybridge_source::millis;
 
 /// The settings of a queue that an explanation needs.
 #[derive(Debug, Clone, Default)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Attempted, Error, may_have_run};
 use crate::session::Queue;
-use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
+use delaybridge_ledger::{Start, UpkeepRequest, UpkeepState};
 
 /// Turns after which something must be making ghosts as fast as they are removed.
 const TURNS: usize = 5;

@@ -9,8 +9,8 @@ use crate::claim::outstanding::{ClaimAnswer, ClaimCall, ClaimReplied, PendingCla
 use crate::claim::record::ClaimContents;
 use crate::claim::reply;
 use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{ClaimReply, Claimed, Element, TakeOverReply};
-use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::{ReleaseReason, Stage, Wakeup};
 
 /// Waits after Redis refused claims.

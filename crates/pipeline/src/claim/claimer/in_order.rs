@@ -9,8 +9,8 @@ use super::order::ClaimOrder;
 use crate::claim::expired::{ClaimHead, ExpiredClaim, MetClaims};
 use crate::claim::lost::Lost;
 use crate::claim::outstanding::ClaimReplied;
+use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{ClaimName, Element, TakeOverReply};
-use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::Wakeup;
 
 /// Wait before a look at Redis that had no answer is repeated.

@@ -18,13 +18,14 @@ use delaybridge_ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, SettleCommand, Settled,
     TakeOverReply, TakeOverRequest, Whole,
 };
-use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
-use delaybridge_ledger::{Look, LookAt};
-use delaybridge_link::{History, NoAnswer};
-use delaybridge_source::store::{
+use delaybridge_ledger::store::{
     Call, Claims, InFlight, QueueServer, RedisReads, Rescued, Scheduled, Store, Unannounced,
 };
-use delaybridge_source::{Announcement, NoPayload, StoreError, UpkeepRequest, Upkept};
+use delaybridge_ledger::{
+    Announcement, DeadLetter, Forwarder, Look, LookAt, NoPayload, Order, Pauses, Stats, StoreError, UpkeepRequest,
+    Upkept,
+};
+use delaybridge_link::{History, NoAnswer};
 use delaybridge_testing::memory::{MemoryServer, MemoryStore};
 
 /// How a connection misbehaves, drawn for each call.

@@ -48,7 +48,7 @@ fn every_preset_finds_and_reads_what_its_program_wrote() {
         assert_eq!(spec.layout.topic(&body).as_deref(), vector["topic"].as_str(), "{vector}");
         assert_eq!(spec.layout.tries(&body).map(i64::from), vector["tries"].as_i64(), "{vector}");
         assert_eq!(spec.layout.id(&member).expect("an id").bytes, bytes(&vector["id"]), "{vector}");
-        let score = crate::Score::parse(text("score")).expect("a score");
+        let score = Score::parse(text("score")).expect("a score");
         assert_eq!(Some(pool.unit().due_ms(score)), vector["due_ms"].as_i64(), "{vector}");
     }
 }

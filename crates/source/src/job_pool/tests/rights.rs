@@ -3,11 +3,11 @@
 use super::*;
 use delaybridge_ledger::claims::{ClaimReply, SettleCommand, SettleOp, Settled};
 use delaybridge_ledger::store::Claims;
-use delaybridge_ledger::{Answer, StoreError, TEST_CLOCK};
+use delaybridge_ledger::{Answer, StoreError};
 use delaybridge_link::rights::command::LRANGE;
 use delaybridge_link::rights::{Grant, Pattern, to_connect, to_load_scripts};
 use delaybridge_link::test_server::soon;
-use delaybridge_link::{Link, LinkOptions};
+use delaybridge_link::{Link, LinkOptions, TEST_CLOCK};
 use delaybridge_testing::store::{Mine, ms, name, request};
 
 /// A hash of jobs in JSON with a status, and a hash beside them.

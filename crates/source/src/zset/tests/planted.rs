@@ -7,8 +7,9 @@ use futures_util::FutureExt;
 use super::walk::World;
 use super::*;
 use crate::zset::scripts::FRAGMENTS;
+use delaybridge_ledger::Scripts;
 use delaybridge_ledger::claims::Patch;
-use delaybridge_ledger::{Clock, Scripts};
+use delaybridge_link::Clock;
 use delaybridge_settings::words::Words as _;
 use delaybridge_testing::store::walk::Walk;
 

@@ -12,7 +12,8 @@ use delaybridge_ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Element, SettleOp, TakeOverReply, TakeOverRequest, Whole,
 };
 use delaybridge_ledger::score::Unit;
-use delaybridge_ledger::{Answer, Score, Source};
+use delaybridge_ledger::{Answer, Source};
+use delaybridge_link::Score;
 use delaybridge_settings::words::Words as _;
 use delaybridge_testing::store::servers::Servers;
 use delaybridge_testing::store::{A, Mine, Rig, request, settle_one, takeover};
