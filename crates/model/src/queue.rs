@@ -26,7 +26,7 @@ pub struct QueueSpec {
     /// The name of the Redis that holds it.
     pub redis: Arc<str>,
     /// The source of its elements.
-    pub source: Arc<dyn SourceConfig>,
+    pub source: Arc<SourceConfig>,
     /// The codec of payloads, for templates and envelopes.
     pub codec: Coding,
     /// The application's classes, for the codecs that need them.

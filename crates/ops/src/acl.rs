@@ -13,8 +13,8 @@ use delaybridge_link::rights::{self, Dialect, Grant, Rules};
 use delaybridge_link::{RedisEndpoint, RedisTarget};
 use delaybridge_model::{Config, Mode, QueueSpec, RouteSpec};
 use delaybridge_sink::SinkRedis;
-use delaybridge_source::job_pool::{JobPoolSpec, to_see_rivals};
-use delaybridge_source::redisson::{Keys, RedissonSpec, to_wake_in_cluster};
+use delaybridge_source::job_pool::to_see_rivals;
+use delaybridge_source::redisson::{Keys, to_wake_in_cluster};
 
 /// The purpose of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -189,12 +189,12 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>, in_cluster: bool) -> Vec<Grant> {
     if source.unannounced().is_some() && !matches!(spec.mode, Mode::Rescue { .. }) {
         grants.push(rights::to_see_clients());
     }
-    if let Some(redisson) = spec.source.of_kind::<RedissonSpec>()
+    if let Some(redisson) = spec.source.redisson()
         && (in_cluster && redisson.consume.ready && spec.mode == Mode::Deliver)
     {
         grants.push(to_wake_in_cluster(&Keys::of(&redisson.space, &redisson.name)));
     }
-    if spec.source.of_kind::<JobPoolSpec>().is_some() {
+    if spec.source.job_pool().is_some() {
         grants.push(to_see_rivals());
     }
     grants

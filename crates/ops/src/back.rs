@@ -8,7 +8,6 @@ use super::progress::{Progress, ProgressWatch, ended};
 use super::session::Queue;
 use super::{plural, release};
 use delaybridge_ledger::{Item, Moved, Place, Restored as Reply, restore_end};
-use delaybridge_source::redisson::RedissonSpec;
 
 /// The elements that claims hold of a queue, or that were brought back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -36,7 +35,7 @@ pub struct BroughtBack {
 
 /// Returns whether the queue is restored by this: all but Redisson's, which have a list beside the sorted set.
 pub fn is_of_sets(queue: &Queue) -> bool {
-    queue.spec.source.of_kind::<RedissonSpec>().is_none()
+    queue.spec.source.redisson().is_none()
 }
 
 /// Nothing of this queue.

@@ -12,8 +12,6 @@ use delaybridge_core::template::ElementInfo;
 use delaybridge_ledger::{Place, Seen, Shape, Show};
 use delaybridge_link::Redis;
 use delaybridge_model::{Mode, OnDecodeError, QueueSpec};
-use delaybridge_source::redisson::RedissonSpec;
-use delaybridge_source::zset::ZsetSpec;
 
 /// Elements that are read.
 const SAMPLES: usize = 3;
@@ -31,8 +29,7 @@ pub struct CodecFinding {
 
 /// Returns whether the elements of a queue have payloads that its codec reads.
 pub fn are_read(spec: &QueueSpec) -> bool {
-    let has_payloads = spec.source.of_kind::<RedissonSpec>().is_some() || spec.source.of_kind::<ZsetSpec>().is_some();
-    has_payloads && spec.codec.codec != Codec::Raw && !matches!(spec.mode, Mode::Rescue { .. })
+    spec.source.has_payload_in_member() && spec.codec.codec != Codec::Raw && !matches!(spec.mode, Mode::Rescue { .. })
 }
 
 /// Looks at the first elements of a queue, over the connection that there is now; `None` if there is none.

@@ -12,7 +12,6 @@ use delaybridge_ledger::{DeadLetter, DeadLetters, Ledger, Order, Place};
 use delaybridge_link::RedisTarget;
 use delaybridge_link::{Conn, ConnectError, LinkOptions, Redis};
 use delaybridge_model::{Config, QueueSpec};
-use delaybridge_source::redisson::RedissonSpec;
 
 /// The name of the command line towards Redis.
 const CLIENT: &str = "delaybridge-cli";
@@ -159,7 +158,7 @@ pub fn check_id(config: &Config, queue: &str, text: &str) -> Result<(), Error> {
 
 fn identity(spec: &QueueSpec, text: &str) -> Result<Identity, Error> {
     spec.source.build().search().identity(text).ok_or_else(|| {
-        let ids = match spec.source.of_kind::<RedissonSpec>() {
+        let ids = match spec.source.redisson() {
             Some(_) => "an element's id is 16 hexadecimal digits",
             None => "an element's id is 16 hexadecimal digits, or the text that `id` of the source makes",
         };

@@ -1,6 +1,5 @@
 //! The kinds of sources as the configuration sees them, and the settings of one source.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::job_pool::{self, JobPool, JobPoolSpec};
+use super::jobs::{self, JobsSource, JobsSpec};
+use super::redisson::{self, RedissonSource, RedissonSpec};
+use super::zset::{self, Naming, ZsetSource, ZsetSpec};
 use delaybridge_core::metric::SourceTerms;
-use delaybridge_jobs::JobSettings;
 use delaybridge_ledger::{Packed, Source};
 use delaybridge_link::KeySpace;
+use delaybridge_settings::Settings as _;
 use delaybridge_settings::keys::{Key, Table};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
@@ -42,7 +45,7 @@ impl fmt::Debug for SourceKind {
 /// The settings that were read of one source.
 pub struct SourceSettings {
     /// The source.
-    pub config: Arc<dyn SourceConfig>,
+    pub config: Arc<SourceConfig>,
     /// The place where its name is written.
     pub name_spot: Spot,
     /// Keys that were written and only matter with `mode: rescue`: their names, and where they are.
@@ -50,110 +53,150 @@ pub struct SourceSettings {
 }
 
 /// The checked settings of one queue's source: makes the source, and answers what others have to know before.
-pub trait SourceConfig: Any + fmt::Debug + Send + Sync {
+#[derive(Clone, Debug)]
+pub enum SourceConfig {
+    /// An `RDelayedQueue` of Redisson.
+    Redisson(RedissonSpec),
+    /// A sorted set with the payloads as members.
+    Zset(Box<ZsetSpec>),
+    /// Ids in sorted sets, and the jobs in other keys.
+    JobPool(Box<JobPoolSpec>),
+    /// A topic of the job queue.
+    Jobs(JobsSpec),
+}
+
+impl SourceConfig {
     /// Returns the kind.
-    fn kind(&self) -> &'static SourceKind;
+    pub fn kind(&self) -> &'static SourceKind {
+        match self {
+            SourceConfig::Redisson(_) => &redisson::KIND,
+            SourceConfig::Zset(_) => &zset::KIND,
+            SourceConfig::JobPool(_) => &job_pool::KIND,
+            SourceConfig::Jobs(_) => &jobs::KIND,
+        }
+    }
 
     /// Makes the source.
-    fn build(&self) -> Arc<dyn Source>;
+    pub fn build(&self) -> Arc<dyn Source> {
+        match self {
+            SourceConfig::Redisson(spec) => Arc::new(RedissonSource::of(spec)),
+            SourceConfig::Zset(spec) => Arc::new(ZsetSource::of(spec)),
+            SourceConfig::JobPool(spec) => Arc::new(JobPool::of(spec)),
+            SourceConfig::Jobs(spec) => Arc::new(JobsSource::of(spec)),
+        }
+    }
 
-    /// Returns the settings in effect, in the shape and the units of the YAML. `rescue`: the queue is in `mode:
-    /// rescue`.
-    fn fields(&self, rescue: bool) -> Map<String, Value>;
+    /// Returns the settings in effect under their kind, in the shape and the units of the YAML. `rescue`: the queue is
+    /// in `mode: rescue`.
+    pub fn settings(&self, rescue: bool) -> Map<String, Value> {
+        let fields = match self {
+            SourceConfig::Redisson(spec) => spec.fields(rescue),
+            SourceConfig::Zset(spec) => spec.fields(),
+            SourceConfig::JobPool(spec) => spec.fields(),
+            SourceConfig::Jobs(spec) => spec.shown(),
+        };
+        Map::from_iter([(self.kind().key.name.to_owned(), fields.into())])
+    }
 
     /// Returns the name of the queue in Redis: of Redisson's the key of the list that due elements are moved to, else
     /// the key of the schedule. Empty when none was written.
-    fn name(&self) -> &str;
+    pub fn name(&self) -> &str {
+        match self {
+            SourceConfig::Redisson(spec) => &spec.name,
+            SourceConfig::Zset(spec) => &spec.key,
+            SourceConfig::JobPool(spec) => spec.first_bucket(),
+            SourceConfig::Jobs(spec) => &spec.key,
+        }
+    }
 
     /// Returns the part that all keys of the queue with this name have in common: two queues with the same would take
-    /// each other's elements.
-    fn tag(&self) -> String;
+    /// each other's elements. Empty when the queue has no name.
+    pub fn key_tag(&self) -> String {
+        match self {
+            _ if self.name().is_empty() => String::new(),
+            SourceConfig::Redisson(spec) => redisson::tagged(&spec.name),
+            SourceConfig::Zset(_) | SourceConfig::JobPool(_) | SourceConfig::Jobs(_) => zset::tag(self.name()),
+        }
+    }
+
+    /// Gives our keys and channels the names that they have in the queue's Redis.
+    pub fn set_space(&mut self, space: KeySpace) {
+        match self {
+            SourceConfig::Redisson(spec) => spec.space = space,
+            SourceConfig::Zset(spec) => spec.space = space,
+            SourceConfig::JobPool(spec) => spec.space = space,
+            SourceConfig::Jobs(spec) => spec.set_space(space),
+        }
+    }
+
+    /// Returns the settings of a queue of Redisson.
+    pub fn redisson(&self) -> Option<&RedissonSpec> {
+        if let SourceConfig::Redisson(spec) = self { Some(spec) } else { None }
+    }
+
+    /// Returns the settings of a job pool.
+    pub fn job_pool(&self) -> Option<&JobPoolSpec> {
+        if let SourceConfig::JobPool(spec) = self { Some(spec) } else { None }
+    }
+
+    /// Returns the settings of a topic of the job queue.
+    pub fn jobs(&self) -> Option<&JobsSpec> {
+        if let SourceConfig::Jobs(spec) = self { Some(spec) } else { None }
+    }
 
     /// Returns whether the programs that add elements announce those that are due earlier than all others. Where they
     /// do not, a poll has to find an element before it is due.
-    fn announces(&self) -> bool {
-        false
-    }
-
-    /// Copies the source to a Redis where our keys and channels have these names.
-    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig>;
-
-    /// Copies the source with what the job queue allows; `None` where that makes no difference.
-    fn with_jobs(&self, _settings: &JobSettings) -> Option<Arc<dyn SourceConfig>> {
-        None
+    pub fn announces(&self) -> bool {
+        matches!(self, SourceConfig::Redisson(_) | SourceConfig::Jobs(_))
     }
 
     /// Returns whether due elements are claimed.
-    fn consumes_due(&self) -> bool {
-        true
+    pub fn consumes_due(&self) -> bool {
+        self.redisson().is_none_or(|spec| spec.consume.delayed)
     }
 
     /// Returns whether a list of elements that others have moved there is drained.
-    fn consumes_ready(&self) -> bool {
-        false
-    }
-
-    /// Returns the list that the source's own clients move due elements to, if they do.
-    fn ready_list(&self) -> Option<&str> {
-        None
+    pub fn consumes_ready(&self) -> bool {
+        match self {
+            SourceConfig::Redisson(spec) => spec.consume.ready,
+            SourceConfig::JobPool(spec) => !spec.ready.is_empty(),
+            SourceConfig::Zset(_) | SourceConfig::Jobs(_) => false,
+        }
     }
 
     /// Returns the age of what claims leave behind at which a turn of upkeep starts. Without such things it never does.
-    fn leftover_max_age(&self) -> Duration {
-        Duration::MAX
+    pub fn leftover_max_age(&self) -> Duration {
+        self.redisson().map_or(Duration::MAX, |spec| spec.ghost_max_age)
     }
 
     /// Returns the bytes per second that upkeep may move, on average.
-    fn upkeep_bandwidth(&self) -> u64 {
-        u64::MAX
-    }
-
-    /// Returns the time that an element may be overdue before a rescue moves it; `None` where no client would move it.
-    fn rescue_after(&self) -> Option<Duration> {
-        None
+    pub fn upkeep_bandwidth(&self) -> u64 {
+        self.redisson().map_or(u64::MAX, |spec| spec.sweep_bandwidth)
     }
 
     /// Returns a note that every user of such a queue should know, where there is one.
-    fn note(&self) -> Option<&'static str> {
-        None
+    pub fn note(&self) -> Option<&'static str> {
+        matches!(self, SourceConfig::Zset(_)).then_some(zset::NOTE)
     }
 
     /// Returns whether the ids of elements are texts of their payloads, and a hash is what is left where there is none.
-    fn names_elements(&self) -> bool {
-        false
+    pub fn names_elements(&self) -> bool {
+        matches!(self, SourceConfig::Zset(spec) if matches!(spec.id, Naming::Text(_)))
     }
 
     /// Returns whether no two elements ever have the same id, due time and payload, unless a program offers one again
     /// on purpose: ids are random.
-    fn has_unique_ids(&self) -> bool {
-        false
+    pub fn has_unique_ids(&self) -> bool {
+        self.redisson().is_some()
     }
 
     /// Returns whether due elements have their payloads in themselves.
-    fn has_payload_in_member(&self) -> bool {
-        true
+    pub fn has_payload_in_member(&self) -> bool {
+        matches!(self, SourceConfig::Redisson(_) | SourceConfig::Zset(_))
     }
 
     /// Returns whether an element without its body is a dead letter; else its user has deleted it, and it is gone.
-    fn buries_without_body(&self) -> bool {
-        false
-    }
-}
-
-impl dyn SourceConfig {
-    /// Returns the settings of this kind of source, if it is one.
-    pub fn of_kind<T: SourceConfig>(&self) -> Option<&T> {
-        let any: &dyn Any = self;
-        any.downcast_ref()
-    }
-
-    /// Returns the settings in effect under their kind. `rescue`: the queue is in `mode: rescue`.
-    pub fn settings(&self, rescue: bool) -> Map<String, Value> {
-        Map::from_iter([(self.kind().key.name.to_owned(), self.fields(rescue).into())])
-    }
-
-    /// Returns the part that all keys of the queue have in common; empty when the queue has no name.
-    pub fn key_tag(&self) -> String {
-        if self.name().is_empty() { String::new() } else { self.tag() }
+    pub fn buries_without_body(&self) -> bool {
+        self.job_pool().is_some_and(|spec| spec.buries_missing)
     }
 }

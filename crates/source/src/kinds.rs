@@ -54,7 +54,7 @@ pub fn read(section: &Section<'_>) -> SourceSettings {
 
 /// Returns two keys of a queue that a Redis Cluster may keep on different nodes, if there are such. Scripts name many
 /// keys at once.
-pub fn apart(config: &dyn SourceConfig) -> Option<(String, String)> {
+pub fn apart(config: &SourceConfig) -> Option<(String, String)> {
     let source = config.build();
     let ledger = source.ledger_keys();
     // A member that is an id, for keys that have it in their names.
@@ -79,8 +79,8 @@ pub fn metric_names() -> Vec<&'static SourceTerms> {
 }
 
 /// Returns every script that a daemon runs for these queues, to be loaded when a connection is made.
-pub fn scripts<'a>(configs: impl Iterator<Item = &'a Arc<dyn SourceConfig>>) -> Vec<&'static Script> {
-    let mut kinds: Vec<&Arc<dyn SourceConfig>> = Vec::new();
+pub fn scripts<'a>(configs: impl Iterator<Item = &'a Arc<SourceConfig>>) -> Vec<&'static Script> {
+    let mut kinds: Vec<&Arc<SourceConfig>> = Vec::new();
     for config in configs {
         if kinds.iter().all(|known| !std::ptr::eq(known.kind(), config.kind())) {
             kinds.push(config);

@@ -11,7 +11,7 @@ use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, ClaimScrip
 use delaybridge_link::{Conn, Link, LinkOptions, Side};
 use delaybridge_link::{RedisEndpoint, TEST_CLOCK};
 use delaybridge_sink_redis::KeyTarget;
-use delaybridge_source::redisson::{Redisson, RedissonSpec};
+use delaybridge_source::redisson::Redisson;
 use redis::aio::MultiplexedConnection;
 
 use harness::{RedisServer, least};
@@ -138,7 +138,7 @@ fn queue(server: &RedisServer, source: &str) -> (RedisEndpoint, Redisson) {
         spec.to[0].target = Arc::new(KeyTarget::list(list, push, true));
         config.queues.push(Arc::new(spec));
     }
-    let source = spec.source.of_kind::<RedissonSpec>().expect("a queue of Redisson");
+    let source = spec.source.redisson().expect("a queue of Redisson");
     let clock = format!("(%R~{TEST_CLOCK} +lrange)");
     (least::endpoint(server.endpoint(), &config, &[&clock]), Redisson::configured(source, A).on_test_clock())
 }

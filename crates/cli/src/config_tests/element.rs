@@ -7,7 +7,6 @@ use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Body;
 use delaybridge_ledger::{NoPayload, junk_id};
 use delaybridge_model::QueueSpec;
-use delaybridge_source::jobs::JobsSpec;
 use delaybridge_source::redisson::layout::{Layout, pack};
 
 /// The element of a case.
@@ -49,7 +48,7 @@ impl Given {
             return OpenedElement { id, payload: payload.map_err(NoPayload::Junk), topic: None, tries: None };
         };
         let text = String::from_utf8_lossy(&self.element);
-        if let Some(topic) = spec.source.of_kind::<JobsSpec>() {
+        if let Some(topic) = spec.source.jobs() {
             // A topic's record is ours alone, and holds the body as it came.
             let id = Identity::named(&text).unwrap_or_else(|| junk_id(&self.element).into());
             return OpenedElement { id, payload: Ok(record.clone()), topic: Some(topic.topic.clone()), tries: None };

@@ -18,7 +18,6 @@ use delaybridge_settings::node;
 use delaybridge_settings::problem::ConfigErrors;
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Context, Needs, Scalar, Section};
-use delaybridge_source::redisson::RedissonSpec;
 use delaybridge_source::redisson::layout::Layout;
 
 /// The cases of one file.
@@ -171,7 +170,7 @@ fn of_element(section: &Section<'_>, queue: Option<&QueueSpec>, due_ms: i64, now
         let due_ms = due_ms.filter(|_| origin == Origin::Delayed);
         Some(Given { element, record, origin, id, due_ms, now_ms })
     };
-    let is_redisson = queue.source.of_kind::<RedissonSpec>().is_some();
+    let is_redisson = queue.source.redisson().is_some();
     match inner {
         Some(inner) if is_redisson => {
             let (layout, id, payload) = inner?;

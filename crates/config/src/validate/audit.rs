@@ -9,7 +9,6 @@ use crate::words::Fates;
 use delaybridge_model::{AuditFate, AuditSpec, Envelope, MessageSpec, Mode, OnExpired, QueueSpec, RouteSpec};
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::Section;
-use delaybridge_source::jobs::JobsSpec;
 
 /// The settings under `audit:`.
 pub(super) struct AuditDraft {
@@ -71,7 +70,7 @@ pub(super) fn check(report: &Report, draft: &AuditDraft, spec: &QueueSpec) {
     }
     let Some(spot) = &draft.on_spot else { return };
     if trail.records(AuditFate::Expired) {
-        if spec.source.of_kind::<JobsSpec>().is_some() {
+        if spec.source.jobs().is_some() {
             let message = "`expired` cannot be recorded for topics: jobs expire by their TTL in Redis itself";
             report.problem(spot, message, "remove it from `on`");
         } else if spec.max_lateness.is_none() || spec.on_expired != OnExpired::DeadLetter {

@@ -17,9 +17,9 @@ use delaybridge_settings::keys::nearest;
 use delaybridge_settings::reader::{Section, clip};
 use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_sink::{RedisCommand, RedisWrite, SinkRedis};
+use delaybridge_source::SourceConfig;
 use delaybridge_source::config::RESERVED_KEYS;
 use delaybridge_source::job_pool::JobPoolSpec;
-use delaybridge_source::jobs::JobsSpec;
 
 /// Longest time-out that `auto` chooses.
 const AUTO_MAX: Duration = Duration::from_secs(30);
@@ -107,7 +107,7 @@ pub(super) fn prefixes(queues: &[QueueDraft<'_>], servers: &Servers) {
         let keys = queue.spec.source.build().keys();
         let ours = keys.iter().filter_map(|key| std::str::from_utf8(key).ok()).find(|key| prefix.is_of(key));
         // Those of a queue of Redisson are not the user's to choose.
-        let ours = ours.filter(|_| queue.spec.source.ready_list().is_none());
+        let ours = ours.filter(|_| queue.spec.source.redisson().is_none());
         if let (Some(key), false) = (ours, prefix.is_default()) {
             let message = format!("`{key}` is among the daemon's own keys, which begin with `{prefix}`");
             queue.report.problem(&queue.name_spot, message, "choose another `redis.key_prefix`");
@@ -132,7 +132,7 @@ pub(super) fn topics(queues: &mut [QueueDraft<'_>], jobs: Option<&JobSettings>, 
     for queue in queues {
         // Only its own Redis has the topic: in another one there would be nothing, for ever.
         if let (Some(spot), Some(jobs_redis)) = (&queue.redis_spot, jobs_redis)
-            && queue.spec.source.of_kind::<JobsSpec>().is_some()
+            && queue.spec.source.jobs().is_some()
             && *queue.spec.redis != *jobs_redis
         {
             let message = format!(
@@ -144,11 +144,11 @@ pub(super) fn topics(queues: &mut [QueueDraft<'_>], jobs: Option<&JobSettings>, 
         }
         match jobs {
             Some(settings) => {
-                if let Some(source) = queue.spec.source.with_jobs(settings) {
-                    queue.spec.source = source;
+                if let SourceConfig::Jobs(topic) = Arc::make_mut(&mut queue.spec.source) {
+                    topic.take_over(settings);
                 }
             }
-            None if queue.spec.source.of_kind::<JobsSpec>().is_some() => {
+            None if queue.spec.source.jobs().is_some() => {
                 let help = "write `jobs: {}` at the top of the file";
                 queue.report.problem(&queue.name_spot, "a topic needs the job queue, and there is no `jobs`", help);
             }
@@ -230,12 +230,12 @@ pub(super) fn slots(queues: &[QueueDraft<'_>], servers: &Servers) {
     let in_cluster = |queue: &&QueueDraft<'_>| servers.named(&queue.spec.redis).is_cluster();
     for queue in queues.iter().filter(in_cluster).filter(|queue| !queue.spec.source.name().is_empty()) {
         let source = &queue.spec.source;
-        let apart = delaybridge_source::apart(&**source).map(|(one, other)| {
+        let apart = delaybridge_source::apart(source).map(|(one, other)| {
             let slots = format!("`{one}` and `{other}` have different hash slots");
             format!("a cluster may keep the keys of queue `{}` on different nodes: {slots}", queue.spec.id)
         });
         // Of a pool the keys of jobs have their ids in them, which are not known here.
-        let apart = apart.or_else(|| source.of_kind().and_then(JobPoolSpec::why_not_in_cluster));
+        let apart = apart.or_else(|| source.job_pool().and_then(JobPoolSpec::why_not_in_cluster));
         let Some(message) = apart else { continue };
         let help = "write the same hash tag into all of them, as in `{orders}:delayed`; a name with one `{` needs a `}` behind it";
         queue.report.problem(&queue.name_spot, message, help);
@@ -340,7 +340,7 @@ pub(super) fn destinations(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>], s
                         format!("queue `{}` consumes the list `{key}`: elements would go in circles", reader.spec.id);
                     let help = "choose another key; where Java consumers read the list, write `consume: [delayed]`";
                     queue.report.problem(target, message, help);
-                } else if reader.spec.source.ready_list().is_none() {
+                } else if reader.spec.source.redisson().is_none() {
                     let message = format!("`{key}` is the sorted set of queue `{}`", reader.spec.id);
                     queue.report.problem(target, message, "choose another key");
                 } else if command == RedisCommand::Add {

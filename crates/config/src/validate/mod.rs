@@ -67,7 +67,8 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::claims_ahead(&queues, &sinks);
     if let Some(redis) = &redis {
         for queue in &mut queues {
-            queue.spec.source = queue.spec.source.in_redis(&redis.named(&queue.spec.redis).space());
+            let space = redis.named(&queue.spec.redis).space();
+            Arc::make_mut(&mut queue.spec.source).set_space(space);
         }
         cross_checks::prefixes(&queues, redis);
         cross_checks::slow_commands(&queues, redis);

@@ -8,13 +8,12 @@ use delaybridge_core::template::Template;
 use delaybridge_model::{Mode, Order, Ordered, RouteSpec};
 use delaybridge_settings::reader::Section;
 use delaybridge_source::SourceConfig;
-use delaybridge_source::job_pool::JobPoolSpec;
 
 /// Reads the order, and reports combinations that cannot keep it.
 pub(super) fn read(
     section: &Section<'_>,
     (order, template): (Order, Option<Template>),
-    source: &dyn SourceConfig,
+    source: &SourceConfig,
     mode: Mode,
     codec: Coding,
     to: &[RouteSpec],
@@ -58,7 +57,7 @@ pub(super) fn read(
     if to.iter().any(pushes) {
         refuse("with `exactly_once`: these pushes are written together with other verdicts", "remove `exactly_once`");
     }
-    if let Some(pool) = source.of_kind::<JobPoolSpec>() {
+    if let Some(pool) = source.job_pool() {
         if pool.buckets.len() > 1 {
             refuse("over several buckets: each has an order of its own", "name one bucket, or remove `order`");
         }

@@ -132,7 +132,7 @@ fn one<'a>(
     let dead = dead_letter::read(section, sinks, slot);
     let (dead_letter_to, dead_target) = dead.to.unzip();
     let trail = audit::read(section, sinks, slot);
-    let order = order::read(section, (keys.order, keys.order_key), &*source.config, mode, codec, &to);
+    let order = order::read(section, (keys.order, keys.order_key), &source.config, mode, codec, &to);
     check_durability(section, keys.durability.is_some(), mode);
     check_unroutable(section, keys.on_unroutable);
     when::check_skipped(section, &to);
@@ -262,11 +262,13 @@ fn retry(section: &Section<'_>, name: Option<Scalar>, policies: &[PolicyDraft<'_
 /// Completes the mode, and reports keys that contradict it.
 fn mode(section: &Section<'_>, mode: Mode, source: &SourceSettings) -> Mode {
     let mode = match mode {
-        Mode::Rescue { .. } => Mode::Rescue { after: source.config.rescue_after().unwrap_or_default() },
+        Mode::Rescue { .. } => {
+            Mode::Rescue { after: source.config.redisson().map(|spec| spec.rescue_after).unwrap_or_default() }
+        }
         mode => mode,
     };
     let report = &section.cx.report;
-    if matches!(mode, Mode::Rescue { .. }) && source.config.rescue_after().is_none() {
+    if matches!(mode, Mode::Rescue { .. }) && source.config.redisson().is_none() {
         let message = format!(
             "a source `{}` has no ready list that overdue elements could be moved to",
             source.config.kind().key.name

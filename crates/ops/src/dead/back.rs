@@ -15,7 +15,6 @@ use delaybridge_core::message::MessageId;
 use delaybridge_ledger::{CAUSES, DeadLetter, Import, Order};
 use delaybridge_model::Config;
 use delaybridge_sink::{Backlog, BacklogMessage};
-use delaybridge_source::redisson::RedissonSpec;
 use delaybridge_source::redisson::layout::{Layout, pack};
 
 /// Letters that are compared with what is to be imported: far more than a page, after which the place is kept.
@@ -132,7 +131,7 @@ pub async fn import_from(
 ///
 /// They have not.
 pub fn can_go_back(queue: &Queue) -> Result<(), Error> {
-    match queue.spec.source.of_kind::<RedissonSpec>() {
+    match queue.spec.source.redisson() {
         Some(_) => Ok(()),
         None => Err(Error::invalid(format!(
             "import dead letters to `{}`: a record has the payload, and not the element of this kind of source; only queues of Redisson \

@@ -17,7 +17,6 @@ use super::plural;
 use super::redisson::restore::sweep;
 use super::session::{Queue, Session, find};
 use delaybridge_ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
-use delaybridge_source::jobs::JobsSpec;
 
 pub use self::fault_text::{Explanation, explanation};
 use self::findings::NAMED;
@@ -112,9 +111,9 @@ pub async fn fsck(
     };
     let mut answer = Fsck { repair: request.repair, queues: Vec::new(), topics: Vec::new(), errors: Vec::new() };
     // Of one queue, the topic that it delivers.
-    let topic = specs.iter().find_map(|spec| spec.source.of_kind::<JobsSpec>()?.topic.parse().ok());
+    let topic = specs.iter().find_map(|spec| spec.source.jobs()?.topic.parse().ok());
     if let Some(jobs) = session.jobs().filter(|_| only.is_none() || topic.is_some()) {
-        let of_queues = session.config.queues.iter().filter_map(|spec| spec.source.of_kind::<JobsSpec>());
+        let of_queues = session.config.queues.iter().filter_map(|spec| spec.source.jobs());
         let delivered = of_queues.filter_map(|spec| spec.topic.parse().ok()).collect();
         let only = topic.filter(|_| only.is_some());
         let (topics, errors) = topics::check(&jobs, only, &delivered, request.repair, progress).await;

@@ -12,7 +12,6 @@ use crate::jobs::{Jobs, failed};
 use crate::session::{Queue, Session};
 use delaybridge_jobs::{JobState, OrderHalf, Topic};
 use delaybridge_ledger::fsck::Fault;
-use delaybridge_source::jobs::JobsSpec;
 
 /// The findings in the index of topics, or in one topic.
 #[derive(Debug, Clone, Serialize)]
@@ -120,7 +119,7 @@ async fn look(jobs: &Jobs, topic: &Topic, progress: &mut (dyn FnMut(&str, u64) +
 /// Gives the waiting jobs of the topic that this queue delivers their places in the order of priorities, after they were put
 /// back into it. It can be repeated.
 pub async fn keep_priorities(session: &Session, queue: &Queue) -> Result<(), Error> {
-    let topic = queue.spec.source.of_kind::<JobsSpec>().and_then(|spec| spec.topic.parse().ok());
+    let topic = queue.spec.source.jobs().and_then(|spec| spec.topic.parse().ok());
     let Some((topic, jobs)) = topic.zip(session.jobs()) else { return Ok(()) };
     order(&jobs, &topic, OrderHalf::Jobs, true).await.map(drop)
 }

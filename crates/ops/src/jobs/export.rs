@@ -11,9 +11,8 @@ use crate::progress::{Progress, ProgressWatch, ended};
 use crate::session::Queue;
 use delaybridge_jobs::{JobInfo, JobState, Topic};
 use delaybridge_ledger::score::Unit;
-use delaybridge_source::job_pool::{JobPool, JobPoolSpec, Leaving};
-use delaybridge_source::jobs::JobsSpec;
-use delaybridge_source::zset::ZsetSpec;
+use delaybridge_source::SourceConfig;
+use delaybridge_source::job_pool::{JobPool, Leaving};
 
 /// Jobs that are read at once.
 const PAGE: usize = 100;
@@ -57,20 +56,17 @@ impl<'a> ExportTarget<'a> {
     /// When nothing can be exported there.
     pub fn of(queue: &'a Queue) -> Result<ExportTarget<'a>, Error> {
         let refused = |why: &str| Err(Error::invalid(format!("export to queue `{}`: {why}", queue.id())));
-        let source = &queue.spec.source;
-        if let Some(set) = source.of_kind::<ZsetSpec>() {
-            return Ok(ExportTarget::Set(&set.key, set.score));
-        }
-        if let Some(pool) = source.of_kind::<JobPoolSpec>() {
-            return match pool.why_not_written() {
+        match &*queue.spec.source {
+            SourceConfig::Zset(set) => Ok(ExportTarget::Set(&set.key, set.score)),
+            SourceConfig::JobPool(pool) => match pool.why_not_written() {
                 None => Ok(ExportTarget::Pool(queue, Box::new(JobPool::of(pool)))),
                 Some(why) => refused(&format!("{why}; export to a sorted set with --key")),
-            };
+            },
+            SourceConfig::Jobs(_) => refused("it is a topic of the job queue already"),
+            SourceConfig::Redisson(_) => {
+                refused("offer to a queue of Redisson with `delaybridge offer`, or by a client")
+            }
         }
-        if source.of_kind::<JobsSpec>().is_some() {
-            return refused("it is a topic of the job queue already");
-        }
-        refused("offer to a queue of Redisson with `delaybridge offer`, or by a client")
     }
 
     fn key(&self) -> &str {

@@ -14,7 +14,6 @@ use crate::progress::{ProgressWatch, ended};
 use crate::session::Queue;
 use delaybridge_jobs::{Due, NewJob, Topic};
 use delaybridge_ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
-use delaybridge_source::jobs::JobsSpec;
 
 /// Elements that are moved at once.
 const PAGE: usize = 100;
@@ -38,7 +37,7 @@ pub async fn import(
         dry_run,
         ..ImportedElements::default()
     };
-    if let Some(source) = queue.spec.source.of_kind::<JobsSpec>() {
+    if let Some(source) = queue.spec.source.jobs() {
         return Err(Error::invalid(format!("{what}: its elements are the jobs of topic {} already", source.topic)));
     }
     let daemons = queue.ledger.daemons(&queue.conn).await.attempt(&what)?;

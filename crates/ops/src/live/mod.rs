@@ -24,9 +24,9 @@ use delaybridge_link::{Conn, ConnectError, Redis};
 use delaybridge_model::{Config, Mode, OnAbsurdDue, QueueSpec, is_in_seconds};
 use delaybridge_source::SourceConfig;
 use delaybridge_source::competitors::{advice, blocked_consumers};
-use delaybridge_source::job_pool::{JobPoolSpec, held, rivals};
+use delaybridge_source::job_pool::{held, rivals};
 use delaybridge_source::redisson::{Keys, ListCleanup, RedissonSpec, free_places};
-use delaybridge_source::zset::{ZsetSpec, announced};
+use delaybridge_source::zset::announced;
 
 /// Nanoseconds that `LREM` takes for each entry of the list, on average over all places of the element.
 const LREM_NS: u64 = 36;
@@ -157,7 +157,7 @@ async fn consumers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<LiveFinding
 
 /// Programs that take due jobs of a pool as the daemon does.
 async fn timers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<LiveFinding> {
-    let pools: Vec<_> = queues.iter().filter_map(|spec| spec.source.of_kind::<JobPoolSpec>()).collect();
+    let pools: Vec<_> = queues.iter().filter_map(|spec| spec.source.job_pool()).collect();
     if pools.is_empty() {
         return None;
     }
@@ -191,28 +191,28 @@ async fn queue(queue: Queue, in_cluster: bool) -> Vec<LiveFinding> {
             let paused = format!("{what}: pause");
             let pauses = stats.paused.iter().map(|pause| pause.line(stats.now_ms));
             let pauses: Vec<_> = pauses.map(|line| finding(paused.clone(), Health::Warning, line)).collect();
-            std::iter::once(depths(what, &*spec.source, spec.on_absurd_due, &stats)).chain(pauses).collect()
+            std::iter::once(depths(what, &spec.source, spec.on_absurd_due, &stats)).chain(pauses).collect()
         }
         Err(error) => vec![finding(what, Health::Failed, explained(&error))],
     };
     findings.insert(1, rights);
     findings.extend(expiry(&queue, format!("queue {}: expiry", spec.id)).await);
     findings.extend(first_elements::look(&queue).await.into_iter().map(|found| codec(&spec.id, found)));
-    let drained = spec.source.of_kind::<RedissonSpec>();
-    if let Some(redisson) = drained.filter(|queue| queue.consume.ready && matches!(spec.mode, Mode::Deliver)) {
-        findings.extend(bounded(conn, format!("queue {}: bounded", spec.id), redisson).await);
-    }
-    if let Some(pool) = spec.source.of_kind::<JobPoolSpec>() {
-        let what = format!("queue {}: program", spec.id);
-        findings.extend(match held(conn, pool).await {
-            Ok(held) if held.is_empty() => None,
-            Ok(held) => Some(finding(what, Health::Warning, held.join("; "))),
-            Err(error) => Some(finding(what, Health::Failed, explained(&error))),
-        });
-    }
-    if spec.source.of_kind::<ZsetSpec>().is_some() {
-        findings.push(notifications(conn, format!("queue {}: notifications", spec.id)).await);
-    }
+    findings.extend(match &*spec.source {
+        SourceConfig::Redisson(queue) if queue.consume.ready && spec.mode == Mode::Deliver => {
+            bounded(conn, format!("queue {}: bounded", spec.id), queue).await
+        }
+        SourceConfig::Redisson(_) | SourceConfig::Jobs(_) => None,
+        SourceConfig::Zset(_) => Some(notifications(conn, format!("queue {}: notifications", spec.id)).await),
+        SourceConfig::JobPool(pool) => {
+            let what = format!("queue {}: program", spec.id);
+            match held(conn, pool).await {
+                Ok(held) if held.is_empty() => None,
+                Ok(held) => Some(finding(what, Health::Warning, held.join("; "))),
+                Err(error) => Some(finding(what, Health::Failed, explained(&error))),
+            }
+        }
+    });
     findings
 }
 
@@ -274,7 +274,7 @@ fn is_plausible(due_ms: i64) -> bool {
 }
 
 /// Returns the depths, and what `list_cleanup: exact` costs at them.
-fn depths(what: String, source: &dyn SourceConfig, on_absurd_due: OnAbsurdDue, s: &QueueState) -> LiveFinding {
+fn depths(what: String, source: &SourceConfig, on_absurd_due: OnAbsurdDue, s: &QueueState) -> LiveFinding {
     let mut detail = format!(
         "{} scheduled, {} due, {} in flight, {} in retry, {} dead",
         s.scheduled, s.due, s.in_flight, s.retry, s.dead
@@ -283,7 +283,7 @@ fn depths(what: String, source: &dyn SourceConfig, on_absurd_due: OnAbsurdDue, s
         detail.push_str(&format!(", {} on the ready list", s.ready));
     }
     let mut state = Health::Well;
-    if let Some(set) = source.of_kind::<ZsetSpec>()
+    if let SourceConfig::Zset(set) = source
         && let Some(due_ms) = s.next_due_ms.filter(|due_ms| !is_plausible(*due_ms))
     {
         let is_held = is_in_seconds(due_ms) && on_absurd_due != OnAbsurdDue::Deliver;
@@ -300,7 +300,7 @@ fn depths(what: String, source: &dyn SourceConfig, on_absurd_due: OnAbsurdDue, s
             s.orphans
         ));
     }
-    if source.of_kind::<RedissonSpec>().is_some_and(|spec| spec.list_cleanup == ListCleanup::Exact) {
+    if source.redisson().is_some_and(|spec| spec.list_cleanup == ListCleanup::Exact) {
         let entries = s.listed;
         let micros = entries.saturating_mul(LREM_NS) / 1000;
         detail.push_str(&format!(
@@ -324,8 +324,8 @@ mod tests {
     use delaybridge_link::ConnectErrorKind;
     use delaybridge_source::redisson::Consume;
 
-    fn redisson(list_cleanup: ListCleanup) -> RedissonSpec {
-        RedissonSpec {
+    fn redisson(list_cleanup: ListCleanup) -> SourceConfig {
+        SourceConfig::Redisson(RedissonSpec {
             name: "q".into(),
             consume: Consume { delayed: true, ready: true },
             list_cleanup,
@@ -333,7 +333,7 @@ mod tests {
             sweep_bandwidth: 1 << 24,
             rescue_after: Duration::from_secs(10),
             space: Default::default(),
-        }
+        })
     }
 
     #[test]

@@ -11,8 +11,8 @@ mod survey;
 pub use self::layout_arg::{ClientLayout, LayoutArg};
 use super::error::Error;
 use super::session::Queue;
+use delaybridge_source::redisson::Redisson;
 pub use delaybridge_source::redisson::layout::Layout;
-use delaybridge_source::redisson::{Redisson, RedissonSpec};
 
 impl Queue {
     /// Refuses a queue that is not Redisson's.
@@ -21,7 +21,7 @@ impl Queue {
     ///
     /// For a queue with another source, for which `command` does not exist; `instead` says what does it there.
     fn only_of_redisson(&self, command: &str, instead: &str) -> Result<(), Error> {
-        match self.spec.source.of_kind::<RedissonSpec>() {
+        match self.spec.source.redisson() {
             Some(_) => Ok(()),
             None => Err(Error::invalid(format!(
                 "{command} `{}`: only a queue of Redisson can do that, and the source of this one is `{}`; {instead}",
@@ -33,7 +33,7 @@ impl Queue {
 
     /// Returns the queue as one of Redisson, behind [`only_of_redisson`](Queue::only_of_redisson).
     fn redisson(&self) -> Redisson {
-        match self.spec.source.of_kind::<RedissonSpec>() {
+        match self.spec.source.redisson() {
             Some(source) => Redisson::configured(source, [0; 8]),
             None => unreachable!("the first step of a command on Redisson's queues asks what the source is"),
         }

@@ -51,6 +51,7 @@ use delaybridge_model::{
 };
 use delaybridge_sink::Outbound;
 use delaybridge_sink_stdout::StdoutSpec;
+use delaybridge_source::SourceConfig;
 use delaybridge_source::redisson::ListCleanup;
 use delaybridge_source::redisson::{Consume, RedissonSpec};
 use delaybridge_testing::fake::{FakeSink, Step};
@@ -87,7 +88,7 @@ pub(crate) fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         redis: delaybridge_model::ONLY.into(),
         mode: Mode::Deliver,
         id: "q".into(),
-        source: Arc::new(RedissonSpec {
+        source: Arc::new(SourceConfig::Redisson(RedissonSpec {
             name: "q".into(),
             consume: Consume { delayed: true, ready: true },
             list_cleanup: ListCleanup::Auto,
@@ -95,7 +96,7 @@ pub(crate) fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
             sweep_bandwidth: 16 << 20,
             rescue_after: Duration::from_secs(10),
             space: Default::default(),
-        }),
+        })),
         codec: Codec::Raw.into(),
         classes: Default::default(),
         on_decode_error: OnDecodeError::DeadLetter,

@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::JobPool;
 use super::layout::{ID, IdIn, Layout, Names, Place, Status, StatusAt, Wanted};
 use super::preset::{Named, PRESETS, Preset, Presets, buckets, bullmq_with};
 use super::record::Format;
 use super::write::Program;
 use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
-use crate::zset;
-use delaybridge_ledger::Source;
 use delaybridge_ledger::score::Unit;
 use delaybridge_link::{KeySpace, hashed};
 use delaybridge_settings::Settings;
@@ -172,7 +169,7 @@ impl JobPoolSpec {
     }
 
     /// Returns the first bucket, which names the queue.
-    pub(super) fn first_bucket(&self) -> &str {
+    pub(crate) fn first_bucket(&self) -> &str {
         self.buckets.first().map_or("", String::as_str)
     }
 
@@ -190,22 +187,9 @@ impl JobPoolSpec {
             "the keys of the pool share no hash tag: one script cannot reach all of them in Redis Cluster".to_owned()
         })
     }
-}
 
-impl SourceConfig for JobPoolSpec {
-    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig> {
-        Arc::new(JobPoolSpec { space: space.clone(), ..self.clone() })
-    }
-
-    fn kind(&self) -> &'static SourceKind {
-        &KIND
-    }
-
-    fn build(&self) -> Arc<dyn Source> {
-        Arc::new(JobPool::of(self))
-    }
-
-    fn fields(&self, _rescue: bool) -> Map<String, Value> {
+    /// Returns the settings in effect.
+    pub(crate) fn fields(&self) -> Map<String, Value> {
         let Layout { id, place, names, record, wanted, status } = &self.layout;
         let mut job = match place {
             Place::Value(pattern) => json!({ "string": pattern }),
@@ -250,27 +234,6 @@ impl SourceConfig for JobPoolSpec {
             Value::Object(fields) => fields,
             _ => Map::new(),
         }
-    }
-
-    fn name(&self) -> &str {
-        self.first_bucket()
-    }
-
-    /// Returns the tag, as of a plain sorted set.
-    fn tag(&self) -> String {
-        zset::tag(self.first_bucket())
-    }
-
-    fn consumes_ready(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
-    fn has_payload_in_member(&self) -> bool {
-        false
-    }
-
-    fn buries_without_body(&self) -> bool {
-        self.buries_missing
     }
 }
 
@@ -380,7 +343,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let name_spot =
         if section.has(&job_pool::BUCKETS) { section.spot(&job_pool::BUCKETS) } else { section.spot(&job_pool::NAME) };
     check(section, &spec, &name_spot);
-    SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
+    SourceSettings { config: Arc::new(SourceConfig::JobPool(Box::new(spec))), name_spot, rescue_only: Vec::new() }
 }
 
 /// Replaces the preset of Youzan's design by the one for another serializer.

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use super::config::JobPoolSpec;
 use super::status::NOTE;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
-use crate::config::SourceConfig;
+use crate::zset;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::score::Unit;
@@ -39,7 +39,7 @@ impl JobPool {
         // The configuration has refused names that cannot be written.
         let name = |key: &String| spec.layout.name(key).unwrap_or_default();
         JobPool {
-            tag: SourceConfig::tag(spec),
+            tag: zset::tag(spec.first_bucket()),
             buckets: spec.buckets.iter().map(name).collect(),
             ready: spec.ready.iter().map(name).collect(),
             beside: spec.beside.as_ref().map(name),

@@ -3,13 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
-use super::JobsSource;
 use crate::config::{SourceConfig, SourceKind, SourceSettings};
-use crate::zset;
 use delaybridge_jobs::{JobSettings, Keys, Topic};
-use delaybridge_ledger::Source;
 use delaybridge_link::KeySpace;
 use delaybridge_settings::Settings;
 use delaybridge_settings::keys::{Kind, key};
@@ -49,6 +44,21 @@ impl JobsSpec {
         let remember = JobSettings::default().of(topic).remember;
         JobsSpec { topic: topic.to_string(), key: due(&space, topic.as_str()), space, remember }
     }
+
+    /// Gives the keys of the topic the names that they have in its Redis.
+    pub(crate) fn set_space(&mut self, space: KeySpace) {
+        if !self.key.is_empty() {
+            self.key = due(&space, &self.topic);
+        }
+        self.space = space;
+    }
+
+    /// Takes over the settings of the topic in the section `jobs`.
+    pub fn take_over(&mut self, settings: &JobSettings) {
+        if let Ok(topic) = self.topic.parse::<Topic>() {
+            self.remember = settings.of(&topic).remember;
+        }
+    }
 }
 
 /// Returns the key of the sorted set of what waits.
@@ -71,46 +81,5 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         },
     };
     let name_spot = section.spot(&jobs::TOPIC);
-    SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
-}
-
-impl SourceConfig for JobsSpec {
-    fn kind(&self) -> &'static SourceKind {
-        &KIND
-    }
-
-    fn build(&self) -> Arc<dyn Source> {
-        Arc::new(JobsSource::of(self))
-    }
-
-    fn fields(&self, _rescue: bool) -> Map<String, Value> {
-        self.shown()
-    }
-
-    fn name(&self) -> &str {
-        &self.key
-    }
-
-    fn tag(&self) -> String {
-        zset::tag(&self.key)
-    }
-
-    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig> {
-        let key = if self.key.is_empty() { String::new() } else { due(space, &self.topic) };
-        Arc::new(JobsSpec { key, space: space.clone(), ..self.clone() })
-    }
-
-    fn announces(&self) -> bool {
-        true
-    }
-
-    /// Takes over the settings of the topic in the section `jobs`.
-    fn with_jobs(&self, settings: &JobSettings) -> Option<Arc<dyn SourceConfig>> {
-        let topic = self.topic.parse::<Topic>().ok()?;
-        Some(Arc::new(JobsSpec { remember: settings.of(&topic).remember, ..self.clone() }))
-    }
-
-    fn has_payload_in_member(&self) -> bool {
-        false
-    }
+    SourceSettings { config: Arc::new(SourceConfig::Jobs(spec)), name_spot, rescue_only: Vec::new() }
 }

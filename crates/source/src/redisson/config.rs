@@ -6,11 +6,9 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::RedissonSource;
-use super::key_tag::{tagged, works_in_cluster};
+use super::key_tag::works_in_cluster;
 use super::metric_names::METRIC_NAMES;
 use crate::config::{SourceConfig, SourceKind, SourceSettings};
-use delaybridge_ledger::Source;
 use delaybridge_link::KeySpace;
 use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::Section;
@@ -106,7 +104,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         section.cx.report.warning(&name_spot, message, help);
     }
     SourceSettings {
-        config: Arc::new(spec),
+        config: Arc::new(SourceConfig::Redisson(spec)),
         name_spot,
         rescue_only: [&redisson::RESCUE_AFTER]
             .into_iter()
@@ -116,64 +114,13 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     }
 }
 
-impl SourceConfig for RedissonSpec {
-    fn kind(&self) -> &'static SourceKind {
-        &KIND
-    }
-
-    fn build(&self) -> Arc<dyn Source> {
-        Arc::new(RedissonSource::of(self))
-    }
-
-    fn fields(&self, rescue: bool) -> Map<String, Value> {
+impl RedissonSpec {
+    /// Returns the settings in effect.
+    pub(crate) fn fields(&self, rescue: bool) -> Map<String, Value> {
         let mut fields = self.shown();
         if !rescue {
             fields.shift_remove(redisson::RESCUE_AFTER.name);
         }
         fields
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn tag(&self) -> String {
-        tagged(&self.name)
-    }
-
-    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig> {
-        Arc::new(RedissonSpec { space: space.clone(), ..self.clone() })
-    }
-
-    fn announces(&self) -> bool {
-        true
-    }
-
-    fn has_unique_ids(&self) -> bool {
-        true
-    }
-
-    fn consumes_due(&self) -> bool {
-        self.consume.delayed
-    }
-
-    fn consumes_ready(&self) -> bool {
-        self.consume.ready
-    }
-
-    fn ready_list(&self) -> Option<&str> {
-        Some(&self.name)
-    }
-
-    fn leftover_max_age(&self) -> Duration {
-        self.ghost_max_age
-    }
-
-    fn upkeep_bandwidth(&self) -> u64 {
-        self.sweep_bandwidth
-    }
-
-    fn rescue_after(&self) -> Option<Duration> {
-        Some(self.rescue_after)
     }
 }

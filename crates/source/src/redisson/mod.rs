@@ -33,6 +33,7 @@ use bytes::Bytes;
 pub(crate) use self::config::KIND;
 pub use self::config::{Consume, ListCleanup, RedissonSpec};
 pub use self::discover::{Found, discover, free_places, name_of, redisson_clients};
+pub(crate) use self::key_tag::tagged;
 pub use self::keys::Keys;
 pub use self::metric_names::METRIC_NAMES;
 pub use self::migrate::{Repack, migrate_end};

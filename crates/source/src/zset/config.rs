@@ -8,12 +8,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::ZsetSource;
 use super::identity::Naming;
-use super::keys::{tag, works_in_cluster};
+use super::keys::works_in_cluster;
 use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
 use delaybridge_core::template::Template;
-use delaybridge_ledger::Source;
 use delaybridge_ledger::score::Unit;
 use delaybridge_link::KeySpace;
 use delaybridge_settings::keys::{Key, Kind, key};
@@ -182,7 +180,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     };
     let score = section.one_of::<Unit>(&zset::SCORE).or(preset.map(|preset| preset.score));
     let spec = ZsetSpec { key, score: score.unwrap_or(Unit::Millis), id, bytes, ..ZsetSpec::of(section) };
-    SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
+    SourceSettings { config: Arc::new(SourceConfig::Zset(Box::new(spec))), name_spot, rescue_only: Vec::new() }
 }
 
 /// Reads the bytes behind `key_base64`.
@@ -224,44 +222,18 @@ fn template(section: &Section<'_>, key: &Key, word: &str) -> Option<Template> {
     None
 }
 
-impl SourceConfig for ZsetSpec {
-    fn kind(&self) -> &'static SourceKind {
-        &KIND
-    }
+/// The note for every user of a sorted set.
+pub(crate) const NOTE: &str = "identical members are one element in Redis, due at the score that was written last: put something unique into \
+                               each, such as an id";
 
-    fn build(&self) -> Arc<dyn Source> {
-        Arc::new(ZsetSource::of(self))
-    }
-
-    fn fields(&self, _rescue: bool) -> Map<String, Value> {
+impl ZsetSpec {
+    /// Returns the settings in effect.
+    pub(crate) fn fields(&self) -> Map<String, Value> {
         let mut fields = self.shown();
         if let Some(bytes) = &self.bytes {
             fields.shift_remove(zset::KEY.name);
             fields.shift_insert(0, KEY_BASE64.name.to_owned(), STANDARD.encode(bytes).into());
         }
         fields
-    }
-
-    fn name(&self) -> &str {
-        &self.key
-    }
-
-    fn tag(&self) -> String {
-        tag(&self.key)
-    }
-
-    fn in_redis(&self, space: &KeySpace) -> Arc<dyn SourceConfig> {
-        Arc::new(ZsetSpec { space: space.clone(), ..self.clone() })
-    }
-
-    fn note(&self) -> Option<&'static str> {
-        Some(
-            "identical members are one element in Redis, due at the score that was written last: put something unique into each, \
-             such as an id",
-        )
-    }
-
-    fn names_elements(&self) -> bool {
-        matches!(self.id, Naming::Text(_))
     }
 }

@@ -13,8 +13,8 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::config::KIND;
 pub use self::config::{Body, ZsetSpec};
+pub(crate) use self::config::{KIND, NOTE};
 pub use self::identity::Naming;
 pub use self::keys::{Keys, tag};
 pub use self::notifications::announced;

@@ -40,7 +40,7 @@ impl Bridge {
     fn without_keeper(server: &TestServer, owner: u8, sinks: &[(&str, Arc<FakeSink>)], spec: QueueSpec) -> Bridge {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let guard = runtime.enter();
-        let source = spec.source.of_kind::<RedissonSpec>().map(|source| Redisson::configured(source, [owner; 8]));
+        let source = spec.source.redisson().map(|source| Redisson::configured(source, [owner; 8]));
         let foreign = spec.source.build();
         let scripts = foreign.scripts().all().into_iter().cloned().collect();
         let ledger = Ledger::new(foreign.clone(), [owner; 8]);

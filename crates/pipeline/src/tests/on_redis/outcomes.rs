@@ -3,6 +3,7 @@
 use super::*;
 use crate::dead_letters::forwarder;
 use delaybridge_ledger::claims::{TakeOverReply, TakeOverRequest};
+use delaybridge_source::SourceConfig;
 use delaybridge_source::job_pool::{JobPoolSpec, PRESETS};
 
 #[tokio::test]
@@ -247,7 +248,7 @@ async fn jobs_without_room_for_their_bodies_are_claimed_again_as_soon_as_they_ar
     jobs.exec_async(&mut redis).await.unwrap();
     let (_, _, fill) = PRESETS.into_iter().find(|preset| preset.0 == "hdt3213").expect("a preset");
     let pool = QueueSpec {
-        source: Arc::new(JobPoolSpec::of(fill("{q}"))),
+        source: Arc::new(SourceConfig::JobPool(Box::new(JobPoolSpec::of(fill("{q}"))))),
         max_in_flight_bytes: 1 << 20,
         ..spec(&[("s", sink.clone())])
     };
