@@ -37,7 +37,7 @@ fn shared(config: &Config) -> Value {
         fields.insert("tracing".to_owned(), json!({ "otlp": otlp }));
     }
     if let (Some(jobs), Some(fields)) = (&config.jobs, all.as_object_mut()) {
-        let mut shown = jobs.shown();
+        let mut shown = delaybridge_settings::Settings::shown(jobs);
         if config.redis.count() > 1 {
             shown.insert("redis".to_owned(), json!(&*config.jobs_redis));
         }

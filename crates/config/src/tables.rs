@@ -39,19 +39,7 @@ tables! {
         QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues by id: the label in metrics and the argument of commands, at most 64 letters, digits, `_`, `.`, `-`. Required, unless there are `jobs`.");
     }
     mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line." {
-        LISTEN = api::LISTEN;
-        LMSTFY = api::LMSTFY;
-        COMPAT = api::COMPAT;
-        TOKENS_FILE = api::TOKENS_FILE;
-        TOKENS_MAX_AGE = api::TOKENS_MAX_AGE;
-        TLS = api::TLS;
-        MAX_BODY = api::MAX_BODY;
-        MAX_CONNECTIONS = api::MAX_CONNECTIONS;
-        MAX_TOPICS_PER_TOKEN = api::MAX_TOPICS_PER_TOKEN;
-        MAX_RATE_PER_TOKEN = api::MAX_RATE_PER_TOKEN;
-        SHUTDOWN_DELAY = api::SHUTDOWN_DELAY;
-        REDIS = key("redis", Kind::Text, "Name of the Redis that holds the jobs. Required if there are several.");
-    } + job_queue::KEYS
+    } + JOBS_KEYS
     mod inputs at "inputs.NAME", "[Messages of a broker](delayed-messages.md) that wait in the job queue until they are due: one kind, and the common keys." {
         TOPIC = key("topic", Kind::Text, "Topic of the job queue for the messages.").required();
         TO = key("to", Kind::Section(&to::TABLE), "Destination of due messages. Without an address here or a header `x-delay-to`, an AMQP message goes to the queue that its routing key names. If omitted, consumers or a queue of the configuration take the topic's jobs.");
@@ -96,6 +84,15 @@ tables! {
         SINK = key("sink", Kind::Text, "Sink that dead letters are forwarded to, also one of the queue with another destination. Set a Redis stream on the sink; a list carries no cause.");
     } + sink_kinds::DEAD_LETTER_KEYS
 }
+
+/// The name of the Redis with the jobs.
+pub(super) const JOBS_REDIS: Key =
+    key("redis", Kind::Text, "Name of the Redis that holds the jobs. Required if there are several.");
+static JOBS_KEYS: &[Group] = &[
+    Group { of: None, keys: api::KEYS },
+    Group { of: None, keys: &[JOBS_REDIS] },
+    Group { of: None, keys: job_queue::KEYS },
+];
 
 /// One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`,
 /// `like` and `abstract`.

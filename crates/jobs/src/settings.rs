@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 use super::error::JobError;
 use super::name::Topic;
 use delaybridge_settings::words::words;
@@ -68,16 +70,29 @@ words! {
 }
 
 /// The settings of all topics.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Settings)]
+#[settings(topics, at = "jobs")]
 pub struct JobSettings {
-    /// The settings of topics without their own.
+    /// Default settings of topics.
+    #[key(Kind::Section(&topic::TABLE), later = TopicSettings::default())]
     pub defaults: TopicSettings,
-    /// The topics with settings of their own.
+    /// Topics with settings of their own, else those of `defaults`. Names have 1 to 255 letters, digits, `_`, `.`, `:` or
+    /// `-`; `default` stands for `defaults`.
+    #[key(Kind::Named(&topic::TABLE), later = BTreeMap::new(), show = by_name)]
     pub topics: BTreeMap<Topic, TopicSettings>,
-    /// Maximum number of topics, not counting those with settings of their own; `None` is no limit.
+    /// Topics that are not listed, at most; a job for a further one is refused. One without jobs is removed after ten
+    /// minutes.
+    #[key(count_or("none", 1, 10_000_000), default = "10000")]
     pub max_topics: Option<u64>,
-    /// Whether jobs of other topics than those with settings of their own are added.
+    /// A job for a topic that is not listed creates it, or is refused.
+    #[key(word::<UnknownTopics>(), default = "create")]
     pub unknown_topics: UnknownTopics,
+}
+
+fn by_name(topics: &BTreeMap<Topic, TopicSettings>) -> Option<Value> {
+    Some(
+        topics.iter().map(|(name, settings)| (name.to_string(), settings.shown().into())).collect::<Map<_, _>>().into(),
+    )
 }
 
 impl Default for JobSettings {

@@ -28,6 +28,7 @@
 //!
 //! `#[settings]` on a field is for a value without a key of the same name:
 //! - `keys(A, B)`: the keys that it is made of; `read = FUNCTION`, of the section, or `later = VALUE`
+//! - `has = KEY`: whether that key is written
 //! - `flatten`: shown with the fields of the struct; else it is not shown
 
 use proc_macro2::{Ident, TokenStream};
@@ -171,9 +172,10 @@ impl Parts {
     fn value(&mut self, field: &Field, args: &Args) {
         let ident = &field.ident;
         self.own.extend(args.call("keys").into_iter().map(|key| quote!(#key)));
-        let read = match (args.get("read"), args.get("later")) {
-            (Some(read), _) => quote!(#read(section)),
-            (None, later) => quote!(#later),
+        let read = match (args.get("read"), args.get("has"), args.get("later")) {
+            (Some(read), ..) => quote!(#read(section)),
+            (None, Some(key), _) => quote!(section.has(&#key)),
+            (None, None, later) => quote!(#later),
         };
         self.reads.push(quote!(#ident: #read));
         self.bases.push(quote!(#ident: Clone::clone(&base.#ident)));

@@ -12,6 +12,7 @@ use super::problem::{Position, Report, Spot};
 use super::reader::{Context, Needs, Section};
 use super::units::{show_duration, show_size};
 use super::{Listen, TlsFiles, shown, tls};
+use delaybridge_core::template::Template;
 
 /// A struct whose fields are the keys of a table. `#[derive(Settings)]` makes all of it.
 pub trait Settings: Sized {
@@ -77,6 +78,21 @@ impl<T: Setting> Setting for Option<T> {
             Some(value) => value.show(key),
             None => instead(key.kind).map(Value::from),
         }
+    }
+}
+
+/// A value that was written, with its place; a default is none.
+impl<T: Setting> Setting for (T, Spot) {
+    fn read(section: &Section<'_>, key: &Key) -> Option<Self> {
+        section.has(key).then(|| Some((T::read(section, key)?, section.spot(key)))).flatten()
+    }
+
+    fn take(section: &Section<'_>, key: &Key) -> Self {
+        (T::take(section, key), section.spot(key))
+    }
+
+    fn show(&self, key: &Key) -> Option<Value> {
+        self.0.show(key)
     }
 }
 
@@ -153,6 +169,7 @@ setting! {
     Box<str>: |section, key| section.text(key).map(|text| text.value.into()), |text, _| (**text).into();
     Vec<String>: |section, key| Some(section.texts(key).into_iter().map(|text| text.value).collect()),
         |texts, _| texts.as_slice().into();
+    Template: |section, key| section.template(key), |template, _| template.source().into();
     PathBuf: |section, key| section.file(key).map(|(path, _)| path), |path, _| path.display().to_string().into();
     TlsFiles: |section, key| section.opt_section(key).map(|section| tls::settings(&section)),
         |files, _| shown::fields(files).into();

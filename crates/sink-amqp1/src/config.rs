@@ -22,8 +22,8 @@ pub static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&sink_amqp1::TABLE), "Addresses of a broker that speaks AMQP 1.0."),
     title: "AMQP 1.0",
     tables: TABLES,
-    to: target::KEYS,
-    dead_letter: target::KEYS,
+    to: target::destination::OWN,
+    dead_letter: target::destination::OWN,
     read: Ok(read),
     codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
 };
@@ -102,9 +102,9 @@ impl Amqp1Spec {
 
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
-    let keys = Amqp1Keys::read(section);
+    let keys = Amqp1Keys::of(section);
     SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec(section), move |at| {
-        Amqp1Keys::read(at.section).target(at, &keys)
+        Amqp1Keys::of(at.section).target(at, &keys)
     })
 }
 

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use self::destination::ADDRESS;
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
-use delaybridge_settings::keys::{Group, Key, Kind, key};
+use delaybridge_settings::keys::Group;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
+use delaybridge_settings::{Settings, shown};
 use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
@@ -21,13 +22,8 @@ use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddres
 /// The kind in the configuration.
 pub(super) const NAME: &str = "amqp1";
 
-const ADDRESS: Key = key("address", Kind::Template, "Address in the broker, such as a queue or a topic.");
-
-/// The keys of a destination, on the sink and on a route.
-pub(super) const KEYS: &[Key] = &[ADDRESS];
-
-/// The same keys as defaults on the sink.
-pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: KEYS }];
+/// The keys of a destination as defaults on the sink.
+pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: destination::OWN }];
 
 /// A message to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,19 +118,18 @@ impl Target for Amqp1Target {
 }
 
 /// The key as it was written; absent is what was not.
+#[derive(Settings)]
+#[settings(destination, at = "queues.NAME.to[]")]
 pub(super) struct Amqp1Keys {
+    /// Address in the broker, such as a queue or a topic.
+    #[key(Kind::Template, hidden)]
     address: Option<(Template, Spot)>,
     /// Whether an address was written, be it one that cannot be read.
+    #[settings(has = ADDRESS)]
     written: bool,
 }
 
 impl Amqp1Keys {
-    /// Reads the key of a sink or a route.
-    pub(super) fn read(section: &Section<'_>) -> Amqp1Keys {
-        let address = section.template(&ADDRESS).map(|template| (template, section.spot(&ADDRESS)));
-        Amqp1Keys { address, written: section.has(&ADDRESS) }
-    }
-
     /// Returns the target, from the key of the route or that of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &Amqp1Keys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };

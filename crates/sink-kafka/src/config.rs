@@ -24,8 +24,8 @@ pub static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&sink_kafka::TABLE), "Kafka topics."),
     title: "Kafka",
     tables: TABLES,
-    to: target::KEYS,
-    dead_letter: target::KEYS,
+    to: target::destination::OWN,
+    dead_letter: target::destination::OWN,
     read: Ok(read),
     codes: errors::codes,
 };
@@ -134,9 +134,9 @@ pub(super) fn cluster(section: &Section<'_>) -> KafkaSpec {
 
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
-    let keys = KafkaKeys::read(section);
+    let keys = KafkaKeys::of(section);
     SinkSettings::new(section, section.duration_or_auto(&TIMEOUT), spec(section), move |at| {
-        KafkaKeys::read(at.section).target(at, &keys)
+        KafkaKeys::of(at.section).target(at, &keys)
     })
 }
 

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use self::destination::{KEY, TOPIC};
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
-use delaybridge_settings::keys::{Group, Key, Kind, key};
+use delaybridge_settings::keys::Group;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
+use delaybridge_settings::{Settings, shown};
 use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
@@ -21,15 +22,8 @@ use delaybridge_sink::{Destination, Fixed, HeaderRules, Recognition, RouteHeader
 /// The kind in the configuration.
 pub(super) const NAME: &str = "kafka";
 
-const TOPIC: Key = key("topic", Kind::Template, "Topic.");
-const KEY: Key =
-    key("key", Kind::Template, "Key of the record, which decides the partition. Without one, partitions take turns.");
-
-/// The keys of a destination, on the sink and on a route.
-pub(super) const KEYS: &[Key] = &[TOPIC, KEY];
-
-/// The same keys as defaults on the sink.
-pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: KEYS }];
+/// The keys of a destination as defaults on the sink.
+pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: destination::OWN }];
 
 /// A record of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,21 +140,21 @@ impl Target for KafkaTarget {
 }
 
 /// The keys as they were written; absent is what was not.
-#[derive(Default)]
+#[derive(Settings)]
+#[settings(destination, at = "queues.NAME.to[]")]
 pub(super) struct KafkaKeys {
+    /// Topic.
+    #[key(Kind::Template, hidden)]
     topic: Option<(Template, Spot)>,
+    /// Key of the record, which decides the partition. Without one, partitions take turns.
+    #[key(Kind::Template, hidden)]
     key: Option<(Template, Spot)>,
     /// Whether a topic was written, be it one that cannot be read.
+    #[settings(has = TOPIC)]
     written: bool,
 }
 
 impl KafkaKeys {
-    /// Reads the keys of a sink or a route.
-    pub(super) fn read(section: &Section<'_>) -> KafkaKeys {
-        let template = |key| section.template(key).map(|template| (template, section.spot(key)));
-        KafkaKeys { topic: template(&TOPIC), key: template(&KEY), written: section.has(&TOPIC) }
-    }
-
     /// Returns the target, from these keys of the route and those of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &KafkaKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };

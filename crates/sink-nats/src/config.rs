@@ -22,8 +22,8 @@ pub static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&sink_nats::TABLE), "Streams of NATS JetStream."),
     title: "NATS",
     tables: TABLES,
-    to: target::KEYS,
-    dead_letter: target::KEYS,
+    to: target::destination::OWN,
+    dead_letter: target::destination::OWN,
     read: Ok(read),
     codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
 };
@@ -85,14 +85,14 @@ impl NatsSpec {
 
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
-    let keys = NatsKeys::read(section);
+    let keys = NatsKeys::of(section);
     let spec = NatsSpec::of(section);
     if spec.tls.is_none() && matches!(spec.login, NatsLogin::User { .. }) && section.has(&sink_nats::SERVERS) {
         let message = "without `tls` the network sees the password";
         section.cx.report.warning(&section.spot(&USERNAME), message, "write `tls: {}`, or use a key");
     }
     SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec, move |at| {
-        NatsKeys::read(at.section).target(at, &keys)
+        NatsKeys::of(at.section).target(at, &keys)
     })
 }
 

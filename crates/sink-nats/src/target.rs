@@ -7,12 +7,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use self::destination::SUBJECT;
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
-use delaybridge_settings::keys::{Group, Key, Kind, key};
+use delaybridge_settings::keys::Group;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
+use delaybridge_settings::{Settings, shown};
 use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
@@ -21,13 +22,8 @@ use delaybridge_sink::{Destination, Fixed, HeaderRules, Recognition, RouteHeader
 /// The kind in the configuration.
 pub(super) const NAME: &str = "nats";
 
-const SUBJECT: Key = key("subject", Kind::Template, "Subject of a stream.");
-
-/// The keys of a destination, on the sink and on a route.
-pub(super) const KEYS: &[Key] = &[SUBJECT];
-
-/// The same keys as defaults on the sink.
-pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: KEYS }];
+/// The keys of a destination as defaults on the sink.
+pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: destination::OWN }];
 
 /// A message of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,19 +124,18 @@ impl Target for NatsTarget {
 }
 
 /// The key as it was written; absent is what was not.
+#[derive(Settings)]
+#[settings(destination, at = "queues.NAME.to[]")]
 pub(super) struct NatsKeys {
+    /// Subject of a stream.
+    #[key(Kind::Template, hidden)]
     subject: Option<(Template, Spot)>,
     /// Whether a subject was written, be it one that cannot be read.
+    #[settings(has = SUBJECT)]
     written: bool,
 }
 
 impl NatsKeys {
-    /// Reads the key of a sink or a route.
-    pub(super) fn read(section: &Section<'_>) -> NatsKeys {
-        let subject = section.template(&SUBJECT).map(|template| (template, section.spot(&SUBJECT)));
-        NatsKeys { subject, written: section.has(&SUBJECT) }
-    }
-
     /// Returns the target, from the key of the route or that of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &NatsKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };

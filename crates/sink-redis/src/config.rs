@@ -19,7 +19,7 @@ pub static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&sink_redis::TABLE), "A Redis list or stream."),
     title: "Redis",
     tables: TABLES,
-    to: target::KEYS,
+    to: target::destination::OWN,
     dead_letter: target::DEAD_LETTER_KEYS,
     read: Ok(read),
     codes: || Codes::of("Redis sinks", "Beside the answers of Redis and the codes of every sink.", CODES),
@@ -34,7 +34,7 @@ tables! {
         CLUSTER = config::CLUSTER;
         TIMEOUT = kind::TIMEOUT;
         MAX_RATE = kind::MAX_RATE;
-    } + &[Group { of: None, keys: target::KEYS }, Group { of: None, keys: CONNECTION }]
+    } + &[Group { of: None, keys: target::destination::OWN }, Group { of: None, keys: CONNECTION }]
 }
 
 /// The server of the sink.

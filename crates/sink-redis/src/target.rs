@@ -7,14 +7,14 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use self::destination::{LIST, STREAM};
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_link::{Side, hashed};
-use delaybridge_settings::keys::{Key, Kind, count_or, key};
+use delaybridge_settings::keys::Key;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
-use delaybridge_settings::words::word;
+use delaybridge_settings::{Setting, Settings, shown};
 use delaybridge_sink::header_rules;
 use delaybridge_sink::kind::RouteSite;
 use delaybridge_sink::{
@@ -24,24 +24,6 @@ use delaybridge_sink::{
 /// The kind in the configuration.
 pub(super) const NAME: &str = "redis";
 
-const LIST: Key = key("list", Kind::Template, "Key of the list that payloads are pushed to.");
-const STREAM: Key = key(
-    "stream",
-    Kind::Template,
-    "Key of the stream. Entries have `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
-);
-const PUSH: Key = key("push", word::<Side>(), "End of the list. Redisson's consumers expect `right`.").default("right");
-const MAX_LEN: Key =
-    key("max_len", count_or("none", 1, u64::MAX), "Approximate length to which the stream is trimmed.").default("none");
-const EXACTLY_ONCE: Key = key(
-    "exactly_once",
-    Kind::Flag,
-    "Push to the list and settle the element in one script. Only for a list that is the queue's only destination, on its Redis, with a fixed key with its hash tag.",
-)
-.default("false");
-
-/// The keys of a destination, on the sink and on a route.
-pub(super) const KEYS: &[Key] = &[LIST, STREAM, PUSH, MAX_LEN, EXACTLY_ONCE];
 /// The keys that dead letters may use; a stream is named on the sink.
 pub(super) const DEAD_LETTER_KEYS: &[Key] = &[LIST];
 
@@ -235,35 +217,42 @@ impl Target for KeyTarget {
 }
 
 /// The keys as they were written; absent is what was not.
-#[derive(Default)]
+#[derive(Settings)]
+#[settings(destination, at = "queues.NAME.to[]")]
 pub(super) struct RedisKeys {
+    /// Key of the list that payloads are pushed to.
+    #[key(Kind::Template, hidden)]
     list: Option<(Template, Spot)>,
+    /// Key of the stream. Entries have `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.
+    #[key(Kind::Template, later = None, hidden)]
     stream: Option<(Template, Spot)>,
+    /// End of the list. Redisson's consumers expect `right`.
+    #[key(word::<Side>(), default = "right", hidden)]
     push: Option<(Side, Spot)>,
-    /// `Some((None, _))` is the word `none`.
+    /// Approximate length to which the stream is trimmed.
+    #[key(count_or("none", 1, u64::MAX), default = "none", hidden)]
     max_len: Option<(Option<u64>, Spot)>,
+    /// Push to the list and settle the element in one script. Only for a list that is the queue's only destination, on its
+    /// Redis, with a fixed key with its hash tag.
+    #[key(Kind::Flag, default = "false", hidden)]
     exactly_once: Option<(bool, Spot)>,
     /// Whether a list or a stream was written, be it one that cannot be read.
+    #[settings(has = LIST)]
     written: bool,
 }
 
 impl RedisKeys {
     /// Reads the keys of a sink or a route. Without `streams` the name `stream` means something else there.
     pub(super) fn read(section: &Section<'_>, streams: bool) -> RedisKeys {
-        let stream = streams.then_some(&STREAM);
-        let side = section.one_of::<Side>(&PUSH).filter(|_| section.has(&PUSH));
-        let exactly_once = section.flag(&EXACTLY_ONCE).filter(|_| section.has(&EXACTLY_ONCE));
-        let keys = RedisKeys {
-            list: section.template(&LIST).map(|key| (key, section.spot(&LIST))),
-            stream: stream.and_then(|stream| section.template(stream).map(|key| (key, section.spot(stream)))),
-            push: side.map(|side| (side, section.spot(&PUSH))),
-            max_len: section.has(&MAX_LEN).then(|| (section.count(&MAX_LEN), section.spot(&MAX_LEN))),
-            exactly_once: exactly_once.map(|flag| (flag, section.spot(&EXACTLY_ONCE))),
-            written: section.has(&LIST) || stream.is_some_and(|stream| section.has(stream)),
-        };
-        if let (true, Some(stream)) = (section.has(&LIST), stream.filter(|stream| section.has(stream))) {
-            let help = "an element goes to one of them; for both, use two sinks";
-            section.cx.report.problem(&section.spot(stream), "there is both `list` and `stream`", help);
+        let mut keys = RedisKeys::of(section);
+        if streams && section.has(&STREAM) {
+            keys.stream = Setting::read(section, &STREAM);
+            if keys.written {
+                let help = "an element goes to one of them; for both, use two sinks";
+                let spot = section.spot(&STREAM);
+                section.cx.report.problem(&spot, "there is both `list` and `stream`", help);
+            }
+            keys.written = true;
         }
         keys
     }

@@ -22,8 +22,8 @@ pub static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&sink_rocketmq::TABLE), "Topics of RocketMQ."),
     title: "RocketMQ",
     tables: TABLES,
-    to: target::KEYS,
-    dead_letter: target::KEYS,
+    to: target::destination::OWN,
+    dead_letter: target::destination::OWN,
     read: Ok(read),
     codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
 };
@@ -79,10 +79,10 @@ words! {
 
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
-    let keys = RocketMqKeys::read(section);
+    let keys = RocketMqKeys::of(section);
     let spec = RocketMqSpec::of(section);
     SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec, move |at| {
-        RocketMqKeys::read(at.section).target(at, &keys)
+        RocketMqKeys::of(at.section).target(at, &keys)
     })
 }
 

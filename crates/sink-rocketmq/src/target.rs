@@ -7,12 +7,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use self::destination::{KEYS, SHARDING_KEY, TAGS, TOPIC};
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
-use delaybridge_settings::keys::{Group, Key, Kind, key};
+use delaybridge_settings::keys::{Group, Key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
+use delaybridge_settings::{Settings, shown};
 use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
@@ -21,21 +22,8 @@ use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddres
 /// The kind in the configuration.
 pub(super) const NAME: &str = "rocketmq";
 
-const TOPIC: Key = key("topic", Kind::Template, "Topic, which must exist.");
-const TAGS: Key = key("tags", Kind::Template, "Tag of the message, by which consumers filter.");
-const SHARDING_KEY: Key = key(
-    "sharding_key",
-    Kind::Template,
-    "Text that chooses the topic's queue, as in the Java client: messages of one text stay in order. Default: queues take turns.",
-);
-const KEYS_KEY: Key =
-    key("keys", Kind::Template, "Keys by which the broker finds the message, separated by spaces. Default: the id.");
-
-/// The keys of a destination, on the sink and on a route.
-pub(super) const KEYS: &[Key] = &[TOPIC, TAGS, SHARDING_KEY, KEYS_KEY];
-
-/// The same keys as defaults on the sink.
-pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: KEYS }];
+/// The keys of a destination as defaults on the sink.
+pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: destination::OWN }];
 
 /// A message of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +48,7 @@ impl SinkAddress for RocketMqDestination {
             (TOPIC, Some(&self.topic)),
             (TAGS, self.tags.as_ref()),
             (SHARDING_KEY, self.sharding_key.as_ref()),
-            (KEYS_KEY, self.keys.as_ref()),
+            (KEYS, self.keys.as_ref()),
         ];
         let all = all.into_iter().filter_map(|(key, value)| Some((key.name.to_owned(), value?)));
         all.map(|(name, value)| (name, Bytes::copy_from_slice(value.as_bytes()))).collect()
@@ -137,7 +125,7 @@ impl Target for RocketMqTarget {
             topic,
             tags: filled(&self.tags, &TAGS)?,
             sharding_key: filled(&self.sharding_key, &SHARDING_KEY)?,
-            keys: filled(&self.keys, &KEYS_KEY)?,
+            keys: filled(&self.keys, &KEYS)?,
         };
         Ok(destination.into())
     }
@@ -183,25 +171,28 @@ impl Target for RocketMqTarget {
 }
 
 /// The keys as they were written; absent is what was not.
+#[derive(Settings)]
+#[settings(destination, at = "queues.NAME.to[]")]
 pub(super) struct RocketMqKeys {
+    /// Topic, which must exist.
+    #[key(Kind::Template, hidden)]
     topic: Option<(Template, Spot)>,
+    /// Tag of the message, by which consumers filter.
+    #[key(Kind::Template, hidden)]
+    tags: Option<(Template, Spot)>,
+    /// Text that chooses the topic's queue, as in the Java client: messages of one text stay in order. Default: queues take
+    /// turns.
+    #[key(Kind::Template, hidden)]
+    sharding_key: Option<(Template, Spot)>,
+    /// Keys by which the broker finds the message, separated by spaces. Default: the id.
+    #[key(Kind::Template, hidden)]
+    keys: Option<(Template, Spot)>,
     /// Whether a topic was written, be it one that cannot be read.
+    #[settings(has = TOPIC)]
     written: bool,
-    /// Tags, sharding key and keys.
-    others: [Option<(Template, Spot)>; 3],
 }
 
 impl RocketMqKeys {
-    /// Reads the keys of a sink or a route.
-    pub(super) fn read(section: &Section<'_>) -> RocketMqKeys {
-        let template = |key| section.template(key).map(|template| (template, section.spot(key)));
-        RocketMqKeys {
-            topic: template(&TOPIC),
-            written: section.has(&TOPIC),
-            others: [template(&TAGS), template(&SHARDING_KEY), template(&KEYS_KEY)],
-        }
-    }
-
     /// Returns the target, from these keys of the route and those of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &RocketMqKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };
@@ -209,8 +200,8 @@ impl RocketMqKeys {
             let message = format!("no destination: sink `{}` names no topic", at.sink);
             at.report().problem(&at.section.spot, message, "write `topic: NAME` here or on the sink");
         }
-        let others: [Option<&(Template, Spot)>; 3] =
-            std::array::from_fn(|place| self.others[place].as_ref().or(sinks.others[place].as_ref()));
+        let others = [(&self.tags, &sinks.tags), (&self.sharding_key, &sinks.sharding_key), (&self.keys, &sinks.keys)];
+        let others = others.map(|(own, of_sink)| own.as_ref().or(of_sink.as_ref()));
         for (template, spot) in others.into_iter().flatten() {
             (at.fits)(template, spot);
             if let Some(problem) = template.static_text().and_then(unfit_text) {

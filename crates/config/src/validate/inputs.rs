@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::queue::QueueDraft;
 use super::sink::SinkDraft;
 use crate::input_kinds::KINDS;
-use crate::tables::{QUEUE_OPTIONS, TO, inputs, jobs, queue, source, top};
+use crate::tables::{JOBS_REDIS, QUEUE_OPTIONS, TO, inputs, queue, source, top};
 use delaybridge_input::{InputConnector, RedeliveryPlace};
 use delaybridge_jobs::{JobSettings, MAX_DELAY, Topic, UnknownTopics};
 use delaybridge_model::{InputRules, InputSpec};
@@ -104,7 +104,7 @@ pub(super) fn check_circles(inputs: &[InputSpec], queues: &[QueueDraft<'_>], sin
 /// Returns the queues of inputs that say where their messages go, as if they were written under `queues:`, with their
 /// names.
 pub(super) fn queues(tree: &Node) -> Vec<(Name, Node)> {
-    let redis = child(tree, top::JOBS.name).and_then(|jobs| child(jobs, jobs::REDIS.name));
+    let redis = child(tree, top::JOBS.name).and_then(|jobs| child(jobs, JOBS_REDIS.name));
     let Some(Value::Map(inputs)) = child(tree, top::INPUTS.name).map(|node| &node.value) else { return Vec::new() };
     let of_input = |(name, input): &(Name, Node)| {
         let to = child(input, TO.name)?;

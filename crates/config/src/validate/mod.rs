@@ -17,7 +17,7 @@ mod when;
 
 use std::sync::Arc;
 
-use super::tables::{http, jobs, top};
+use super::tables::{JOBS_REDIS, http, top};
 use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
 use delaybridge_model::{Config, Mode, ONLY, ProcessLimits, Reload, Servers};
@@ -135,7 +135,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
 
 /// Returns the name of the Redis with the jobs.
 fn jobs_redis(section: &Section<'_>, servers: Option<&Servers>) -> Option<Arc<str>> {
-    let written = section.text(&jobs::REDIS);
+    let written = section.text(&JOBS_REDIS);
     let servers = servers?;
     let names: Vec<_> = servers.iter().map(|(name, _)| name.clone()).collect();
     let there_are = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");

@@ -32,6 +32,13 @@ impl PartialEq for Template {
     }
 }
 
+/// The empty text.
+impl Default for Template {
+    fn default() -> Template {
+        Template { source: "".into(), body: Body::Static { text: "".into(), bytes: Bytes::new() }, addressed: false }
+    }
+}
+
 /// Serializes as the original text.
 impl serde::Serialize for Template {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
