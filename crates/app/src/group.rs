@@ -25,7 +25,6 @@ use delaybridge_pipeline::registry::{QueueParts, QueueRegistry};
 pub(super) struct Group {
     /// The connections to it.
     pub(super) redis: Redis,
-    /// The registry of its queues.
     pub(super) registry: Arc<QueueRegistry>,
     subscriber: Subscriber,
     channels: watch::Sender<Arc<Channels>>,

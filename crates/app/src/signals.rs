@@ -91,7 +91,6 @@ fn name(number: c_int) -> &'static str {
 /// The elements in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// The number of elements.
     pub(super) elements: u64,
     /// The busy queues and sinks, shortened.
     pub(super) holders: String,

@@ -33,7 +33,6 @@ struct Telling {
 
 /// A notification that is sent at once.
 enum Order {
-    /// A reload begins.
     Reloading,
     /// The reload has ended, successfully or not.
     Reloaded,

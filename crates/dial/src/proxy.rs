@@ -218,7 +218,6 @@ fn is_excepted(except: &str, host: &str, port: u16) -> bool {
     host.strip_suffix(name).is_some_and(|rest| !name.is_empty() && (rest.is_empty() || rest.ends_with('.')))
 }
 
-/// Returns whether an address is in a network.
 fn is_in(address: IpAddr, network: &str, bits: &str) -> Option<bool> {
     let network = network.parse::<IpAddr>().ok()?;
     let bits = bits.parse::<u32>().ok()?;

@@ -47,7 +47,6 @@ struct SharedMemory {
     reserve: Arc<Semaphore>,
     /// Room of one caller, in KiB.
     shares: CallerShares,
-    /// Room of answers.
     answers: AnswerMemory,
     /// Threads that may read bodies at the same time.
     readers: Arc<Semaphore>,

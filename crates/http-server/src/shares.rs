@@ -36,7 +36,6 @@ pub fn who(peer: Peer, caller: &impl MaybeNamed) -> Who {
 #[derive(Debug)]
 pub struct CallerShares {
     each: usize,
-    /// The shares that are in use.
     used: Mutex<HashMap<Who, Weak<Semaphore>>>,
 }
 

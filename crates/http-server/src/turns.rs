@@ -24,7 +24,6 @@ struct SharedTurns {
     all: Arc<Semaphore>,
     /// The calls that are under way.
     calls: TaskTracker,
-    /// That of each caller.
     callers: CallerShares,
 }
 

@@ -12,14 +12,12 @@
 //! of its own. Another message with the same identity is never taken for it.
 
 mod arrival;
-mod check;
 pub mod due;
 pub mod identity;
 mod intake;
 mod kind;
 
 pub use self::arrival::{Arrival, FormerId, InputRefusal, Verdict};
-pub use self::check::InputCheck;
 pub use self::intake::{IntakeRules, JobIntake, OnBadDelay};
 pub use self::kind::{InputConnector, InputKind, ReadInput, RedeliveryPlace};
 
@@ -50,4 +48,13 @@ pub trait Input: Send + Sync + 'static {
     /// # Errors
     /// Everything that is missing, and what to do.
     fn check(&self) -> BoxFuture<'_, Result<InputCheck, Failure>>;
+}
+
+/// The findings of a check that has found nothing wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputCheck {
+    /// The things that are there, in the order in which they were asked for.
+    pub found: Vec<String>,
+    /// The drawbacks, each with the advice.
+    pub drawbacks: Vec<String>,
 }

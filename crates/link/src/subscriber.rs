@@ -116,7 +116,6 @@ struct Worker {
     locator: Locator,
     /// The current channels, sorted for binary search.
     channels: Arc<[Arc<str>]>,
-    /// The wanted channels.
     wants: watch::Receiver<Arc<[Arc<str>]>>,
     events: mpsc::Sender<SubscriberEvent>,
     state: watch::Sender<SubscriberState>,

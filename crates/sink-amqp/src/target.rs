@@ -318,7 +318,6 @@ impl AmqpKeys {
     }
 }
 
-/// Each property with its key.
 const PROPERTY_KEYS: [(AmqpProperty, Key); 7] = [
     (AmqpProperty::ContentType, amqp_properties::CONTENT_TYPE),
     (AmqpProperty::ContentEncoding, amqp_properties::CONTENT_ENCODING),

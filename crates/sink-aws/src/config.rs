@@ -142,7 +142,6 @@ fn settings(section: &Section<'_>, service: AwsService, keys: AwsKeys, own: Opti
     SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec, move |at| keys.target(at, &login.region))
 }
 
-/// Returns whether it is this host.
 fn is_here(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -12,7 +12,6 @@ use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_settings::keys::{Group, Key};
 use delaybridge_settings::problem::Spot;
-use delaybridge_settings::reader::Section;
 use delaybridge_settings::{Settings, shown};
 use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;

@@ -13,7 +13,7 @@ use super::redisson::{self, RedissonSource, RedissonSpec};
 use super::zset::{self, Naming, ZsetSource, ZsetSpec};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::{Packed, Source};
-use delaybridge_link::KeySpace;
+use delaybridge_link::{KeyPrefix, KeySpace, hashed};
 use delaybridge_settings::Settings as _;
 use delaybridge_settings::keys::{Key, Table};
 use delaybridge_settings::problem::Spot;
@@ -21,6 +21,12 @@ use delaybridge_settings::reader::Section;
 
 /// First characters of keys in Redis that belong to sources or to the daemon.
 pub const RESERVED_KEYS: [&str; 2] = ["redisson_delay_queue", "delaybridge:"];
+
+/// Returns whether the ledger's keys share a slot with this key, as Redis Cluster demands. No tag leads to the slot of a key
+/// that has a `}` but no tag of its own.
+pub(crate) fn works_in_cluster(key: &str, tag: &str) -> bool {
+    hashed(&format!("{}leases:{tag}", KeyPrefix::DEFAULT)) == hashed(key)
+}
 
 /// A kind of source.
 pub struct SourceKind {

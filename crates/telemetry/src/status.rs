@@ -57,11 +57,9 @@ pub enum SinkState {
 /// News about the state of a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SinkNews {
-    /// Nothing.
     Nothing,
     /// The reason of the same state.
     Reason,
-    /// The state.
     State,
 }
 
@@ -84,7 +82,6 @@ struct Board {
     stopping: bool,
     /// By name; a single one, unless the configuration names several.
     redis: BTreeMap<Arc<str>, Redis>,
-    /// Number of queues.
     queues: usize,
     /// The queues on hold, with the reason and the begin.
     held: BTreeMap<Arc<str>, (Reason, Instant)>,
@@ -136,9 +133,7 @@ enum Redis {
 /// The news about a pause for the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PauseNews {
-    /// The pause that begins.
     pub(super) begins: Option<Paused>,
-    /// The pause that ends.
     pub(super) over: Option<Paused>,
 }
 

@@ -12,9 +12,7 @@ use delaybridge_settings::problem::Problem;
 /// A configuration that can replace the running one, and the difference between them.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The new configuration.
     pub(super) config: Arc<Config>,
-    /// The hashes of its parts.
     pub(super) parts: Parts,
     /// The queues that are added, changed and removed.
     pub(super) queues: Difference,

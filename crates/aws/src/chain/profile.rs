@@ -36,9 +36,7 @@ pub(super) enum ProfileEnd {
     WebIdentity(PathBuf, AwsRole),
     /// The credentials in the variables.
     Environment,
-    /// The credentials of the container.
     Container,
-    /// The credentials of the instance.
     Instance,
 }
 

@@ -10,9 +10,7 @@ use delaybridge_ops::trouble::{Standing, arrange};
 /// The current meaning of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScreenMode {
-    /// The list.
     List,
-    /// One queue.
     Queue,
     /// The filter is written.
     Filter,
@@ -47,7 +45,6 @@ pub(super) struct Screen {
     pub(super) found: Overview,
     pub(super) sinks: Option<SinkList>,
     pub(super) sort: QueueOrder,
-    /// The queues that are shown.
     pub(super) only: QueueFilter,
     pub(super) filter: String,
     /// The queue after which the page begins; `None` for the first page.

@@ -16,7 +16,6 @@ pub(super) struct AuditDraft {
     pub(super) sink: String,
     /// The trail, and where its destination is written.
     pub(super) trail: Option<(AuditSpec, Spot)>,
-    /// The place of the section.
     spot: Spot,
     /// The place of `on`, if the user wrote it.
     on_spot: Option<Spot>,

@@ -29,7 +29,6 @@ pub(super) fn parse(text: &str) -> Result<Test, ConditionError> {
 
 struct ConditionParser<'a> {
     tokens: Lexemes<'a>,
-    /// The next token.
     next: Lexeme,
     /// Position of the next token, in bytes.
     at: usize,

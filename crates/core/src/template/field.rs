@@ -14,7 +14,6 @@ pub(crate) enum Field {
     Queue,
     DueMs,
     Attempt,
-    /// The topic of a job.
     Topic,
     /// The payload, or the value at this path in it.
     Payload(Vec<String>),

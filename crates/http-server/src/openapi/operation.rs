@@ -75,7 +75,6 @@ pub struct Operation {
 pub(super) struct Success {
     pub(super) status: u16,
     pub(super) description: &'static str,
-    /// The schema of the body, if there is one.
     pub(super) schema: Option<BodySchema>,
 }
 

@@ -32,7 +32,6 @@ enum RequestValue {
     Text(String),
     /// A value of a body.
     Json(Json),
-    /// The fields of a request, or some of them.
     Fields(Vec<(String, RequestValue)>),
 }
 

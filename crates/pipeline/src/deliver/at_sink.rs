@@ -149,7 +149,6 @@ pub(super) struct AtSink {
     delivering: Option<BoxFuture<'static, ()>>,
     /// The last answer was waited for.
     is_known_over: bool,
-    /// The destination of each element.
     destinations: Vec<Destination>,
     /// The one destination of all of them.
     one: Option<DestinationKey>,

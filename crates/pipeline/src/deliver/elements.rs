@@ -58,7 +58,6 @@ pub(super) enum Delivered {
 /// One round of an element at its sinks.
 pub(super) struct ElementRound {
     pub(super) element: ClaimedElement,
-    /// The answers of its sinks.
     pub(super) answers: Vec<SinkAnswer>,
     /// The sinks that have got the element.
     pub(super) asked: Vec<usize>,

@@ -34,7 +34,6 @@ const MIGRATING: Duration = Duration::from_millis(100);
 
 /// The outcome of a sending.
 pub(super) enum Tried<T> {
-    /// Answered.
     Answered(T),
     /// To be sent again, and may have been done.
     Unknown,

@@ -42,12 +42,10 @@ pub(crate) enum ConnectionState {
     },
     /// There is one.
     Up {
-        /// The session on it.
         session: Arc<AmqpSession>,
         /// The broker's reason for accepting nothing for the moment.
         blocked: Option<Arc<str>>,
     },
-    /// The sink is closed.
     Closed,
 }
 

@@ -21,7 +21,6 @@ pub(super) const PRECONDITION_FAILED: u16 = 406;
 /// The scope of a failure of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The message alone.
     Message,
     /// Every message to the exchange with the same routing key.
     Route,
@@ -29,7 +28,6 @@ pub(super) enum Scope {
     Exchange,
     /// Everything on the channel, for no reason that is known to be the message's or the exchange's.
     Channel,
-    /// Everything on the connection.
     Connection,
 }
 

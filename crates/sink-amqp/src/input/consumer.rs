@@ -42,7 +42,6 @@ pub(super) struct AmqpInput {
 
 /// The end of a consumer.
 enum End {
-    /// The input is to stop.
     Stopped,
     /// The queue cannot be consumed, or not any more.
     Failed(Failure),

@@ -51,7 +51,6 @@ pub(super) struct LinksLimits {
     pub(super) relays: bool,
     /// Elements that may wait for an address without credit: one that takes nothing must not fill the room of all others.
     pub(super) share: usize,
-    /// The limits of each link.
     pub(super) link: LinkLimits,
 }
 

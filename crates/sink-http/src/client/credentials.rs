@@ -20,7 +20,6 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(super) struct Credentials {
     /// Value of `Authorization`.
     pub(super) authorization: Option<HeaderValue>,
-    /// The signer of requests.
     pub(super) signer: Option<Signer>,
 }
 

@@ -43,11 +43,8 @@ pub struct KafkaBacklog {
 
 /// The result of one poll.
 enum Polled {
-    /// A message with its offset.
     Message(i64, BacklogMessage),
-    /// The end of the partition.
     End,
-    /// Nothing yet.
     Nothing,
 }
 

@@ -145,7 +145,6 @@ pub(super) struct Producer {
     client: Option<Arc<BaseProducer<ProducerListener>>>,
     health: Arc<ProducerHealth>,
     orders: Arc<Orders>,
-    /// The topics of its records.
     topics: Arc<KnownTopics>,
     /// Partitions whose broker knows this producer, since these times.
     proven: Mutex<HashMap<ProducerLine, Instant>>,

@@ -25,7 +25,6 @@ pub(crate) fn tokens(spec: &KafkaSpec) -> Option<Arc<LoginTokens>> {
 pub(crate) enum Proof {
     /// Nothing.
     None,
-    /// The password.
     Password(SecretString),
     /// The token of the moment.
     Token(Arc<LoginTokens>),

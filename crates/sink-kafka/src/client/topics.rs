@@ -42,7 +42,6 @@ pub(super) enum TopicAnswer {
 pub(super) struct TopicHealth {
     /// A remark on its partitions.
     pub(super) note: Option<String>,
-    /// The number of its partitions.
     partitions: u32,
     /// Whether some of them are in trouble, and others are not.
     partly: bool,

@@ -39,12 +39,10 @@ pub(super) type HeldPartitions = HashMap<Partition, HeldPartition>;
 /// A partition that a record holds.
 pub(super) struct HeldPartition {
     pub(super) term: u64,
-    /// The offset of the record.
     pub(super) offset: i64,
     why: String,
     /// The time of the next try; `None` if there is none.
     again: Option<Instant>,
-    /// Whether it is tried now.
     pub(super) is_tried: bool,
 }
 

@@ -55,7 +55,6 @@ pub(super) struct TokenEndpoint {
     audience: Option<String>,
 }
 
-/// The proof of the client.
 enum ClientProof {
     /// A secret, sent as HTTP Basic.
     Secret(Secret),

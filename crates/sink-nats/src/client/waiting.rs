@@ -25,15 +25,12 @@ pub struct NatsQuestion {
 
 /// A question without an answer.
 pub(super) enum OpenQuestion {
-    /// The publication of an element.
     Element(WorkItem),
     /// A question of the sink itself.
     Question(oneshot::Sender<Reply>),
     /// The question which stream takes the subject, for elements of it that had no responders.
     WhichStream {
-        /// The subject.
         subject: Arc<str>,
-        /// The elements.
         items: Vec<WorkItem>,
     },
 }

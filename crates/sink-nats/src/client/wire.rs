@@ -36,9 +36,7 @@ pub(super) enum ServerOp {
 pub(super) struct Inbound {
     /// The last word of its subject, if that is a number of ours.
     pub(super) number: Option<u64>,
-    /// The status in its header.
     pub(super) status: Option<u16>,
-    /// The body.
     pub(super) body: Bytes,
 }
 

@@ -22,14 +22,12 @@ pub(super) struct RequestEnd {
     /// Elements of which nothing was sent, and why.
     pub(super) unsent: Vec<ReadyItem>,
     pub(super) why_unsent: Option<Failure>,
-    /// The note about the broker.
     pub(super) note: BrokerNote,
 }
 
 /// A note about the broker and the route, from the end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BrokerNote {
-    /// The broker is well.
     Well,
     /// The broker is in trouble, for this long; the route may know another.
     Shun(Duration),

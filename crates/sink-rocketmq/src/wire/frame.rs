@@ -30,11 +30,9 @@ const BINARY_HEADER: u32 = 1;
 /// A request of ours.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RemotingRequest {
-    /// The code of the request.
     pub(crate) code: u16,
     /// The fields of the header, sorted as signatures need them.
     pub(crate) fields: BTreeMap<&'static str, String>,
-    /// The body.
     pub(crate) body: Bytes,
 }
 
@@ -79,18 +77,15 @@ impl RemotingRequest {
 pub(crate) struct PeerCommand {
     /// The number of the request that it answers; absent if it is none.
     pub(crate) answers: Option<u32>,
-    /// The answer.
     pub(crate) answer: RemotingAnswer,
 }
 
 /// The answer to a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RemotingAnswer {
-    /// The code of the answer.
     pub(crate) code: i64,
     /// The server's words.
     pub(crate) remark: String,
-    /// The body.
     pub(crate) body: Bytes,
 }
 

@@ -23,7 +23,6 @@ const MASTER: &str = "0";
 /// The queues of a topic that take messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TopicRoute {
-    /// The queues.
     pub(crate) queues: Vec<RouteQueue>,
     /// A broker has queues, but no master now.
     pub(crate) lacks_master: bool,
@@ -32,7 +31,6 @@ pub(crate) struct TopicRoute {
 /// A queue of a topic at a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RouteQueue {
-    /// Name of the broker.
     pub(crate) broker: Arc<str>,
     /// Number of the queue there.
     pub(crate) number: u32,

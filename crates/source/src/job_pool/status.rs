@@ -29,7 +29,6 @@ const PLACES: usize = 16;
 /// The bytes to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Write {
-    /// Another record.
     Record(Bytes),
     /// A field of the job's own hash.
     Field(Bytes, Bytes),

@@ -24,7 +24,6 @@ use delaybridge_link::{BadReply, Fields};
 pub struct JobsSource {
     pub(super) spec: JobsSpec,
     pub(super) keys: Keys,
-    /// The due set.
     set: ZsetSource,
     wake: Arc<str>,
     scripts: &'static delaybridge_ledger::Scripts,

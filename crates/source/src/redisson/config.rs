@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::key_tag::works_in_cluster;
+use super::keys::tagged;
 use super::metric_names::METRIC_NAMES;
-use crate::config::{SourceConfig, SourceKind, SourceSettings};
+use crate::config::{SourceConfig, SourceKind, SourceSettings, works_in_cluster};
 use delaybridge_link::KeySpace;
 use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::Section;
@@ -98,7 +98,7 @@ fn consume(section: &Section<'_>, key: &Key) -> Consume {
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let name_spot = section.spot(&redisson::NAME);
     let spec = RedissonSpec::of(section);
-    if !spec.name.is_empty() && !works_in_cluster(&spec.name) {
+    if !spec.name.is_empty() && !works_in_cluster(&spec.name, &tagged(&spec.name)) {
         let help = "it works on a single Redis; a name with one whole `{tag}`, or without braces, works everywhere";
         let message = "the braces in the name spread the queue's keys over Redis Cluster";
         section.cx.report.warning(&name_spot, message, help);

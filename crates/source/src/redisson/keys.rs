@@ -7,6 +7,12 @@ use bytes::Bytes;
 
 use delaybridge_link::KeySpace;
 
+/// Returns the text that Redisson appends to its prefixes (`RedissonObject.prefixName`): the name itself if it has a brace,
+/// else the name in braces.
+pub(crate) fn tagged(name: &str) -> String {
+    if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() }
+}
+
 /// All keys of one queue. They share one hash tag, so that everything works in Redis Cluster.
 #[derive(Debug, Clone)]
 pub struct Keys {
@@ -33,12 +39,9 @@ pub struct Keys {
 
 impl Keys {
     /// Creates the keys of the queue with this mapped name.
-    ///
-    /// Redisson puts braces around a name that has no `{`, and takes the name as it is otherwise
-    /// (`RedissonObject.prefixName`).
     pub fn of(space: &KeySpace, name: &str) -> Self {
         let prefix = &*space.prefix;
-        let tagged = if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() };
+        let tagged = tagged(name);
         let [delayed, list, ready, ghosts, ghosts_turn, sweep, permits] = delaybridge_ledger::together([
             ["redisson_delay_queue_timeout:", &tagged, ""],
             ["redisson_delay_queue:", &tagged, ""],
@@ -85,6 +88,7 @@ impl Deref for Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::works_in_cluster;
 
     #[test]
     fn names_map_as_redisson_maps_them() {
@@ -103,6 +107,16 @@ mod tests {
             assert_eq!(keys.permits, format!("redisson_bqs:{tagged}"));
             assert_eq!(keys.permits_channel(), format!("redisson_sc:redisson_bqs:{tagged}"));
             assert_eq!(keys.leases, format!("delaybridge:leases:{tagged}"));
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_whole_tag_does_not_work_in_cluster() {
+        for name in ["orders", "app:orders", "{app}:orders", "app:{orders}:q", "a}b{c}d", "a{b}{c}"] {
+            assert!(works_in_cluster(name, &tagged(name)), "{name}");
+        }
+        for name in ["a{b", "{a", "a{}b", "{}", "x}y"] {
+            assert!(!works_in_cluster(name, &tagged(name)), "{name}");
         }
     }
 }

@@ -8,13 +8,11 @@ mod command;
 pub(crate) mod config;
 mod discover;
 mod fsck;
-mod key_tag;
 mod keys;
 pub mod layout;
 mod layouts;
 mod metric_names;
 mod migrate;
-mod page;
 mod rescue;
 mod restore;
 mod rights;
@@ -33,8 +31,8 @@ use bytes::Bytes;
 pub(crate) use self::config::KIND;
 pub use self::config::{Consume, ListCleanup, RedissonSpec};
 pub use self::discover::{Found, discover, free_places, name_of, redisson_clients};
-pub(crate) use self::key_tag::tagged;
 pub use self::keys::Keys;
+pub(crate) use self::keys::tagged;
 pub use self::metric_names::METRIC_NAMES;
 pub use self::migrate::{Repack, migrate_end};
 pub use self::rescue::{Overdue, rescue_end};
@@ -45,8 +43,8 @@ pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Element;
-use delaybridge_ledger::{Ledger, Packed, Shape, junk_id};
-use delaybridge_link::KeySpace;
+use delaybridge_ledger::{Kind, Ledger, Members, Packed, Shape, StoreError, junk_id, members};
+use delaybridge_link::{Conn, KeySpace};
 
 /// One queue of Redisson with its ledger, as one process sees it.
 pub struct Redisson {
@@ -89,6 +87,15 @@ impl Redisson {
     #[doc(hidden)]
     pub fn with_scripts(self, scripts: &'static Scripts) -> Self {
         Self::of(self.source.with_scripts(scripts), self.ledger.owner)
+    }
+
+    /// Reads entries of L from the `first` on, whole: at least one unless the end is reached.
+    ///
+    /// # Errors
+    ///
+    /// As for [`members`].
+    pub async fn listed(&self, conn: &Conn, first: usize) -> Result<Members, StoreError> {
+        members(conn, &self.keys.list, Kind::List, first).await
     }
 }
 

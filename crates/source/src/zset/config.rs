@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::identity::Naming;
-use super::keys::works_in_cluster;
-use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
+use super::keys::tag;
+use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings, works_in_cluster};
 use delaybridge_core::template::Template;
 use delaybridge_ledger::score::Unit;
 use delaybridge_link::KeySpace;
@@ -165,7 +165,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         let message = "the daemon's own keys are in another slot of a Redis Cluster";
         let help = "it works on a single Redis";
         report.warning(&section.spot(&KEY_BASE64), message, help);
-    } else if !key.is_empty() && !works_in_cluster(&key) {
+    } else if !key.is_empty() && !works_in_cluster(&key, &tag(&key)) {
         let help = "it works on a single Redis; a key with one whole `{tag}`, or without braces, works everywhere";
         report.warning(&name_spot, "the braces in the key spread the queue's keys over Redis Cluster", help);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use delaybridge_link::{KeyPrefix, hashed};
+use delaybridge_link::hashed;
 
 /// The key, what the ledger's keys share with it, and its channel.
 #[derive(Debug, Clone)]
@@ -31,21 +31,15 @@ impl Keys {
 /// Returns the part that all keys of the queue have in common.
 ///
 /// Redis Cluster hashes what is between the first `{` and the next `}`, unless that is empty. A key that has such a tag
-/// is
-/// its own; braces that are none stay inside of new ones.
+/// is its own; braces that are none stay inside of new ones.
 pub fn tag(key: &str) -> String {
     if hashed(key) == key { format!("{{{key}}}") } else { key.to_owned() }
-}
-
-/// Returns whether the ledger's keys share a slot with the set, as Redis Cluster demands. No tag leads to the slot of a
-/// key that has a `}` but no tag of its own.
-pub fn works_in_cluster(key: &str) -> bool {
-    hashed(&format!("{}leases:{}", KeyPrefix::DEFAULT, tag(key))) == hashed(key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::works_in_cluster;
 
     #[test]
     fn our_keys_share_the_slot_of_any_key() {
@@ -57,10 +51,10 @@ mod tests {
             ("a{b", "{a{b}"),
             ("a{b{c", "{a{b{c}"),
         ] {
-            assert_eq!((tag(key).as_str(), works_in_cluster(key)), (tagged, true), "{key}");
+            assert_eq!((tag(key).as_str(), works_in_cluster(key, &tag(key))), (tagged, true), "{key}");
         }
         for key in ["a}b", "a{}b", "{}", "{}{b}", "a}{b"] {
-            assert!(!works_in_cluster(key), "{key}");
+            assert!(!works_in_cluster(key, &tag(key)), "{key}");
         }
     }
 }

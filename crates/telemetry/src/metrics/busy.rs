@@ -25,7 +25,6 @@ struct Measured {
     window: Option<(Instant, u64)>,
     /// The latest slot that has a number, counted from the begin.
     latest: u64,
-    /// The highest rate of each slot.
     highest: [f32; SLOTS],
 }
 

@@ -21,7 +21,6 @@ pub const OTHERS: &str = "other queues";
 /// The aggregation of a gauge over several queues.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Together {
-    /// The sum.
     Sum,
     /// The maximum.
     Max,

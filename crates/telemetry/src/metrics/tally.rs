@@ -39,9 +39,7 @@ pub struct LastLook {
 /// The values of a [`Tally`], in total or between two points in time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Delivered elements.
     pub(crate) delivered: u64,
-    /// Failed attempts.
     pub(crate) failed: u64,
     /// Acknowledgements by the size of their lateness.
     pub(crate) late: LatenessCounts,

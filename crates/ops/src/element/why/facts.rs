@@ -11,7 +11,6 @@ use delaybridge_model::{Mode, OnExpired, QueueSpec};
 /// The settings of a queue that an explanation needs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WhyRules {
-    /// The mode.
     pub mode: &'static str,
     /// `key` or `queue` where elements are delivered in order.
     pub order: Option<&'static str>,

@@ -20,28 +20,21 @@ const PLACES: [(Place, PeekState); 3] = [
 
 /// An element in an order.
 pub(super) struct OrderedElement<'a> {
-    /// The id.
     pub id: &'a Identity,
-    /// The due time.
     pub due_ms: i64,
-    /// The payload.
     pub payload: &'a bytes::Bytes,
 }
 
 /// The element before another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Predecessor {
-    /// The id.
     pub id: String,
-    /// The state.
     pub state: PeekState,
-    /// The due time.
     pub due_ms: i64,
     /// Attempts that counted so far.
     pub attempts: u32,
     /// Code of the last failure.
     pub code: String,
-    /// Time of the next attempt.
     pub next_attempt_ms: Option<i64>,
 }
 

@@ -33,9 +33,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// The broker's answer to one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BrokerAnswer {
-    /// `basic.ack`.
     Ack,
-    /// `basic.nack`.
     Nack,
 }
 
@@ -55,7 +53,6 @@ pub(super) struct ReturnedMessage {
 pub(super) enum MessageVerdict {
     /// The broker has taken it, and did not send it back.
     Arrived,
-    /// The broker refused it.
     Refused,
     /// The broker could not route it.
     Returned {

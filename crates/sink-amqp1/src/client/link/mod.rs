@@ -36,7 +36,6 @@ const END: Duration = Duration::from_secs(30);
 /// The other end of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LinkEnd {
-    /// An address.
     Address(Arc<str>),
     /// The anonymous terminus: each message names its address.
     AnyAddress,

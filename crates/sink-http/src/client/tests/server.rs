@@ -33,7 +33,6 @@ use delaybridge_settings::TlsFiles;
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) method: String,
-    /// Path and query.
     pub(super) path: String,
     pub(super) version: Version,
     pub(super) headers: HeaderMap,
@@ -66,7 +65,6 @@ pub(super) struct Options {
     pub(super) alpn: Option<Vec<&'static str>>,
     /// Streams that an HTTP/2 connection may have at once.
     pub(super) max_streams: Option<u32>,
-    /// Whether clients need a certificate.
     pub(super) client_certificates: bool,
 }
 

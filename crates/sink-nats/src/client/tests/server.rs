@@ -18,7 +18,6 @@ pub(super) struct Server(Arc<Nats>);
 pub(super) struct Stored {
     pub(super) subject: String,
     pub(super) body: Vec<u8>,
-    /// The lines of its header.
     pub(super) header: Vec<String>,
 }
 
