@@ -91,6 +91,23 @@ fn grouped(grants: &[&Grant]) -> BTreeMap<Vec<Command>, BTreeSet<Pattern>> {
     groups
 }
 
+/// The beginning of the names of our own keys.
+const OWN: &str = "delaybridge:";
+/// The number of our own keys of one kind up to which each is named. Redis compares each key of a command with each pattern:
+/// with five patterns for each of 2,000 queues, a script takes milliseconds before it starts.
+const NAMED: usize = 200;
+
+/// The patterns of some keys. Many of our own are allowed by their kind, `delaybridge:leases:{*`, and come first.
+fn patterns(keys: &BTreeSet<Pattern>) -> Vec<String> {
+    let kind = |key: &Pattern| Some(key.glob().split_once('{').filter(|(kind, _)| kind.starts_with(OWN))?.0.to_owned());
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    keys.iter().filter_map(kind).for_each(|kind| *kinds.entry(kind).or_default() += 1);
+    kinds.retain(|_, number| *number > NAMED);
+    let named = keys.iter().filter(|key| kind(key).is_none_or(|kind| !kinds.contains_key(&kind)));
+    let named: Vec<_> = named.map(|key| key.glob().to_owned()).collect();
+    kinds.keys().map(|kind| format!("{kind}{{*")).chain(named).collect()
+}
+
 fn group(keys: &BTreeSet<Pattern>, commands: &[Command]) -> String {
     let access = Grant::on([], commands.iter().copied()).access();
     let sign = match access {
@@ -100,8 +117,8 @@ fn group(keys: &BTreeSet<Pattern>, commands: &[Command]) -> String {
         Access { writes: false, .. } => "%R~",
     };
     // After a pattern for all keys the server accepts no other.
-    let all = keys.iter().find(|key| key.glob() == "*");
-    let keys = keys.iter().filter(|key| all.is_none_or(|all| *key == all)).map(|key| format!("{sign}{}", key.glob()));
+    let patterns = if keys.iter().any(|key| key.glob() == "*") { vec!["*".to_owned()] } else { patterns(keys) };
+    let keys = patterns.into_iter().map(|pattern| format!("{sign}{pattern}"));
     keys.chain(plus(commands)).collect::<Vec<_>>().join(" ")
 }
 
@@ -121,6 +138,22 @@ mod tests {
             on("ready", &[LLEN]),
             Grant::on([Pattern::around([Some("out:".to_owned()), None])], [RPUSH]),
         ]
+    }
+
+    #[test]
+    fn many_keys_of_our_own_are_allowed_by_their_kind() {
+        let grant = |queues: usize| {
+            let names = |queue: usize| {
+                let name = format!("{{q{queue}}}");
+                [format!("delaybridge:leases:{name}"), format!("aside:{name}")].map(Pattern::exact)
+            };
+            Rules::of(&[Grant::on((0..queues).flat_map(names), [ZREM])], Dialect::Selectors)
+        };
+        let few = grant(NAMED);
+        assert!(few.selectors[0].contains("~delaybridge:leases:{q7} "), "{few:?}");
+        let many = grant(NAMED + 1);
+        assert!(many.selectors[0].starts_with("(~delaybridge:leases:{* ~aside:{q0} "), "{many:?}");
+        assert_eq!(many.selectors[0].matches('~').count(), NAMED + 2);
     }
 
     fn rules(dialect: Dialect) -> Vec<String> {
