@@ -24,6 +24,9 @@ use delaybridge_telemetry::status::Heartbeat;
 const POLL: Duration = Duration::from_secs(1);
 /// Queues that are looked at per second, over the whole process; with more of them the looks become rarer.
 const POLL_BUDGET: usize = 10_000;
+/// The pause after some looks, as a multiple of the time that they took: Redis spends at most a tenth of its time on them. It
+/// compares each key with the patterns of a user, and with the rights of thousands of queues that is what takes it.
+const REST: u32 = 9;
 /// Time between two looks at the ready list of a queue that other clients listen to.
 const READY: Duration = Duration::from_millis(100);
 /// Number of such lists that are looked at, or of queues whose listeners are counted, in one round trip.
@@ -73,16 +76,21 @@ pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
             return;
         }
         heartbeat.beat();
+        let mut rest = Duration::ZERO;
         for some in polled.chunks(LOOKED_AT_ONCE) {
             // Jitter, so that many daemons do not poll in step.
             let share = POLL.mul_f64(some.len() as f64 / polled.len().clamp(1, POLL_BUDGET) as f64);
-            if pause(&process, share.mul_f64(0.9 + 0.2 * fastrand::f64())).await.is_stopping() {
+            let share = share.mul_f64(0.9 + 0.2 * fastrand::f64());
+            if pause(&process, share.max(rest)).await.is_stopping() {
                 return;
             }
             heartbeat.beat();
+            let began = Instant::now();
             if registry.server().is_up() {
                 look(&registry, some, until_next).await;
             }
+            // A server that does not answer at all is not asked less often.
+            rest = began.elapsed().min(POLL) * REST;
         }
         took = began.elapsed();
     }
