@@ -162,6 +162,9 @@ async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
     let retries = [entry(Origin::Delayed, [3; 8], now, 1, vec![], b"junk"), b"\xdb\x02 of a later version".to_vec()];
     let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &retries.map(|retry| (now, retry))).await.unwrap();
     queue.push_ready(redis, &[b"ready".to_vec()]).await;
+    // A claim of another daemon, so that a look has leases to read.
+    let others = ClaimName { owner: [9; 8], number: 1, expiries: 0 }.to_string();
+    let _: () = redis.zadd(queue.bridge_key("leases"), others, now + 3_600_000).await.unwrap();
     bound(redis).await;
     expired(redis, 1, &[("d", &Layout::New.pack([40; 8], b"x"))], now).await;
 }
