@@ -152,7 +152,7 @@ mod tests {
         let few = grant(NAMED);
         assert!(few.selectors[0].contains("~delaybridge:leases:{q7} "), "{few:?}");
         let many = grant(NAMED + 1);
-        assert!(many.selectors[0].starts_with("(~delaybridge:leases:{* ~aside:{q0} "), "{many:?}");
+        assert!(many.selectors[0].starts_with("(%W~delaybridge:leases:{* %W~aside:{q0} "), "{many:?}");
         assert_eq!(many.selectors[0].matches('~').count(), NAMED + 2);
     }
 
