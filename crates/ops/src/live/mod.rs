@@ -369,7 +369,7 @@ mod tests {
             );
             let spec = spec.unwrap_or_else(|errors| panic!("{errors}")).config.queues.remove(0);
             let found =
-                depths("q".to_owned(), &*spec.source, rule, &QueueState { next_due_ms, ..QueueState::default() });
+                depths("q".to_owned(), &spec.source, rule, &QueueState { next_due_ms, ..QueueState::default() });
             assert_eq!(found.state, state, "{}", found.detail);
         };
         let check = |next_due_ms, state| check_with(OnAbsurdDue::Hold, next_due_ms, state);
