@@ -33,9 +33,14 @@ impl Origin {
     }
 }
 
+/// The most connections that have given their place up and are not closed yet.
+const LEAVING: usize = 16;
+
 /// The places of a listener.
 pub struct ConnectionSlots {
     free: Arc<Semaphore>,
+    /// One for each connection until it is closed, also after it gave its place up: its socket is a descriptor of the process.
+    open: Arc<Semaphore>,
     /// The most requests of strangers.
     strangers: usize,
     state: Mutex<SlotState>,
@@ -79,14 +84,20 @@ impl SlotState {
 impl ConnectionSlots {
     /// Creates this many slots.
     pub fn new(count: usize) -> Arc<ConnectionSlots> {
-        let strangers = count.div_ceil(2);
-        Arc::new(ConnectionSlots { free: Arc::new(Semaphore::new(count)), strangers, state: Mutex::default() })
+        Arc::new(ConnectionSlots {
+            free: Arc::new(Semaphore::new(count)),
+            open: Arc::new(Semaphore::new(count + LEAVING)),
+            strangers: count.div_ceil(2),
+            state: Mutex::default(),
+        })
     }
 
     /// Takes a place for a connection from there. If there is none, `crowded` is called, and a connection without a
-    /// request has to go; if there is none of these either, the next one that has no request. Cancel-safe: a place that
-    /// is taken is given back.
+    /// request has to go; if there is none of these either, the next one that has no request. Waits while too many that had to go
+    /// are not closed. Cancel-safe: a place that is taken is given back.
     pub async fn take(self: &Arc<Self>, origin: Option<Origin>, crowded: impl FnOnce()) -> ConnectionSlot {
+        // Before the place: who waits here has taken nobody's. Neither semaphore is ever closed.
+        let open = self.open.clone().acquire_owned().await.ok();
         let free = self.free.clone().try_acquire_owned().ok();
         let permit = match free {
             Some(permit) => Some(permit),
@@ -101,7 +112,6 @@ impl ConnectionSlots {
                 };
                 match taken {
                     Some(permit) => Some(permit),
-                    // The semaphore is never closed.
                     None => self.free.clone().acquire_owned().await.ok(),
                 }
             }
@@ -110,6 +120,7 @@ impl ConnectionSlots {
             places: self.clone(),
             leave: CancellationToken::new(),
             origin,
+            _open: open,
             turn: Mutex::new(None),
             served: AtomicBool::new(false),
             stranger: AtomicBool::new(false),
@@ -133,6 +144,7 @@ pub struct ConnectionSlot {
     places: Arc<ConnectionSlots>,
     leave: CancellationToken,
     origin: Option<Origin>,
+    _open: Option<OwnedSemaphorePermit>,
     /// The number among the idle connections, while there is no request.
     turn: Mutex<Option<u64>>,
     /// Whether a request has come: before, no answer can be on its way.
@@ -281,18 +293,37 @@ mod tests {
         let operator = Arc::new(places.take(from("192.0.2.1"), || {}).await);
         let other = places.take(from("2001:db8:1::1"), || {}).await;
         let proxied = [places.take(None, || {}).await, places.take(None, || {}).await];
-        let mut held = Vec::new();
+        let stays = |slot: &ConnectionSlot| !slot.leave().is_cancelled();
+        let (mut held, mut gone) = (Vec::new(), 0);
         for n in 0..1_000 {
             // The addresses of one customer.
             let ip = if n % 2 == 0 { "198.51.100.7".to_owned() } else { format!("2001:db8:2::{n:x}") };
             held.push(timeout(Duration::ZERO, places.take(from(&ip), || {})).await.unwrap());
+            // Who has to go is closed.
+            gone += held.len();
+            held.retain(stays);
+            gone -= held.len();
         }
-        let stays = |slot: &ConnectionSlot| !slot.leave().is_cancelled();
         assert!(stays(&operator) && stays(&other) && proxied.iter().all(stays));
-        assert_eq!(held.iter().filter(|slot| stays(slot)).count(), 4);
-        assert!(held[996..].iter().all(stays), "the oldest go");
+        assert_eq!((held.len(), gone), (4, 996));
         let _ = operator.busy();
         assert!(stays(&operator));
+    }
+
+    /// A connection that has to go keeps its descriptor until it is closed.
+    #[tokio::test(start_paused = true)]
+    async fn those_that_leave_are_few_beside_those_with_a_place() {
+        let places = ConnectionSlots::new(2);
+        let mut open = Vec::new();
+        while let Ok(slot) = timeout(Duration::from_secs(1), places.take(None, || {})).await {
+            open.push(slot);
+        }
+        assert_eq!(open.len(), 2 + LEAVING);
+        // Who waits has cost nobody a place.
+        assert_eq!(open.iter().filter(|slot| !slot.leave().is_cancelled()).count(), 2);
+        // One that was closed lets the next one in.
+        drop(open.remove(0));
+        timeout(Duration::ZERO, places.take(None, || {})).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
