@@ -128,7 +128,9 @@ impl TestServer {
     /// Opens a plain connection, for looking at the data and for commands such as `CLIENT KILL`.
     pub async fn admin(&self) -> redis::aio::MultiplexedConnection {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
-        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+        let config = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
         client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
     }
 

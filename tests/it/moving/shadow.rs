@@ -84,7 +84,7 @@ async fn clients_that_wait_on_a_list_are_named_with_what_to_do() {
     let mut redis = server.client().await;
     let config = super::config(&server);
     assert!(well(&config, "check --live").contains("none waits"));
-    let connection = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    let connection = redis::AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let client = redis::Client::open(server.url()).unwrap();
     let mut java = client.get_multiplexed_async_connection_with_config(&connection).await.unwrap();
     let _: () = redis::cmd("CLIENT").arg("SETNAME").arg("shop-7").query_async(&mut java).await.unwrap();
