@@ -282,6 +282,21 @@ fn each_crate_depends_only_on_lower_ones() {
     assert!(wrong.is_empty(), "\n{}\n\n{WHY_LAYERS}\n", wrong.join("\n"));
 }
 
+/// What reaches a sink is made of a payload and of templates alone: bodies and headers know no route, source or sink.
+#[test]
+fn messages_are_made_of_payloads_and_templates_alone() {
+    let (own, allowed) = ("model/message/", ["Payload", "message", "template"]);
+    let files: Vec<_> = sources().into_iter().filter(|source| source.path.starts_with(own)).collect();
+    assert!(files.len() > 2, "there is nothing in {own}");
+    for source in files {
+        for (name, line) in crate_paths(&source.code) {
+            assert!(allowed.contains(&name.as_str()), "{}:{line}: messages must not import `{name}`", source.file);
+        }
+        let others = source.code.matches("delaybridge_").count() - source.code.matches("delaybridge_core::").count();
+        assert_eq!(others, 0, "{}: messages import the core alone", source.file);
+    }
+}
+
 /// A word that is allowed only under certain paths.
 struct OnlyUnder {
     word: &'static str,
