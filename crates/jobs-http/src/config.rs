@@ -31,31 +31,31 @@ struct ApiKeys {
     compat: Vec<Face>,
     /// File with [tokens](http-api.md#tokens) and their rights on topics. Changes apply within a second. If omitted, only
     /// clients on the same machine are served.
-    #[key(Kind::File)]
+    #[key(Kind::File, hidden)]
     tokens_file: Option<PathBuf>,
     /// Time for which tokens stay valid while the file cannot be read or is wrong; then requests with a token get 503.
-    #[key(duration(10_000), default = "1h")]
+    #[key(duration(10_000), default = "1h", hidden)]
     tokens_max_age: Duration,
     /// Certificate for HTTPS, for all listeners of the job queue.
     #[key(Kind::Section(&tls::TABLE), read = certificate, hidden)]
     tls: Option<[PathBuf; 2]>,
     /// Largest body of a request, decompressed. A job's body is limited by its topic.
-    #[key(Kind::Size, default = "4MiB")]
+    #[key(Kind::Size, default = "4MiB", hidden)]
     max_body: usize,
     /// Concurrent connections of each listener; further clients wait. A waiting `pop` uses one.
-    #[key(count(1, 100_000), default = "1024")]
+    #[key(count(1, 100_000), default = "1024", hidden)]
     max_connections: usize,
     /// Number of topics that match a token's patterns, from which on it may create no more.
-    #[key(count_or("none", 1, 10_000_000), default = "1000")]
+    #[key(count_or("none", 1, 10_000_000), default = "1000", hidden)]
     max_topics_per_token: Option<u64>,
     /// Requests per token, or per address without one, at each daemon; `100/s` allows bursts of 100. Further requests get
     /// 429.
-    #[key(Kind::Rate, default = "none")]
+    #[key(Kind::Rate, default = "none", hidden)]
     max_rate_per_token: Option<f64>,
     /// Time after SIGTERM in which clients are still served, so that a load balancer can leave this daemon: answers close
     /// their connection, and a `pop` waits for a second at most. At most half of `shutdown_timeout`. The variable
     /// `DELAYBRIDGE_JOBS_SHUTDOWN_DELAY` sets another default (Helm chart: 5s).
-    #[key(duration(0), default = "0s", read = shutdown_delay)]
+    #[key(duration(0), default = "0s", read = shutdown_delay, hidden)]
     shutdown_delay: Duration,
 }
 
