@@ -77,7 +77,7 @@ pub struct JobSettings {
     #[key(Kind::Section(&topic::TABLE), later = TopicSettings::default())]
     pub defaults: TopicSettings,
     /// Topics with settings of their own, else those of `defaults`. Names have 1 to 255 letters, digits, `_`, `.`, `:` or
-    /// `-`; `default` stands for `defaults`.
+    /// `-`; the name `default` means the settings of `defaults`.
     #[key(Kind::Named(&topic::TABLE), later = BTreeMap::new(), show = by_name)]
     pub topics: BTreeMap<Topic, TopicSettings>,
     /// Topics that are not listed, at most; a job for a further one is refused. One without jobs is removed after ten

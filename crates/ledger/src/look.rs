@@ -36,7 +36,7 @@ pub struct Look {
     pub unit: Unit,
     /// The lists of what is ready.
     pub lists: Vec<Bytes>,
-    /// What waits for a retry.
+    /// The sorted set of retries.
     pub retry: Bytes,
     /// The leases.
     pub leases: Bytes,

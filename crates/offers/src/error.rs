@@ -15,7 +15,7 @@ pub enum Invalid {
         "an empty payload cannot have an id that ends with 43 01 or c3 01, because readers would take it for another layout"
     )]
     Id,
-    /// It is no prefix of keys.
+    /// The prefix is not one of keys.
     #[error("a prefix has up to 64 visible ASCII characters without braces and those of patterns, and ends with `:`")]
     Prefix,
 }

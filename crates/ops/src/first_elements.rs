@@ -23,7 +23,7 @@ const SAMPLE_BYTES: usize = 64 << 10;
 pub struct CodecFinding {
     /// Whether elements end otherwise than they were meant to.
     pub is_failure: bool,
-    /// What was found, and the remedy. It quotes no payload.
+    /// The difference and its remedy, without payloads.
     pub detail: String,
 }
 

@@ -84,7 +84,7 @@ pub struct PauseState {
 pub(super) enum PauseStep<'a> {
     /// A pause begins, in place of the one that is there.
     Pause(NewPause<'a>),
-    /// It ends.
+    /// The pause ends.
     Resume,
 }
 

@@ -7,7 +7,7 @@ use delaybridge_link::rights::command::{EVALSHA, GET, LPUSH, RPUSH, SET, XADD};
 use delaybridge_link::rights::{Grant, Pattern, to_load_scripts};
 use delaybridge_link::{KeyPrefix, RedisTarget, Side};
 
-/// What follows our prefix in the keys that remember what was written to a destination, with `duplicates: look`.
+/// The rest, after our prefix, of the keys that remember what was written to a destination, with `duplicates: look`.
 pub const MARKS: &str = "sent:";
 
 /// A Redis server that a sink writes to.

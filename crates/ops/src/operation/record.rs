@@ -10,7 +10,7 @@ use delaybridge_model::{Config, QueueSpec};
 /// Most queues of a sink beside which its pause is kept.
 const QUEUES: usize = 100;
 
-/// What is changed.
+/// The object of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeTarget {
     /// A queue.

@@ -33,7 +33,7 @@ pub async fn a_look_finds_what_a_claim_would_take(mut rig: impl Rig) {
     let none = Duration::ZERO;
     assert!(server.is_up());
 
-    /// What looks find just before a time, and at it.
+    /// Returns whether looks find an element just before a time, and at it.
     async fn found(rig: &impl Rig, look: &Look, at: i64, ahead: Duration) -> (bool, bool) {
         let before = ahead.checked_sub(ms(1)).map_or((at - 1, ahead), |shorter| (at, shorter));
         (finds(rig, look, before.0, before.1).await, finds(rig, look, at, ahead).await)
