@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -93,6 +93,8 @@ struct Inner {
     gate: Arc<Gate>,
     /// Cancelled when the connection is replaced, which ends every wait for it.
     gone: CancellationToken,
+    /// Calls without an answer.
+    calls: AtomicUsize,
     reports: Arc<Reports>,
 }
 
@@ -108,7 +110,8 @@ impl Conn {
         let gate = wire.gate.clone();
         let gone = CancellationToken::new();
         let wire = Mutex::new(Some(wire));
-        let inner = Inner { epoch, address, info, command_timeout, wire, gate, gone, reports };
+        let calls = AtomicUsize::new(0);
+        let inner = Inner { epoch, address, info, command_timeout, wire, gate, gone, calls, reports };
         Conn { inner: Arc::new(inner), route: None }
     }
 
@@ -309,6 +312,16 @@ impl Conn {
         drop(wire);
     }
 
+    /// Returns whether an element has made its buffers large, since this was last asked.
+    pub(super) fn was_large(&self) -> bool {
+        self.inner.wire.lock().as_ref().is_some_and(Wire::was_large)
+    }
+
+    /// Returns whether no call waits for an answer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.inner.calls.load(Ordering::Relaxed) == 0
+    }
+
     /// Runs one exchange with the deadline; stops waiting when the connection is replaced.
     async fn call<R>(
         &self,
@@ -319,6 +332,7 @@ impl Conn {
         let Some(mut connection) = connection else {
             return Err(LinkError::NotSent { address: inner.address.clone() });
         };
+        let _call = Call::begin(&inner.calls);
         // Biased: a reply that has arrived is not discarded because the connection ended after it. Dropping the
         // exchange is safe: the client library keeps its position among the replies.
         let answer = tokio::select! {
@@ -360,6 +374,22 @@ impl Conn {
             self.report_broken();
         }
         Err(error)
+    }
+}
+
+/// A call without an answer.
+struct Call<'a>(&'a AtomicUsize);
+
+impl Call<'_> {
+    fn begin(calls: &AtomicUsize) -> Call<'_> {
+        calls.fetch_add(1, Ordering::Relaxed);
+        Call(calls)
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -36,6 +36,13 @@ pub(super) struct Wire {
     replies: Arc<Replies>,
 }
 
+impl Wire {
+    /// Returns whether a reply or a command was so large, since this was last asked, that the buffers of the connection are.
+    pub(super) fn was_large(&self) -> bool {
+        self.replies.were_large()
+    }
+}
+
 /// An attempt at one server.
 struct RedisAttempt<'a> {
     endpoint: &'a Arc<RedisEndpoint>,

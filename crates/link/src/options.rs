@@ -15,6 +15,8 @@ pub struct LinkOptions {
     pub scripts: Vec<Script>,
     /// Interval between two heartbeats of an idle connection.
     pub heartbeat: Duration,
+    /// Time after a large element at which an idle connection is replaced: the client library keeps buffers as large as they were.
+    pub keeps_buffers: Duration,
     /// Whether no reply has elements in it, as those of a server that only confirms: larger ones end the connection.
     pub small_replies: bool,
     /// The budget of all connections that are made with these options, while replies are small.
@@ -27,6 +29,7 @@ impl Default for LinkOptions {
             client_name: "delaybridge".to_owned(),
             scripts: Vec::new(),
             heartbeat: Duration::from_secs(1),
+            keeps_buffers: Duration::from_secs(20),
             small_replies: false,
             reads: ReadBudget::new(ReadBudget::ANSWERS),
         }

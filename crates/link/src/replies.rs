@@ -40,6 +40,10 @@ impl Largest {
     pub(super) const MESSAGES: Largest = Largest { line: 64 << 10, bulk: 16 << 10, reply: 64 << 10 };
 }
 
+/// Bytes of a reply or a command from which on the buffers of a connection are worth giving back: the client library keeps them as large
+/// as they ever were.
+const LARGE: usize = 8 << 20;
+
 /// Values in one reply, and how deep they are nested.
 const VALUES: u64 = 1_000_000;
 const DEPTH: usize = 16;
@@ -50,6 +54,8 @@ pub(super) struct Replies {
     small: Largest,
     large: Largest,
     is_large: AtomicBool,
+    /// Whether a reply or a command was [`LARGE`] since that was last asked.
+    was_large: AtomicBool,
     /// Messages of a subscription that were read and not taken.
     waiting: AtomicUsize,
     reader: AtomicWaker,
@@ -65,12 +71,24 @@ impl Replies {
     pub(super) fn after_login(small: Largest, large: Largest) -> Arc<Replies> {
         let is_large = AtomicBool::new(false);
         let waiting = AtomicUsize::new(0);
-        Arc::new(Replies { small, large, is_large, waiting, reader: AtomicWaker::new() })
+        let was_large = AtomicBool::new(false);
+        Arc::new(Replies { small, large, is_large, was_large, waiting, reader: AtomicWaker::new() })
     }
 
     /// Allows the large replies.
     pub(super) fn logged_in(&self) {
         self.is_large.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a reply or a command was so large, since this was last asked, that the buffers of the connection are.
+    pub(super) fn were_large(&self) -> bool {
+        self.was_large.swap(false, Ordering::Relaxed)
+    }
+
+    fn see(&self, bytes: usize) {
+        if bytes >= LARGE {
+            self.was_large.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Counts a message of the subscription that was taken.
@@ -128,6 +146,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Measured<S> {
         if is_paced {
             this.pace.spend(into.filled().len() - before);
         }
+        let part = into.filled().len() - before;
+        this.replies.see(usize::try_from(this.meter.bytes).unwrap_or(usize::MAX).saturating_add(part));
         let messages = this.meter.take(&into.filled()[before..], this.replies.largest());
         let messages = messages.map_err(|text| {
             io::Error::new(io::ErrorKind::InvalidData, format!("the server breaks the protocol: {text}"))
@@ -142,6 +162,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Measured<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Measured<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        // All that is buffered: the client library writes it from one buffer.
+        self.replies.see(bytes.len());
         Pin::new(&mut self.get_mut().inner).poll_write(cx, bytes)
     }
 
@@ -150,6 +172,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Measured<S> {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.replies.see(parts.iter().map(|part| part.len()).sum());
         Pin::new(&mut self.get_mut().inner).poll_write_vectored(cx, parts)
     }
 

@@ -49,6 +49,8 @@ enum Ended {
     Lost(String),
     /// Another server is the master now.
     Left,
+    /// It is replaced to give the memory of a large element back.
+    Large,
 }
 
 impl Supervisor {
@@ -85,6 +87,10 @@ impl Supervisor {
                 Ended::Stopped => break,
                 Ended::Left => {
                     log::debug!(redis = %conn.address(), "left this Redis: another server is the master");
+                    continue;
+                }
+                Ended::Large => {
+                    log::debug!(redis = %conn.address(), "replacing a connection after a large element");
                     continue;
                 }
                 Ended::Lost(reason) => {
@@ -166,6 +172,7 @@ impl Supervisor {
     /// Watches a connection until it is lost or the link is closed.
     async fn watch(&self, conn: &Conn) -> Ended {
         let ping = redis::cmd("PING");
+        let mut was_large = None;
         loop {
             // Biased: stop first, because a flood of reports must not delay the end. All branches only wait.
             tokio::select! {
@@ -180,6 +187,13 @@ impl Supervisor {
             }
             if self.reports.is_broken(conn.epoch()) {
                 return Ended::Lost("a command's answer showed that it has to be replaced".to_owned());
+            }
+            if conn.was_large() {
+                was_large = Some(Instant::now());
+            }
+            // Between two calls, so that no answer is lost.
+            if was_large.is_some_and(|at: Instant| at.elapsed() >= self.options.keeps_buffers) && conn.is_idle() {
+                return Ended::Large;
             }
             let answer = tokio::select! {
                 biased;

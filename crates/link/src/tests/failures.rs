@@ -138,3 +138,27 @@ async fn a_report_on_an_old_connection_changes_nothing() {
     }
     assert!(new.is_alive());
 }
+
+#[tokio::test]
+async fn a_connection_with_large_buffers_is_replaced_when_it_is_idle() {
+    let server = TestServer::start();
+    let (heartbeat, keeps_buffers) = (Duration::from_millis(50), Duration::from_millis(200));
+    let options = LinkOptions { heartbeat, keeps_buffers, ..LinkOptions::default() };
+    let link = Link::start(Arc::new(server.endpoint()), options);
+    let large = vec![b'x'; 9 << 20];
+    let set = redis::cmd("SET").arg("k").arg(&large[..]).take();
+    let get = redis::cmd("GET").arg("k").take();
+    let small = redis::cmd("SET").arg("s").arg("small").take();
+    for (command, is_large) in [(&set, true), (&get, true), (&small, false)] {
+        let conn = ready(&link).await;
+        conn.query::<Value>(command).await.expect("an answer");
+        if is_large {
+            soon("the connection to be replaced", conn.gone()).await;
+            let next = ready(&link).await;
+            assert_eq!(next.query::<i64>(redis::cmd("STRLEN").arg("k")).await.expect("an answer"), 9 << 20);
+        } else {
+            tokio::time::sleep(5 * keeps_buffers).await;
+            assert!(conn.is_alive());
+        }
+    }
+}
