@@ -5,7 +5,8 @@
 //! Every allocation of the process counts, so the measurement runs alone in a process of its own.
 
 use delaybridge_core::message::{Failure, Outcome};
-use delaybridge_ledger::redis::{RedisServer as Server, RedisStore};
+use delaybridge_ledger::RedisServer as Server;
+use delaybridge_ledger::redis::RedisStore;
 use delaybridge_ledger::store::Store;
 use delaybridge_link::{Link, LinkOptions, Redis, RedisEndpoint};
 use delaybridge_model::QueueSpec;

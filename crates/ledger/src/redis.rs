@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::BoxFuture;
 
 use super::answers::{Announcement, InFlight, Rescued};
 use super::batch::BATCH_BYTES;
@@ -19,24 +19,19 @@ use super::dead::{DeadLetter, Forwarder, Order};
 use super::error::StoreError;
 use super::handle::Ledger;
 use super::keys::Keys;
-use super::look::{Look, LookAt, look_at, look_in_cluster};
+use super::look::Look;
 use super::operate::{CHANGED, NOTE};
 use super::page::redis_now_ms;
 use super::pause::{ANNOUNCED, Pauses};
 use super::payload::NoPayload;
 use super::source::Source;
 use super::stats::Stats;
-use super::store::{Call, Claims, QueueServer, RedisReads, Scheduled, Store, Unannounced};
+use super::store::{Call, Claims, CountedKeys, QueueServer, Scheduled, Store, Unannounced};
 use super::upkeep::{UpkeepRequest, Upkept};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
-use delaybridge_link::{
-    Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, listeners, nearly_full,
-};
-
-/// Longest wait for the reads on one node of a cluster: they must not hold up those on the others.
-const READ_PATIENCE: Duration = Duration::from_millis(500);
+use delaybridge_link::{Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis};
 
 /// One queue, and its place.
 pub struct RedisStore {
@@ -122,7 +117,8 @@ impl RedisStore {
     }
 }
 
-fn current(place: &Place) -> Result<Conn, StoreError> {
+/// Returns the connection to a place, or the answer that nothing was sent.
+pub(super) fn current(place: &Place) -> Result<Conn, StoreError> {
     place.current().ok_or_else(|| StoreError::NotSent { address: place.address() })
 }
 
@@ -140,6 +136,13 @@ impl Store for RedisStore {
         let (schedules, lists) = source.claimed_from();
         let Keys { retry, leases, .. } = &self.ledger.keys;
         Look { schedules, unit: source.unit(), lists, retry: retry.clone(), leases: leases.clone() }
+    }
+
+    fn counted(&self) -> CountedKeys {
+        let source = self.ledger.source();
+        let Keys { retry, leases, dead, .. } = &self.ledger.keys;
+        let others = [retry, dead].into_iter().cloned().chain(source.claimed_from().1).collect();
+        CountedKeys { schedules: source.schedules(), leases: leases.clone(), others }
     }
 
     fn unannounced(&self) -> Option<Unannounced> {
@@ -408,115 +411,4 @@ impl QueueServer for Place {
     fn history(&self) -> Option<History> {
         self.history()
     }
-}
-
-/// All servers of a Redis.
-pub struct RedisServer(Redis);
-
-impl RedisServer {
-    /// Creates the servers of this Redis.
-    pub fn new(redis: impl Into<Redis>) -> Self {
-        RedisServer(redis.into())
-    }
-}
-
-impl RedisReads for RedisServer {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn is_up(&self) -> bool {
-        self.0.nodes().iter().any(|node| node.current().is_some())
-    }
-
-    fn now_ms(&self) -> i64 {
-        self.0.now_ms()
-    }
-
-    fn look<'a>(&'a self, looks: &'a [LookAt<'a>]) -> Call<'a, Vec<Option<bool>>> {
-        async move {
-            if self.0.is_cluster() {
-                return Ok(look_in_cluster(&self.0, looks, READ_PATIENCE).await);
-            }
-            Ok(look_at(&current(&self.0.at(""))?, looks).await)
-        }
-        .boxed()
-    }
-
-    fn lengths<'a>(&'a self, lists: &'a [Bytes]) -> Call<'a, Vec<Result<i64, StoreError>>> {
-        async move {
-            if lists.is_empty() {
-                return Ok(Vec::new());
-            }
-            if !self.0.is_cluster() {
-                return lengths_at(&current(&self.0.at(""))?, lists.iter()).await;
-            }
-            let mut answers: Vec<Option<Result<i64, StoreError>>> = lists.iter().map(|_| None).collect();
-            let parts = by_server(&self.0, lists);
-            let asked = parts.iter().map(async |(conn, places)| {
-                let of_part = lengths_at(conn, places.iter().map(|place| &lists[*place]));
-                tokio::time::timeout(READ_PATIENCE, of_part).await
-            });
-            for ((_, places), answered) in parts.iter().zip(join_all(asked).await) {
-                // What has no answer here is read again by the next round.
-                if let Ok(Ok(of_part)) = answered {
-                    places.iter().zip(of_part).for_each(|(place, answer)| answers[*place] = Some(answer));
-                }
-            }
-            let address: Arc<str> = self.0.address().into();
-            let not_sent = || Err(StoreError::NotSent { address: address.clone() });
-            Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(not_sent)).collect())
-        }
-        .boxed()
-    }
-
-    fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>> {
-        async move {
-            let not_sent = || StoreError::NotSent { address: self.0.address().into() };
-            let channels: Vec<_> = channels.iter().map(|channel| &**channel).collect();
-            Ok(listeners(&self.0.any().ok_or_else(not_sent)?, &channels).await?)
-        }
-        .boxed()
-    }
-
-    fn look_at_memory(&self) -> Call<'_, ()> {
-        async {
-            let looks = self.0.nodes().into_iter().filter_map(|node| Some((node.current()?, node)));
-            let looks = join_all(
-                looks.map(async |(conn, node)| nearly_full(&conn).await.map(|full| node.set_nearly_full(full))),
-            );
-            Ok(looks.await.into_iter().collect::<Result<(), LinkError>>()?)
-        }
-        .boxed()
-    }
-}
-
-/// Returns the places of lists, by the server that has them. What is at a server without a connection is left out.
-fn by_server(redis: &Redis, lists: &[Bytes]) -> Vec<(Conn, Vec<usize>)> {
-    let mut parts: Vec<(Conn, Vec<usize>)> = Vec::new();
-    for (number, key) in lists.iter().enumerate() {
-        let Some(conn) = redis.at(key).current() else { continue };
-        match parts.iter_mut().find(|(of, _)| of.address() == conn.address()) {
-            Some((_, places)) => places.push(number),
-            None => parts.push((conn, vec![number])),
-        }
-    }
-    parts
-}
-
-/// Reads lengths in one round trip.
-async fn lengths_at(
-    conn: &Conn,
-    lists: impl ExactSizeIterator<Item = &Bytes>,
-) -> Result<Vec<Result<i64, StoreError>>, StoreError> {
-    let mut pipe = redis::Pipeline::with_capacity(lists.len());
-    for list in lists {
-        pipe.cmd("LLEN").arg(&list[..]);
-    }
-    let number = |answer: Result<redis::Value, LinkError>| match answer {
-        Ok(redis::Value::Int(n)) => Ok(n),
-        Ok(_) => Err(StoreError::Malformed("expected a number".to_owned())),
-        Err(error) => Err(error.into()),
-    };
-    Ok(conn.pipeline(&pipe).await?.into_iter().map(number).collect())
 }

@@ -39,6 +39,10 @@ impl Ledger {
                 grants.push(Grant::channels(channels, [SUBSCRIBE, UNSUBSCRIBE]));
                 grants.extend(self.to_take_prefix());
                 grants.extend(self.to_use_claims(usage));
+                // Whether there is anything of a queue at rest.
+                let (_, lists) = self.source.claimed_from();
+                let ours = [&self.keys.leases, &self.keys.retry, &self.keys.dead].into_iter();
+                grants.push(Grant::on(ours.chain(&lists).map(|key| exact(key)), [EXISTS]));
                 if usage.forwards {
                     grants.push(on(&self.keys.dead, [XRANGE, XREVRANGE, XDEL]));
                     grants.push(Grant::on([&self.keys.dead, &self.keys.state].map(|key| exact(key)), [EVALSHA]));
@@ -62,13 +66,13 @@ impl Ledger {
     /// the queue's keys: what it may do to them its commands decide.
     fn to_look(&self) -> Vec<Grant> {
         let k = &self.keys;
-        let keys = [&k.leases, &k.retry, &k.dead].map(|key| exact(key));
+        let ours = [&k.leases, &k.retry, &k.dead];
         let source = self.source.keys();
         // Those that the gauges ask for, and those that `check --live` asks for: the keys of bodies are among them.
         let typed = self.source.repair().typed_keys().into_iter().map(|(key, _)| key);
         let expirable: BTreeSet<Bytes> = source.iter().cloned().chain(typed).collect();
         vec![
-            Grant::on(keys.into_iter().chain(source.iter().map(|key| exact(key))), [EVALSHA]),
+            Grant::on(ours.into_iter().chain(&source).map(|key| exact(key)), [EVALSHA]),
             Grant::on(expirable.iter().map(|key| exact(key)), [PTTL]),
             on(&k.leases, [TYPE, ZCARD, ZRANGE]),
             Grant::on([k.of_claims()], [ZCARD]),

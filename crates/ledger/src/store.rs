@@ -17,6 +17,7 @@ use super::claims;
 use super::dead::{DeadLetter, Forwarder, Order};
 use super::error::StoreError;
 use super::look::{Look, LookAt};
+use super::lookers::LookerNote;
 use super::pause::Pauses;
 use super::payload::NoPayload;
 use super::stats::Stats;
@@ -39,6 +40,9 @@ pub trait Store: Claims {
 
     /// Returns what [`RedisReads::look`] reads of the queue.
     fn look(&self) -> Look;
+
+    /// Returns what [`RedisReads::sizes`] counts of the queue.
+    fn counted(&self) -> CountedKeys;
 
     /// Returns a list that other clients fill without an announcement while they are awake.
     fn unannounced(&self) -> Option<Unannounced>;
@@ -219,6 +223,26 @@ pub struct Unannounced {
     pub channel: Arc<str>,
 }
 
+/// The keys that tell whether anything has changed in a queue at rest.
+#[derive(Debug, Clone)]
+pub struct CountedKeys {
+    /// The sorted sets of what is scheduled.
+    pub schedules: Vec<Bytes>,
+    /// The leases.
+    pub leases: Bytes,
+    /// The other keys that are not there while the queue is at rest and has no dead letters.
+    pub others: Vec<Bytes>,
+}
+
+/// The size of a queue at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestingSize {
+    /// The number of scheduled elements.
+    pub scheduled: i64,
+    /// Whether there is anything else.
+    pub has_others: bool,
+}
+
 /// Some of what is scheduled.
 #[derive(Debug, Clone)]
 pub struct Scheduled {
@@ -270,6 +294,16 @@ pub trait RedisReads: Send + Sync + 'static {
     /// Looks at queues, in few calls: returns of each whether a claim would take something, or whether only a claim can
     /// say what is wrong with its keys; `None` for one without an answer.
     fn look<'a>(&'a self, looks: &'a [LookAt<'a>]) -> Call<'a, Vec<Option<bool>>>;
+
+    /// Counts what is in queues at rest, in one or two round trips to each server. Returns Redis's time in ms, if it was one server, and
+    /// the sizes; `None` for a queue without an answer.
+    fn sizes<'a>(&'a self, queues: &'a [CountedKeys]) -> Call<'a, (Option<i64>, Vec<Option<RestingSize>>)>;
+
+    /// Writes the note of a daemon that shares looks, and reads those of all, its own among them.
+    fn share_looks<'a>(&'a self, own: &'a LookerNote) -> Call<'a, Vec<LookerNote>>;
+
+    /// Removes the notes of daemons that ended.
+    fn forget_lookers<'a>(&'a self, daemons: &'a [Bytes]) -> Call<'a, ()>;
 
     /// Reads the lengths of lists, in one round trip to each server; an error for one that has no answer.
     fn lengths<'a>(&'a self, lists: &'a [Bytes]) -> Call<'a, Vec<Result<i64, StoreError>>>;

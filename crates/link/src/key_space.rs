@@ -13,7 +13,7 @@ const LONGEST: usize = 64;
 const REDISSON: &str = "redisson_";
 
 /// The first words of our keys and channels, behind the prefix. What follows one of them begins with `:`.
-pub const WORDS: [&str; 17] = [
+pub const WORDS: [&str; 18] = [
     "aside",
     "audit",
     "claim",
@@ -24,6 +24,7 @@ pub const WORDS: [&str; 17] = [
     "jobs",
     "leases",
     "lives",
+    "lookers",
     "offer",
     "prefix",
     "presence",

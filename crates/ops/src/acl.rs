@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::session::ledger;
-use delaybridge_ledger::{Activity, FleetRecords, Use};
+use delaybridge_ledger::{Activity, FleetRecords, Use, to_share_looks};
 use delaybridge_link::rights::{self, Dialect, Grant, Rules};
 use delaybridge_link::{RedisEndpoint, RedisTarget};
 use delaybridge_model::{Config, Mode, QueueSpec, RouteSpec};
@@ -160,6 +160,8 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
         AclPurpose::Run => {
             user.grants.push(rights::to_ask_for_rights());
             user.grants.extend(queues.iter().flat_map(|spec| of_queue(spec, target.is_cluster())));
+            let delivers = queues.iter().any(|spec| spec.mode == Mode::Deliver);
+            user.grants.extend(delivers.then(|| to_share_looks(prefix)));
             // What operators ask the daemon for, it does by its own user.
             if config.admin.is_some() {
                 user.grants.extend(queues.iter().flat_map(operate));

@@ -122,6 +122,7 @@ commands! {
     LTRIM = one("ltrim", WRITES, &["0", "0"]);
     MEMORY_USAGE = one("memory|usage", LOOKS, &[]);
     PERSIST = one("persist", WRITES, &[]);
+    PEXPIRE = one("pexpire", WRITES, &["1000"]);
     PING = one("ping", LOOKS, &[]);
     PTTL = one("pttl", READS, &[]);
     PUBLISH = one("publish", LOOKS, &["x"]);

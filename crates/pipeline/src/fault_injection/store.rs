@@ -15,7 +15,9 @@ use delaybridge_ledger::claims::{
     Answer, Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, SettleCommand,
     SettleOp, Settled, TakeOverReply, TakeOverRequest, Whole,
 };
-use delaybridge_ledger::store::{Call, Claims, InFlight, QueueServer, Rescued, Scheduled, Store, Unannounced};
+use delaybridge_ledger::store::{
+    Call, Claims, CountedKeys, InFlight, QueueServer, Rescued, Scheduled, Store, Unannounced,
+};
 use delaybridge_ledger::{
     Announcement, DeadLetter, Forwarder, Look, NoPayload, Order, Pauses, Stats, StoreError, UpkeepRequest, Upkept,
 };
@@ -175,6 +177,7 @@ impl Store for LyingStore {
         fn home(&self) -> &'a dyn QueueServer;
         fn stats(&self) -> Call<'a, Stats>;
         fn look(&self) -> Look;
+        fn counted(&self) -> CountedKeys;
         fn unannounced(&self) -> Option<Unannounced>;
         fn note_others(&self, seen: Option<Duration>, holds: Duration) -> Call<'a, ()>;
         fn presence(&self) -> Arc<str>;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::layout::{self, Layout};
 use super::{ListCleanup, RedissonSource, SCRIPTS_ON_TEST_CLOCK};
 use delaybridge_core::message::MessageId;
-use delaybridge_ledger::redis::RedisServer;
+use delaybridge_ledger::RedisServer;
 use delaybridge_ledger::store::{RedisReads, Store};
 use delaybridge_ledger::{Activity, Ledger, Use};
 use delaybridge_link::{Score, Side};

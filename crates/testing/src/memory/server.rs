@@ -1,6 +1,6 @@
 //! The server in memory, and one queue of it as a process sees it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,9 +15,9 @@ use super::queue::Queue;
 use super::replica::{Replica, Saved};
 use delaybridge_core::clock::{Instant, RedisClock};
 use delaybridge_ledger::claims::{ClaimName, Element};
-use delaybridge_ledger::store::{Call, QueueServer, RedisReads};
+use delaybridge_ledger::store::{Call, CountedKeys, QueueServer, RedisReads, RestingSize};
 use delaybridge_ledger::{DeadLetter, Pause, Subject};
-use delaybridge_ledger::{LookAt, StoreError, millis};
+use delaybridge_ledger::{LookAt, LookerNote, StoreError, millis};
 use delaybridge_link::{History, NoAnswer};
 
 /// The time of the server when it is made, in ms.
@@ -50,6 +50,10 @@ pub enum Op {
     Stats,
     /// The look at a queue of [`RedisReads::look`].
     Look,
+    /// [`RedisReads::share_looks`].
+    ShareLooks,
+    /// The count of a queue of [`RedisReads::sizes`].
+    Sizes,
 }
 
 /// A fault of a call.
@@ -75,6 +79,8 @@ pub(super) struct Inner {
     up: watch::Sender<bool>,
     /// The number of listeners of every channel.
     daemons: AtomicI64,
+    /// The notes of those that share looks.
+    lookers: Mutex<BTreeMap<Bytes, Bytes>>,
     /// The number of times that it came back.
     returns: AtomicU64,
     /// The number of times that it came back with an older state.
@@ -100,6 +106,7 @@ impl MemoryServer {
             calls: Mutex::default(),
             up: watch::Sender::new(true),
             daemons: AtomicI64::new(0),
+            lookers: Mutex::default(),
             returns: AtomicU64::new(0),
             failovers: AtomicU64::new(0),
             replica: Replica::default(),
@@ -193,7 +200,7 @@ impl MemoryServer {
         if let Some(op) = op {
             *self.0.calls.lock().entry(op).or_default() += 1;
         }
-        if op.is_some_and(|op| !matches!(op, Op::Expired | Op::Contents | Op::Pauses)) {
+        if op.is_some_and(|op| !matches!(op, Op::Expired | Op::Contents | Op::Pauses | Op::ShareLooks | Op::Sizes)) {
             self.note_lag();
         }
         let answer = run(self.0.queues.lock().entry(name.into()).or_default(), self.now_ms());
@@ -273,6 +280,42 @@ impl RedisReads for MemoryServer {
             Ok(answers)
         }
         .boxed()
+    }
+
+    fn sizes<'a>(&'a self, queues: &'a [CountedKeys]) -> Call<'a, (Option<i64>, Vec<Option<RestingSize>>)> {
+        async move {
+            let mut sizes = Vec::with_capacity(queues.len());
+            for CountedKeys { leases, .. } in queues {
+                let key = String::from_utf8_lossy(leases).into_owned();
+                let name = key.split_once(':').map_or("", |(_, name)| name);
+                let size = |queue: &mut Queue, _| RestingSize {
+                    scheduled: queue.count("scheduled", i64::MAX),
+                    has_others: !queue.dead.is_empty()
+                        || ["ready", "retry", "leases"].iter().any(|place| queue.count(place, i64::MAX) > 0),
+                };
+                sizes.push(Some(self.call(Some(Op::Sizes), name, size).await?));
+            }
+            Ok((Some(MemoryServer::now_ms(self)), sizes))
+        }
+        .boxed()
+    }
+
+    fn share_looks<'a>(&'a self, own: &'a LookerNote) -> Call<'a, Vec<LookerNote>> {
+        let exchange = move |_: &mut Queue, _| {
+            let mut lookers = self.0.lookers.lock();
+            lookers.insert(own.daemon.clone(), own.text.clone());
+            let all = lookers.iter();
+            all.map(|(daemon, text)| LookerNote { daemon: daemon.clone(), text: text.clone() }).collect()
+        };
+        self.call(Some(Op::ShareLooks), "", exchange).boxed()
+    }
+
+    fn forget_lookers<'a>(&'a self, daemons: &'a [Bytes]) -> Call<'a, ()> {
+        let forget = move |_: &mut Queue, _| {
+            let mut lookers = self.0.lookers.lock();
+            daemons.iter().for_each(|daemon| drop(lookers.remove(daemon)));
+        };
+        self.call(None, "", forget).boxed()
     }
 
     fn lengths<'a>(&'a self, lists: &'a [Bytes]) -> Call<'a, Vec<Result<i64, StoreError>>> {

@@ -11,7 +11,7 @@ use super::server::{MemoryStore, Op};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::score::Unit;
-use delaybridge_ledger::store::{Call, QueueServer, Rescued, Scheduled, Store, Unannounced};
+use delaybridge_ledger::store::{Call, CountedKeys, QueueServer, Rescued, Scheduled, Store, Unannounced};
 use delaybridge_ledger::{
     Ahead, Announcement, BATCH_ENTRIES, DeadLetter, Depths, Forwarder, HORIZONS_MS, Look, Order, Pauses, Stats,
     Subject, UpkeepRequest, UpkeepState, Upkept, millis,
@@ -66,6 +66,11 @@ impl Store for MemoryStore {
             retry: self.key("retry"),
             leases: self.key("leases"),
         }
+    }
+
+    fn counted(&self) -> CountedKeys {
+        let [schedule, retry, leases] = ["scheduled", "retry", "leases"].map(|place| self.key(place));
+        CountedKeys { schedules: vec![schedule], leases, others: vec![retry, self.key("ready")] }
     }
 
     fn unannounced(&self) -> Option<Unannounced> {

@@ -72,6 +72,7 @@ macro_rules! store_contract_tests {
             dead_letters::forwarded_letters_are_removed_whoever_says_so,
             reads::an_empty_queue_is_empty,
             reads::a_look_finds_what_a_claim_would_take,
+            reads::daemons_that_share_looks_read_the_notes_of_all,
             reads::scheduled_elements_are_read_in_due_order_from_any_place,
         }
     };

@@ -2,7 +2,7 @@
 
 use super::*;
 use delaybridge_ledger::store::Rescued;
-use delaybridge_ledger::{Ahead, HORIZONS_MS, Look, LookAt, Stats, millis};
+use delaybridge_ledger::{Ahead, HORIZONS_MS, Look, LookAt, LookerNote, Stats, millis};
 
 async fn stats(store: &dyn Store) -> Stats {
     store.stats().await.expect("the server counts")
@@ -25,6 +25,22 @@ pub(super) async fn finds(rig: &impl Rig, look: &Look, now_ms: i64, ahead: Durat
     let at = LookAt { look, now_ms, until_ms: now_ms + millis(ahead) };
     let answers = rig.server().look(&[at]).await.expect("the server reads");
     answers[0].expect("an answer")
+}
+
+pub async fn daemons_that_share_looks_read_the_notes_of_all(rig: impl Rig) {
+    let server = rig.server();
+    let note = |daemon: &'static str, text: &'static str| LookerNote { daemon: daemon.into(), text: text.into() };
+    let share = async |own: LookerNote| {
+        let mut notes = server.share_looks(&own).await.expect("the server answers");
+        notes.sort_by(|one, other| one.daemon.cmp(&other.daemon));
+        notes
+    };
+    assert_eq!(share(note("a", "1")).await, [note("a", "1")]);
+    assert_eq!(share(note("b", "")).await, [note("a", "1"), note("b", "")]);
+    assert_eq!(share(note("a", "2")).await, [note("a", "2"), note("b", "")], "the last note of each");
+    server.forget_lookers(&[]).await.expect("the server answers");
+    server.forget_lookers(&["b".into(), "c".into()]).await.expect("the server answers");
+    assert_eq!(share(note("a", "3")).await, [note("a", "3")]);
 }
 
 pub async fn a_look_finds_what_a_claim_would_take(mut rig: impl Rig) {

@@ -8,13 +8,14 @@ use bytes::Bytes;
 use redis::aio::MultiplexedConnection;
 
 use super::LIST;
-use delaybridge_ledger::Source;
 use delaybridge_ledger::redis::RedisStore;
+use delaybridge_ledger::{Source, to_share_looks};
 use delaybridge_link::rights::command::LRANGE;
 use delaybridge_link::rights::{Grant, Pattern, to_connect, to_follow_slots, to_load_scripts, to_wait};
 use delaybridge_link::test_server::{TestServer, eventually, free_port, soon};
 use delaybridge_link::{
-    Address, ClusterTarget, Conn, Durability, DurableRedis, LinkOptions, Redis, RedisTarget, Script, TEST_CLOCK, slot,
+    Address, ClusterTarget, Conn, Durability, DurableRedis, KeyPrefix, LinkOptions, Redis, RedisTarget, Script,
+    TEST_CLOCK, slot,
 };
 
 /// The durability of claims on a master with a replica.
@@ -131,7 +132,9 @@ impl Servers {
             Servers::Cluster(_) => Some(to_follow_slots()),
         };
         let clock = Grant::on([Pattern::exact(TEST_CLOCK)], [LRANGE]);
-        let grants: Vec<_> = grants.into_iter().chain(more).chain([to_connect(0), to_load_scripts(), clock]).collect();
+        let share = to_share_looks(&KeyPrefix::default());
+        let grants: Vec<_> =
+            grants.into_iter().chain(more).chain([to_connect(0), to_load_scripts(), share, clock]).collect();
         let mut endpoints = self.all().iter().map(|server| server.endpoint_within(user, &grants));
         let servers = endpoints.next().expect("a server");
         let target = match self {

@@ -19,11 +19,11 @@ use delaybridge_ledger::claims::{
     TakeOverReply, TakeOverRequest, Whole,
 };
 use delaybridge_ledger::store::{
-    Call, Claims, InFlight, QueueServer, RedisReads, Rescued, Scheduled, Store, Unannounced,
+    Call, Claims, CountedKeys, InFlight, QueueServer, RedisReads, Rescued, RestingSize, Scheduled, Store, Unannounced,
 };
 use delaybridge_ledger::{
-    Announcement, DeadLetter, Forwarder, Look, LookAt, NoPayload, Order, Pauses, Stats, StoreError, UpkeepRequest,
-    Upkept,
+    Announcement, DeadLetter, Forwarder, Look, LookAt, LookerNote, NoPayload, Order, Pauses, Stats, StoreError,
+    UpkeepRequest, Upkept,
 };
 use delaybridge_link::{History, NoAnswer};
 use delaybridge_testing::memory::{MemoryServer, MemoryStore};
@@ -368,6 +368,10 @@ impl Store for Wire {
         self.store.look()
     }
 
+    fn counted(&self) -> CountedKeys {
+        self.store.counted()
+    }
+
     fn unannounced(&self) -> Option<Unannounced> {
         self.store.unannounced()
     }
@@ -496,6 +500,18 @@ impl RedisReads for Wire {
 
     fn look<'a>(&'a self, looks: &'a [LookAt<'a>]) -> Call<'a, Vec<Option<bool>>> {
         self.call(self.server.look(looks), never)
+    }
+
+    fn sizes<'a>(&'a self, queues: &'a [CountedKeys]) -> Call<'a, (Option<i64>, Vec<Option<RestingSize>>)> {
+        self.call(self.server.sizes(queues), never)
+    }
+
+    fn share_looks<'a>(&'a self, own: &'a LookerNote) -> Call<'a, Vec<LookerNote>> {
+        self.call(self.server.share_looks(own), never)
+    }
+
+    fn forget_lookers<'a>(&'a self, daemons: &'a [Bytes]) -> Call<'a, ()> {
+        self.call(self.server.forget_lookers(daemons), never)
     }
 
     fn lengths<'a>(&'a self, lists: &'a [Bytes]) -> Call<'a, Vec<Result<i64, StoreError>>> {

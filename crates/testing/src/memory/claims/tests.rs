@@ -7,13 +7,12 @@ use bytes::Bytes;
 use crate::memory::{Fault, MemoryServer, MemoryStore, Op, element};
 use delaybridge_core::clock::follow_tokio;
 use delaybridge_core::message::MessageId;
-use delaybridge_ledger::LookAt;
-use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Part, SettleCommand, SettleOp, TakeOverRequest,
     Whole,
 };
 use delaybridge_ledger::store::{Claims, RedisReads, Store};
+use delaybridge_ledger::{LookAt, LookerNote, StoreError};
 
 const OWNER: [u8; 8] = [1; 8];
 const LEASE: Duration = Duration::from_secs(10);
@@ -112,6 +111,8 @@ async fn each_call_can_be_made_to_fail() {
         Op::Pauses,
         Op::Stats,
         Op::Look,
+        Op::ShareLooks,
+        Op::Sizes,
     ];
     for op in ops {
         server.fail(op, [Fault::Refused("OOM")]);
@@ -130,6 +131,11 @@ async fn each_call_can_be_made_to_fail() {
                 let look = store.look();
                 server.look(&[LookAt { look: &look, now_ms: 0, until_ms: 0 }]).await.map(drop)
             }
+            Op::ShareLooks => {
+                let note = LookerNote { daemon: "d".into(), text: "".into() };
+                server.share_looks(&note).await.map(drop)
+            }
+            Op::Sizes => server.sizes(&[store.counted()]).await.map(drop),
         };
         assert!(matches!(error, Err(StoreError::Refused { code: "OOM", .. })), "{op:?}: {error:?}");
         assert_eq!(store.claims(), before, "{op:?}");
