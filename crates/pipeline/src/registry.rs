@@ -24,6 +24,7 @@ use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
 use crate::active::ActiveQueue;
+use crate::claim::lookers::Lookers;
 use crate::deliver::sink_handle::SinkHandle;
 use crate::process::Process;
 use delaybridge_ledger::millis;
@@ -59,6 +60,8 @@ pub struct QueueRegistry {
     bell: Notify,
     /// See [`horizon`](QueueRegistry::horizon), in ms.
     horizon_ms: AtomicU64,
+    /// The other daemons with these queues.
+    lookers: Lookers,
 }
 
 /// The part of a queue that is kept while it is idle.
@@ -72,13 +75,15 @@ struct QueueSlot {
     nothing_due_ms: AtomicI64,
     /// See [`QueueRegistry::was_empty`].
     empty: AtomicBool,
+    /// See [`QueueRegistry::take_changed`].
+    changed: AtomicBool,
 }
 
 impl QueueSlot {
     /// Creates an idle queue that nothing is known of; with its counters, where it had another configuration before.
     fn new(spec: Arc<QueueSpec>, owner: [u8; 8], events: Option<QueueEvents>) -> QueueSlot {
         let events = events.map_or_else(OnceLock::new, OnceLock::from);
-        QueueSlot { spec, owner, events, nothing_due_ms: i64::MIN.into(), empty: false.into() }
+        QueueSlot { spec, owner, events, nothing_due_ms: i64::MIN.into(), empty: false.into(), changed: true.into() }
     }
 }
 
@@ -140,6 +145,7 @@ impl QueueRegistry {
         process.events.status().add_queues(specs.len());
         let QueueParts { store, sinks } = parts;
         let registry = QueueRegistry {
+            lookers: Lookers::new(process.owner),
             slots: RwLock::new(specs.iter().map(|spec| QueueSlot::new(spec.clone(), process.owner, None)).collect()),
             process,
             server,
@@ -176,6 +182,11 @@ impl QueueRegistry {
     /// Returns the server that holds the queues, or several that are one Redis.
     pub fn server(&self) -> &Arc<dyn RedisReads> {
         &self.server
+    }
+
+    /// Returns the other daemons with these queues, as far as they share looks.
+    pub fn lookers(&self) -> &Lookers {
+        &self.lookers
     }
 
     /// Returns a sink, by its name.
@@ -279,7 +290,7 @@ impl QueueRegistry {
 
     fn build(&self, place: usize) -> Arc<ActiveQueue> {
         let slot = self.slot(place);
-        let QueueSlot { spec, owner, events, nothing_due_ms, empty } = &*slot;
+        let QueueSlot { spec, owner, events, nothing_due_ms, empty, changed: _ } = &*slot;
         empty.store(false, Ordering::Relaxed);
         let store = (self.store)(spec, *owner);
         let events = events.get().cloned().unwrap_or_else(|| self.process.events.queue(&spec.id));
@@ -304,9 +315,16 @@ impl QueueRegistry {
         self.slot(place).empty.store(empty, Ordering::Relaxed);
     }
 
+    /// Returns whether something was announced in a queue, or it came to rest, since this was last asked: it may have another next due
+    /// time.
+    pub fn take_changed(&self, place: usize) -> bool {
+        self.slot(place).changed.swap(false, Ordering::Relaxed)
+    }
+
     /// Announces that something in a queue falls due at this time. What is due after the next poll is left to that.
     pub fn announce(&self, place: usize, due_ms: i64) {
         self.set_empty(place, false);
+        self.slot(place).changed.store(true, Ordering::Relaxed);
         let soon = due_ms.saturating_sub(self.store(place).home().now_ms()) <= millis(self.horizon());
         let mut state = self.state.lock();
         if (soon || state.at_work.contains_key(&place))
@@ -343,6 +361,7 @@ impl QueueRegistry {
             let _ = slot.events.set(queue.events.clone());
         }
         slot.nothing_due_ms.fetch_max(queue.nothing_due_ms(), Ordering::Relaxed);
+        slot.changed.store(true, Ordering::Relaxed);
         state.before = state.before.plus(QueueCounts::of(queue));
         state.at_work.remove(&place);
         true

@@ -156,6 +156,11 @@ impl SourceConfig {
         matches!(self, SourceConfig::Redisson(_) | SourceConfig::Jobs(_))
     }
 
+    /// Returns whether all that can be due earlier than what was known is announced: only our own scripts write the schedule.
+    pub fn announces_all(&self) -> bool {
+        matches!(self, SourceConfig::Jobs(_))
+    }
+
     /// Returns whether due elements are claimed.
     pub fn consumes_due(&self) -> bool {
         self.redisson().is_none_or(|spec| spec.consume.delayed)

@@ -184,6 +184,17 @@ impl Events {
         warn!(redis = address, "{advice}");
     }
 
+    /// Warns that this daemon looks at all queues of a Redis by itself, because its user may not tell others of itself.
+    pub fn looks_are_not_shared(&self, name: &str, problem: &str) {
+        let name = self.shown(name);
+        warn!(
+            name,
+            problem,
+            "cannot share looks with other daemons, so that each of them looks at all queues: give the user the rights that `delaybridge \
+             acl` prints"
+        );
+    }
+
     /// Warns that a setting of this queue does not fit its first scheduled elements.
     pub fn queue_advice(&self, queue: &str, advice: &str) {
         warn!(queue, "{advice}");

@@ -5,6 +5,7 @@ mod forwarding;
 #[cfg(feature = "http")]
 mod proof;
 mod recorded;
+mod shared_looks;
 mod tools;
 
 use std::time::Duration;

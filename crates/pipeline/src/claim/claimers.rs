@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, Fuse};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::active::ActiveQueue;
-use crate::claim::{claimer, pollers};
+use crate::claim::{claimer, safety_poll};
 use crate::registry::QueueRegistry;
 
 /// While all queues are looked at: so many at a time, so often. What is at work at once then stays small, and ten thousand
@@ -57,7 +57,7 @@ pub async fn run(registry: Arc<QueueRegistry>, stuck: Duration) {
                 if pause.is_zero() {
                     let places = registry.to_look_at();
                     if places.len() > LOOKS {
-                        overdue = pollers::find_overdue(registry.clone(), places, LOOKS, PACE).boxed().fuse();
+                        overdue = safety_poll::find_overdue(registry.clone(), places, LOOKS, PACE).boxed().fuse();
                     }
                 }
                 looking = registry.look_at_some(LOOKS);

@@ -1,8 +1,4 @@
-//! What looks at Redis without being asked: the safety poll, the search for what is overdue after a start or a reconnect, the ready
-//! lists beside live Redisson clients.
-//!
-//! Announcements on a channel are hints and never the truth: a poll finds what they missed. It reads without taking and
-//! wakes a claimer only when it found something.
+//! The looks at the ready lists beside live Redisson clients, which announce nothing while they are awake.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 
-use crate::active::ActiveQueue;
 use crate::process::Process;
 use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::store::{Store, Unannounced};
-use delaybridge_ledger::{LOOKED_AT_ONCE, Look, LookAt, millis};
 use delaybridge_model::Mode;
 use delaybridge_telemetry::labels::Wakeup;
-use delaybridge_telemetry::status::Heartbeat;
 
-/// Time between two looks at one queue.
-const POLL: Duration = Duration::from_secs(1);
-/// Queues that are looked at per second, over the whole process; with more of them the looks become rarer.
-const POLL_BUDGET: usize = 10_000;
-/// The pause after some looks, as a multiple of the time that they took: Redis spends at most a tenth of its time on them. It
-/// compares each key with the patterns of a user, and with the rights of thousands of queues that is what takes it.
-const REST: u32 = 9;
 /// Time between two looks at the ready list of a queue that other clients listen to.
 const READY: Duration = Duration::from_millis(100);
 /// Number of such lists that are looked at, or of queues whose listeners are counted, in one round trip.
@@ -37,113 +23,6 @@ const NOTES: Duration = Duration::from_secs(60);
 const NOTES_BUDGET: usize = 1_000;
 /// Queues of which that is noted in one round trip. Not more, because a claim waits behind them.
 const NOTES_AT_ONCE: usize = 16;
-
-/// A queue that is looked at: its place, and what is read of it. Kept, because idle queues are not built.
-struct Polled {
-    place: usize,
-    claim_ahead: Duration,
-    announces: bool,
-    look: Look,
-}
-
-impl Polled {
-    fn of(registry: &QueueRegistry, place: usize) -> Polled {
-        let spec = registry.spec(place);
-        let look = registry.store(place).look();
-        Polled { place, claim_ahead: spec.claim_ahead, announces: spec.source.announces(), look }
-    }
-}
-
-/// Polls until the process stops. It finds what was not announced, and wakes idle queues before something falls due.
-pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
-    let process = registry.process().clone();
-    // Until the next look at the same queue, with jitter and a round trip.
-    let turn =
-        |queues: usize, took: Duration| POLL.max(took).max(POLL * queues.div_ceil(POLL_BUDGET) as u32).mul_f64(1.25);
-    let mut took = Duration::ZERO;
-    let mut seen = None;
-    let mut polled = Vec::new();
-    loop {
-        let changes = registry.changes();
-        if seen.replace(changes) != Some(changes) {
-            let places = registry.with_mode(|mode| mode == Mode::Deliver);
-            polled = places.into_iter().map(|place| Polled::of(&registry, place)).collect();
-        }
-        let until_next = turn(polled.len(), took);
-        registry.set_horizon(until_next);
-        let began = Instant::now();
-        if polled.is_empty() && pause(&process, POLL).await.is_stopping() {
-            return;
-        }
-        heartbeat.beat();
-        let mut rest = Duration::ZERO;
-        for some in polled.chunks(LOOKED_AT_ONCE) {
-            // Jitter, so that many daemons do not poll in step.
-            let share = POLL.mul_f64(some.len() as f64 / polled.len().clamp(1, POLL_BUDGET) as f64);
-            let share = share.mul_f64(0.9 + 0.2 * fastrand::f64());
-            if pause(&process, share.max(rest)).await.is_stopping() {
-                return;
-            }
-            heartbeat.beat();
-            let began = Instant::now();
-            if registry.server().is_up() {
-                look(&registry, some, until_next).await;
-            }
-            // A server that does not answer at all is not asked less often.
-            rest = began.elapsed().min(POLL) * REST;
-        }
-        took = began.elapsed();
-    }
-}
-
-/// Finds those of these queues that are overdue, and wakes them, `most` in this time. A read of thousands takes a
-/// fraction of the claims with which all are looked at.
-pub(super) async fn find_overdue(registry: Arc<QueueRegistry>, mut places: Vec<usize>, most: usize, pace: Duration) {
-    places.retain(|place| registry.spec(*place).mode == Mode::Deliver);
-    for some in places.chunks(LOOKED_AT_ONCE) {
-        if !registry.server().is_up() {
-            // All are looked at again when it is up.
-            return;
-        }
-        let polled: Vec<_> = some.iter().map(|place| Polled::of(&registry, *place)).collect();
-        let woken = look(&registry, &polled, Duration::ZERO).await;
-        tokio::time::sleep(pace.mul_f64(woken as f64 / most as f64)).await;
-    }
-}
-
-/// Looks at some queues in one call, and wakes those with something due, whose number it returns.
-async fn look(registry: &QueueRegistry, some: &[Polled], until_next: Duration) -> usize {
-    let now_ms = registry.server().now_ms();
-    let at_work: Vec<_> = some.iter().map(|polled| registry.get(polled.place)).collect();
-    let ask = |(polled, at_work): (_, &Option<Arc<ActiveQueue>>)| {
-        let Polled { claim_ahead, announces, look, .. }: &Polled = polled;
-        // What falls due until the next look at the queue. The claim that this leads to takes nothing early: it learns when
-        // the element is due. A queue at work knows that already, if it was announced.
-        let ahead = if at_work.is_some() && *announces { *claim_ahead } else { *claim_ahead + until_next };
-        let now_ms = at_work.as_ref().map_or(now_ms, |queue| queue.home().now_ms());
-        LookAt { look, now_ms, until_ms: now_ms.saturating_add(millis(ahead)) }
-    };
-    let looks: Vec<_> = some.iter().zip(&at_work).map(ask).collect();
-    // Without an answer nothing is known.
-    let Ok(answers) = registry.server().look(&looks).await else { return 0 };
-    let mut woken = 0;
-    for (((polled, at_work), LookAt { now_ms, .. }), answer) in some.iter().zip(at_work).zip(looks).zip(answers) {
-        let Some(due) = answer else { continue };
-        if let Some(queue) = &at_work {
-            queue.progress.set_due(due);
-        }
-        match (due, at_work) {
-            (false, Some(queue)) if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
-            (false, Some(_)) => {}
-            (false, None) => registry.saw_nothing_due(polled.place, now_ms),
-            (true, _) => {
-                registry.wake(polled.place, |queue| queue.alarm.ring(Wakeup::Poll));
-                woken += 1;
-            }
-        }
-    }
-    woken
-}
 
 /// Polls the lists that other clients fill without an announcement, as long as such clients are awake: they listen to
 /// the queue's channel.

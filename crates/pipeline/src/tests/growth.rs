@@ -3,7 +3,7 @@
 use super::world::{STALLED_AFTER, Wire};
 use super::*;
 use crate::active::ActiveQueue;
-use crate::claim::{claimer, pollers};
+use crate::claim::{claimer, safety_poll};
 use crate::leases::keeper;
 use crate::registry::QueueRegistry;
 use delaybridge_ledger::Hints;
@@ -190,7 +190,7 @@ fn second_queue(world: &World, bridge: &Bridge, spec: QueueSpec) -> Arc<ActiveQu
     let beat = |task: &str| bridge.process.events.status().heartbeat(task, MINUTE);
     tokio::spawn(claimer::run(queue.clone(), beat("claimer of q2")));
     tokio::spawn(keeper::run(registry.clone(), beat("keeper of q2")));
-    tokio::spawn(pollers::safety_poll(registry, beat("poll of q2")));
+    tokio::spawn(safety_poll::run(registry, beat("poll of q2")));
     queue
 }
 

@@ -33,6 +33,7 @@ mod random;
 mod replicas;
 mod rest;
 mod scopes;
+mod shared_looks;
 mod stalls;
 mod tail;
 pub(super) mod world;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::*;
-use crate::claim::{claimers, gauges, pollers};
+use crate::claim::{claimers, gauges, lookers, safety_poll};
 use crate::deliver::sink_handle::SinkHandle;
 use crate::leases::keeper;
 use crate::limits::budget::Budget;
@@ -30,6 +30,8 @@ pub(super) struct Many {
     pub(super) server: MemoryServer,
     pub(super) registry: Arc<QueueRegistry>,
     pub(super) events: Events,
+    /// The task that starts claimers.
+    pub(super) claimers: AbortHandle,
     tasks: JoinSet<()>,
     _clock: Followed,
 }
@@ -37,10 +39,19 @@ pub(super) struct Many {
 impl Many {
     /// So many queues, named `q0` and so on, each changed as wanted.
     pub(super) fn start(queues: usize, sink: &Arc<FakeSink>, change: impl Fn(&mut QueueSpec)) -> Many {
+        Many::start_at(MemoryServer::new(), [1; 8], queues, sink, change)
+    }
+
+    /// The same at a server that others may be at.
+    pub(super) fn start_at(
+        server: MemoryServer,
+        owner: [u8; 8],
+        queues: usize,
+        sink: &Arc<FakeSink>,
+        change: impl Fn(&mut QueueSpec),
+    ) -> Many {
         let clock = follow_tokio();
-        let server = MemoryServer::new();
         let events = Events::default();
-        let owner = [1; 8];
         let process = Process::new(owner, Budget::new(1000, 1 << 26), events.clone());
         let name: Arc<str> = "s".into();
         let handle = SinkHandle::new(name.clone(), sink.clone(), None, events.sink(&name), process.gates.clone());
@@ -59,12 +70,13 @@ impl Many {
         let registry = Arc::new(QueueRegistry::new(Arc::new(process), Arc::new(server.clone()), &specs, parts));
         let mut tasks = JoinSet::new();
         let beat = |task: &str| events.status().heartbeat(task, MINUTE);
-        tasks.spawn(claimers::run(registry.clone(), MINUTE));
+        let claimers = tasks.spawn(claimers::run(registry.clone(), MINUTE));
         tasks.spawn(keeper::run(registry.clone(), beat("lease keeper")));
-        tasks.spawn(pollers::safety_poll(registry.clone(), beat("safety poll")));
+        tasks.spawn(safety_poll::run(registry.clone(), beat("safety poll")));
         tasks.spawn(gauges::run(registry.clone()));
+        tasks.spawn(lookers::run(registry.clone()));
         registry.look_at_all(Wakeup::Due);
-        Many { server, registry, events, tasks, _clock: clock }
+        Many { server, registry, events, claimers, tasks, _clock: clock }
     }
 
     /// One queue, as it is.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::wire::{Trouble, Wire};
 use super::{FakeSink, MINUTE, id, spec};
 use crate::active::ActiveQueue;
-use crate::claim::{claimer, pollers};
+use crate::claim::{claimer, safety_poll};
 use crate::dead_letters::forwarder;
 use crate::deliver::probes;
 use crate::deliver::sink_handle::SinkHandle;
@@ -78,7 +78,7 @@ impl World {
         let server = Arc::new(bridge.wire.clone());
         let registry = QueueRegistry::of(server, vec![bridge.queue.clone()]);
         bridge.tasks.spawn(keeper::run(registry.clone(), beat("lease keeper")));
-        bridge.tasks.spawn(pollers::safety_poll(registry, beat("safety poll")));
+        bridge.tasks.spawn(safety_poll::run(registry, beat("safety poll")));
         bridge
     }
 

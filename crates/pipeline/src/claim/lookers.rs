@@ -1,0 +1,365 @@
+//! Daemons with the same queues share the looks at queues at rest: at each queue one daemon looks each second, another one now and then in
+//! case it does not, and all others once a minute.
+//!
+//! Every daemon writes a note into Redis each second and reads those of the others. Whose note does not change any more is gone.
+//! Clocks are not compared: a note has a count. Only daemons with exactly the same queues share, so that a queue that is new in one
+//! configuration is looked at by those that have it. A daemon without an answer to its notes looks by itself.
+//!
+//! What its looker has found and nobody has claimed a second later is told to all: the looker may be full, held or stopped.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::pollers::pause;
+use crate::registry::QueueRegistry;
+use delaybridge_core::clock::Instant;
+use delaybridge_ledger::{LookerNote, StoreError};
+
+/// Time between two notes.
+const NOTES: Duration = Duration::from_secs(1);
+/// A daemon whose note has not changed for so long is gone.
+const SILENT: Duration = Duration::from_millis(3_500);
+/// The note of a daemon that is gone for so long is removed.
+const ENDED: Duration = Duration::from_secs(60);
+/// The most queues in a note.
+const TOLD: usize = 100;
+/// The first word of a note. Daemons that share in another way have another one.
+const FORM: &str = "1";
+
+/// The part of this daemon in the looks at a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookTurn {
+    /// It is the looker.
+    First,
+    /// It looks in case the looker does not.
+    Second,
+    /// It looks in case all of these do not.
+    Other,
+}
+
+/// The daemons that share looks, as their notes tell.
+#[derive(Debug)]
+pub struct Lookers {
+    own: Bytes,
+    state: Mutex<LookersState>,
+}
+
+#[derive(Debug, Default)]
+struct LookersState {
+    /// A hash of the queues of this daemon; none while it looks at none.
+    queues: Option<u64>,
+    /// The number of notes so far.
+    count: u64,
+    /// The other daemons, by their names.
+    others: BTreeMap<Bytes, OtherLooker>,
+    /// The time of the last answer.
+    heard: Option<Instant>,
+    /// Queues that were found due twice, by their places among all: to be told.
+    unclaimed: BTreeSet<usize>,
+    /// Queues that others have told of.
+    told: BTreeSet<usize>,
+    /// A daemon is gone: what only it knew may be overdue in any queue.
+    is_one_gone: bool,
+}
+
+#[derive(Debug)]
+struct OtherLooker {
+    note: Bytes,
+    /// The time at which the note was another one.
+    changed: Instant,
+    is_gone: bool,
+}
+
+/// A note, taken apart.
+struct ReadNote {
+    queues: u64,
+    told: Vec<usize>,
+}
+
+/// Reads a note; `None` for anything else.
+fn read(note: &[u8]) -> Option<ReadNote> {
+    let mut words = std::str::from_utf8(note).ok()?.split(' ');
+    if words.next()? != FORM {
+        return None;
+    }
+    let queues = u64::from_str_radix(words.next()?, 16).ok()?;
+    let _count: u64 = words.next()?.parse().ok()?;
+    let told = words.take(TOLD).map_while(|word| word.parse().ok()).collect();
+    Some(ReadNote { queues, told })
+}
+
+/// What a poll has to know of the other daemons.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LookersView {
+    /// Whether notes are answered: then it would be noticed that another daemon is gone.
+    pub is_heard: bool,
+    /// The names of the other daemons that share looks with this one.
+    pub others: Arc<[Bytes]>,
+}
+
+/// What a poll is asked to look at.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Everything.
+    pub all: bool,
+    /// Queues, by their places among all.
+    pub queues: BTreeSet<usize>,
+}
+
+impl Lookers {
+    /// Creates the state of a daemon that knows of no other one.
+    pub fn new(owner: [u8; 8]) -> Lookers {
+        Lookers { own: format!("{:016x}", u64::from_be_bytes(owner)).into(), state: Mutex::default() }
+    }
+
+    /// Sets the hash of the queues that this daemon looks at, if there are any.
+    pub fn set_queues(&self, queues: Option<u64>) {
+        self.state.lock().queues = queues;
+    }
+
+    /// Notes that a queue was found due twice.
+    pub fn tell(&self, queue: usize) {
+        let mut state = self.state.lock();
+        if state.unclaimed.len() < TOLD {
+            state.unclaimed.insert(queue);
+        }
+    }
+
+    /// Returns the other daemons as they are now.
+    pub fn view(&self, now: Instant) -> LookersView {
+        let state = self.state.lock();
+        if state.heard.is_none_or(|heard| now.since(heard) > SILENT) {
+            return LookersView::default();
+        }
+        let shares = |other: &OtherLooker| {
+            !other.is_gone && read(&other.note).is_some_and(|note| Some(note.queues) == state.queues)
+        };
+        let others = state.others.iter().filter(|(_, other)| shares(other)).map(|(name, _)| name.clone()).collect();
+        LookersView { is_heard: true, others }
+    }
+
+    /// Takes what there is to look at.
+    pub fn take_asked(&self) -> Asked {
+        let mut state = self.state.lock();
+        Asked { all: std::mem::take(&mut state.is_one_gone), queues: std::mem::take(&mut state.told) }
+    }
+
+    /// Returns the part of this daemon in the looks at a queue: a rendezvous hash, so that the others keep theirs when one comes or goes.
+    pub fn turn(&self, queue: u64, view: &LookersView) -> LookTurn {
+        let score = |daemon: &Bytes| (xxh3_64_with_seed(daemon, queue), Reverse(daemon.clone()));
+        let own = score(&self.own);
+        match view.others.iter().filter(|other| score(other) > own).count() {
+            0 => LookTurn::First,
+            1 => LookTurn::Second,
+            _ => LookTurn::Other,
+        }
+    }
+
+    /// Returns the next note; `None` where there is nothing to share.
+    fn note(&self) -> Option<LookerNote> {
+        let mut state = self.state.lock();
+        state.count += 1;
+        let mut text = format!("{FORM} {:016x} {}", state.queues?, state.count);
+        for queue in std::mem::take(&mut state.unclaimed) {
+            text.push_str(&format!(" {queue}"));
+        }
+        Some(LookerNote { daemon: self.own.clone(), text: text.into() })
+    }
+
+    /// Takes the notes of all daemons over. Returns the names of those that ended long ago.
+    fn hear(&self, now: Instant, notes: Vec<LookerNote>) -> Vec<Bytes> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let was_deaf = state.heard.replace(now).is_none_or(|heard| now.since(heard) > SILENT);
+        let mut here = BTreeSet::new();
+        for LookerNote { daemon, text } in notes.into_iter().filter(|note| note.daemon != self.own) {
+            here.insert(daemon.clone());
+            let other = state.others.entry(daemon).or_insert_with(|| OtherLooker {
+                note: Bytes::new(),
+                changed: now,
+                is_gone: false,
+            });
+            if other.note == text {
+                continue;
+            }
+            if let Some(note) = read(&text).filter(|note| Some(note.queues) == state.queues) {
+                state.told.extend(note.told);
+            }
+            *other = OtherLooker { note: text, changed: now, is_gone: false };
+        }
+        for (name, other) in state.others.iter_mut().filter(|(_, other)| !other.is_gone) {
+            // Who was not heard itself cannot know how long the others are silent.
+            if was_deaf && here.contains(name) {
+                other.changed = now;
+            }
+            other.is_gone = !here.contains(name) || now.since(other.changed) > SILENT;
+            state.is_one_gone |= other.is_gone;
+        }
+        state.others.retain(|name, _| here.contains(name));
+        let ended = state.others.iter().filter(|(_, other)| other.is_gone && now.since(other.changed) > ENDED);
+        ended.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// Writes notes and reads those of others, until the process stops.
+pub async fn run(registry: Arc<QueueRegistry>) {
+    let process = registry.process().clone();
+    let lookers = registry.lookers();
+    let server = registry.server();
+    let (mut was_refused, mut is_known) = (false, false);
+    while !pause(&process, NOTES).await.is_stopping() {
+        let Some(note) = lookers.note().filter(|_| server.is_up()) else { continue };
+        match server.share_looks(&note).await {
+            Ok(notes) => {
+                // Without an answer they are removed another time.
+                let _ = server.forget_lookers(&lookers.hear(Instant::now(), notes)).await;
+                (was_refused, is_known) = (false, true);
+            }
+            Err(error) if is_for_a_person(&error) && !was_refused => {
+                process.events.looks_are_not_shared(server.name(), &error.to_string());
+                was_refused = true;
+            }
+            // Nobody is heard: this daemon looks by itself.
+            Err(_) => {}
+        }
+    }
+    if is_known && server.is_up() {
+        // The others look at once, and not after some silence.
+        let _ = server.forget_lookers(std::slice::from_ref(&lookers.own)).await;
+    }
+}
+
+/// Returns whether notes are refused until a person changes something, and not only while Redis is full or away.
+fn is_for_a_person(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused { code: "NOPERM" | "WRONGTYPE", .. } | StoreError::Malformed(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn daemons(count: u8) -> Vec<Lookers> {
+        let all: Vec<_> = (0..count).map(|n| Lookers::new([n; 8])).collect();
+        all.iter().for_each(|lookers| lookers.set_queues(Some(7)));
+        all
+    }
+
+    /// Each of them that speaks writes a note, and then each reads all.
+    fn exchange(now: Instant, all: &[Lookers], last: &mut BTreeMap<Bytes, Bytes>, speaks: impl Fn(usize) -> bool) {
+        for (_, one) in all.iter().enumerate().filter(|(n, _)| speaks(*n)) {
+            let LookerNote { daemon, text } = one.note().expect("a note");
+            last.insert(daemon, text);
+        }
+        let notes: Vec<_> = last.clone().into_iter().map(|(daemon, text)| LookerNote { daemon, text }).collect();
+        all.iter().for_each(|one| drop(one.hear(now, notes.clone())));
+    }
+
+    fn turns(now: Instant, all: &[Lookers], queue: u64) -> Vec<LookTurn> {
+        all.iter().map(|one| one.turn(queue, &one.view(now))).collect()
+    }
+
+    #[test]
+    fn each_queue_has_one_looker_and_another_one_and_all_have_a_fair_share() {
+        let (all, now) = (daemons(5), Instant::now());
+        exchange(now, &all, &mut BTreeMap::new(), |_| true);
+        let mut shares = [0; 5];
+        for queue in 0..1_000 {
+            let turns = turns(now, &all, xxh3_64_with_seed(b"queue", queue));
+            let count = |turn| turns.iter().filter(|of| **of == turn).count();
+            assert_eq!((count(LookTurn::First), count(LookTurn::Second)), (1, 1), "{turns:?}");
+            shares[turns.iter().position(|turn| *turn == LookTurn::First).expect("one")] += 1;
+        }
+        assert!(shares.iter().all(|share| (150..250).contains(share)), "{shares:?}");
+    }
+
+    #[test]
+    fn who_falls_silent_is_replaced_and_everything_is_looked_at() {
+        let (all, mut now, mut last) = (daemons(3), Instant::now(), BTreeMap::new());
+        for _ in 0..3 {
+            exchange(now, &all, &mut last, |_| true);
+            now = now.after(SECOND);
+        }
+        assert_eq!(all[0].take_asked(), Asked::default());
+        let first = |now, all: &[Lookers]| turns(now, all, 1).iter().position(|turn| *turn == LookTurn::First);
+        let dead = first(now, &all).expect("one");
+        let living = (dead + 1) % 3;
+        for _ in 0..3 {
+            exchange(now, &all, &mut last, |n| n != dead);
+            assert!(!all[living].take_asked().all, "one late note is no death");
+            now = now.after(SECOND);
+        }
+        exchange(now, &all, &mut last, |n| n != dead);
+        assert!(all[living].take_asked().all);
+        let turns = turns(now, &all, 1);
+        assert!((0..3).any(|n| n != dead && turns[n] == LookTurn::First), "{turns:?}");
+        // It was only stopped for a while.
+        exchange(now.after(SECOND), &all, &mut last, |_| true);
+        assert_eq!(first(now.after(SECOND), &all), Some(dead));
+    }
+
+    #[test]
+    fn who_stops_in_order_is_replaced_at_once() {
+        let (all, now, mut last) = (daemons(2), Instant::now(), BTreeMap::new());
+        exchange(now, &all, &mut last, |_| true);
+        last.remove(&all[0].own);
+        exchange(now.after(SECOND), &all[1..], &mut last, |_| true);
+        assert!(all[1].take_asked().all);
+        assert_eq!(all[1].turn(1, &all[1].view(now.after(SECOND))), LookTurn::First);
+    }
+
+    #[test]
+    fn other_queues_and_strangers_do_not_share() {
+        let (all, now) = (daemons(2), Instant::now());
+        all[1].set_queues(Some(8));
+        let strange = ["", "1", "1 zz 1", "2 0000000000000007 1", "1 0000000000000007", "\u{1f600}"];
+        let strangers =
+            strange.iter().map(|text| LookerNote { daemon: text.to_string().into(), text: text.to_string().into() });
+        let notes: Vec<_> = strangers.chain(all[1].note()).chain(all[0].note()).collect();
+        all[0].hear(now, notes);
+        assert_eq!(all[0].view(now), LookersView { is_heard: true, others: [].into() });
+    }
+
+    #[test]
+    fn who_has_no_answers_looks_by_itself_and_takes_nobody_for_dead_afterwards() {
+        let (all, mut now, mut last) = (daemons(2), Instant::now(), BTreeMap::new());
+        exchange(now, &all, &mut last, |_| true);
+        assert_eq!(all[0].view(now).others.len(), 1);
+        now = now.after(10 * SECOND);
+        assert_eq!(all[0].view(now), LookersView::default());
+        // The first note of the other one after an outage of Redis may be the old one.
+        exchange(now, &all[..1], &mut last, |_| true);
+        assert!(!all[0].take_asked().all && all[0].view(now).others.len() == 1);
+    }
+
+    #[test]
+    fn what_is_due_twice_is_told_once() {
+        let (all, now, mut last) = (daemons(2), Instant::now(), BTreeMap::new());
+        [5, 900, 5].iter().for_each(|queue| all[0].tell(*queue));
+        exchange(now, &all, &mut last, |_| true);
+        assert_eq!(all[1].take_asked().queues, BTreeSet::from([5, 900]));
+        exchange(now.after(SECOND), &all, &mut last, |_| true);
+        assert_eq!(all[1].take_asked(), Asked::default());
+        (0..1_000).for_each(|queue| all[0].tell(queue));
+        exchange(now.after(2 * SECOND), &all, &mut last, |_| true);
+        assert_eq!(all[1].take_asked().queues.len(), TOLD);
+    }
+
+    #[test]
+    fn the_notes_of_the_dead_are_removed_after_a_minute() {
+        let (all, now, mut last) = (daemons(2), Instant::now(), BTreeMap::new());
+        exchange(now, &all, &mut last, |_| true);
+        let dead = LookerNote { daemon: all[1].own.clone(), text: last[&all[1].own].clone() };
+        let ended = (1..=62).map(|second| all[0].hear(now.after(second * SECOND), vec![dead.clone()]));
+        let ended: Vec<_> = ended.collect();
+        assert!(ended[..59].iter().all(Vec::is_empty));
+        assert_eq!(ended[61], [all[1].own.clone()]);
+    }
+}
