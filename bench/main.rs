@@ -16,6 +16,7 @@ mod daemon;
 mod depth;
 mod drain;
 mod end_to_end;
+mod floor;
 mod from_amqp;
 mod from_kafka;
 mod histogram;
@@ -89,9 +90,19 @@ async fn inputs() -> Result<Vec<report::Row>> {
     Ok(rows)
 }
 
-#[tokio::main]
-async fn main() -> Result<()> {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // The daemon's runtime, also for the loop that is compared with it.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    match arguments.split_first() {
+        Some((first, rest)) if first == floor::NAME => runtime.block_on(floor::run(rest)),
+        _ => runtime.block_on(measure(arguments)),
+    }
+}
+
+/// Measures the rows with these names, or all.
+async fn measure(wanted: Vec<String>) -> Result<()> {
     if let Some(unknown) = wanted.iter().find(|name| !NAMES.contains(&name.as_str())) {
         anyhow::bail!("measure {unknown}: there is no such row; there are {}", NAMES.join(", "));
     }

@@ -26,7 +26,7 @@
 #   release     what packs a release; no part of test
 #   arm64       what builds and packs it for 64-bit ARM; no part of test
 #   musl        what builds a static binary; no part of test
-#   bench       what `make bench` compares the job queue with; no part of test
+#   bench       what `make bench` compares the job queue with: beanstalkd, asynq, faktory and lmstfy; no part of test
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -253,8 +253,10 @@ if [[ $parts == *" musl "* ]]; then
 fi
 if [[ $parts == *" bench "* ]]; then
   need beanstalkd beanstalkd
-  # Builds the peer that uses asynq.
+  # Builds the peer that uses asynq, faktory and lmstfy.
   need go golang-go
+  # faktory starts it, and our job queue and lmstfy have one beside them.
+  need redis-server redis-server
 fi
 if wanted test; then
   # Reads the unit in deploy/systemd as systemd does. It need not run here.
@@ -601,6 +603,31 @@ build_asynq() {
   ) 9>"$cache/setup.lock"
 }
 
+# Two job queues as servers, the newest versions of both: who compares with old ones says nothing. faktory needs a newer Go than
+# Debian's. The names of their folders are also in tests/brokers/src/cache.rs.
+build_job_queue() { # build_job_queue NAME PACKAGE
+  local folder=$cache/$1-server source=bench/peers/$1 sum go
+  sum=$(cat "$source/go.mod" "$source/go.sum" | cksum)
+  [ "$sum" != "$(cat "$folder/complete" 2>/dev/null)" ] || return 0
+  # Not a Go that the running one fetches, unless the caller asks for it.
+  export GOTOOLCHAIN=${GOTOOLCHAIN:-local}
+  go=$(go version | sed -n 's/.* go1\.\([0-9]*\).*/\1/p')
+  [ "${go:-0}" -ge 25 ] ||
+    fail "build $1: go is ${go:+1.}${go:-unknown}, and 1.25 or newer is needed; with 1.21 or newer, GOTOOLCHAIN=go1.25.0 fetches it"
+  mkdir -p "$folder"
+  (
+    flock 9 # two checkouts may ask at the same time
+    [ "$sum" != "$(cat "$folder/complete" 2>/dev/null)" ] || exit 0
+    echo "setup: building $1 into $folder"
+    # As for kustomize above.
+    export GOPATH=$folder/gopath GOCACHE=$folder/gocache GOFLAGS=-modcacherw CGO_ENABLED=0
+    (cd "$source" && go build -o "$folder/$1" "$2") 2>"$folder/log" ||
+      fail "build $1: $(tail -5 "$folder/log"); GOPROXY names another proxy"
+    rm -rf "$folder/gopath" "$folder/gocache" "$folder/log"
+    echo "$sum" >"$folder/complete"
+  ) 9>"$cache/setup.lock"
+}
+
 # The lock file names every package with its checksum. No scripts of packages run.
 fetch_bullmq() {
   local folder=$cache/bullmq
@@ -675,3 +702,5 @@ done
 ! wanted clients || build_asynq
 ! wanted clients || fetch_bullmq
 ! wanted clients || fetch_for_own_clients
+[[ $parts != *" bench "* ]] || build_job_queue faktory github.com/contribsys/faktory/cmd/faktory
+[[ $parts != *" bench "* ]] || build_job_queue lmstfy github.com/bitleak/lmstfy/server

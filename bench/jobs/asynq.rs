@@ -40,5 +40,6 @@ pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
         server_us: after.saturating_sub(before).as_secs_f64() * 1e6 / jobs,
         daemon_us: None,
         client_us: (figure("add_cpu")? + figure("process_cpu")?) * 1e6 / jobs,
+        memory: None,
     })
 }

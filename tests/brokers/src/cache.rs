@@ -180,6 +180,33 @@ pub fn lmstfy_client() -> Result<PathBuf> {
     }
 }
 
+/// The server of faktory, as setup builds it for benchmarks.
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn faktory() -> Result<PathBuf> {
+    job_queue("faktory")
+}
+
+/// The server of lmstfy, as setup builds it for benchmarks.
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn lmstfy() -> Result<PathBuf> {
+    job_queue("lmstfy")
+}
+
+fn job_queue(name: &str) -> Result<PathBuf> {
+    let program = root()?.join(format!("{name}-server")).join(name);
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(Error::new(format!("find {}: not there; run `scripts/setup.sh bench`", program.display())))
+    }
+}
+
 /// The program with asynq, as setup builds it.
 ///
 /// # Errors

@@ -35,8 +35,8 @@ mod versions;
 
 pub use artemis::{Artemis, ArtemisMessage, ArtemisOptions};
 pub use cache::{
-    actionlint, asynq, bullmq, compose, helm, keda, kubernetes, lmstfy_client, openapi, prometheus_operator,
-    redis_server,
+    actionlint, asynq, bullmq, compose, faktory, helm, keda, kubernetes, lmstfy, lmstfy_client, openapi,
+    prometheus_operator, redis_server,
 };
 pub use elasticmq::ElasticMq;
 pub use error::{Error, Result};
