@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use redis::aio::MultiplexedConnection;
 
 use crate::chart::Chart;
-use crate::observed::{Counters, keep_backlog, log_scripts, longest_scripts, show_longest};
+use crate::observed::{Counters, log_scripts, longest_scripts, show_longest};
 use crate::report::{Findings, Table};
 use crate::scripts::Scripts;
 use crate::settings::{number, numbers, said};
@@ -128,7 +128,7 @@ async fn at(depth: usize, size: usize, order: Order) -> Result<Found> {
     let drained = (drain * rounds) as f64;
     let us = us / drained;
 
-    keep_backlog(&server, &mut redis).await?;
+    server.keep_backlog().await.map_err(anyhow::Error::msg)?;
     let before = Counters::read(&mut redis).await?;
     scripts.drain(rest).await?;
     let replicated = Counters::read(&mut redis).await?;

@@ -1,15 +1,10 @@
 //! Redis's own statistics: commands, scripts, memory, replication.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use delaybridge_source::redisson::SCRIPTS;
 use redis::aio::MultiplexedConnection;
-
-use harness::redis_server::RedisServer;
 
 /// The name of scripts that are not the daemon's.
 pub const REDISSON: &str = "Redisson's";
@@ -19,7 +14,7 @@ pub const REDISSON: &str = "Redisson's";
 pub struct Counters {
     /// Microseconds of each command. Those of a script include its commands.
     us: BTreeMap<String, u64>,
-    /// Bytes written for replicas; counted only after [`keep_backlog`].
+    /// Bytes written for replicas; counted only after [`RedisServer::keep_backlog`](harness::RedisServer::keep_backlog).
     pub replicated: u64,
     /// Used memory, in bytes.
     pub memory: u64,
@@ -121,23 +116,4 @@ pub fn show_longest(longest: &[(&str, f64)]) -> String {
     let theirs = longest.iter().filter(|(name, _)| *name == REDISSON);
     let shown: Vec<String> = ours.chain(theirs).map(show).collect();
     if shown.is_empty() { "< 0.3 ms".to_owned() } else { shown.join(", ") }
-}
-
-/// Makes the server write a replication stream: it keeps a backlog from the first replica on, and for an hour without
-/// one. The replica is a dummy that disconnects before it receives anything.
-pub async fn keep_backlog(server: &RedisServer, redis: &mut MultiplexedConnection) -> Result<()> {
-    let mut replica = TcpStream::connect(("127.0.0.1", server.port())).context("connect as a replica")?;
-    replica.set_read_timeout(Some(Duration::from_secs(10)))?;
-    replica.write_all(b"PSYNC ? -1\r\n")?;
-    for _ in 0..500 {
-        let info: String = redis::cmd("INFO").arg("replication").query_async(redis).await?;
-        if info.contains("repl_backlog_active:1") {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let mut said = [0; 100];
-    let read = replica.read(&mut said).unwrap_or(0);
-    ensure!(false, "the server keeps no backlog for replicas: {}", String::from_utf8_lossy(&said[..read]));
-    Ok(())
 }

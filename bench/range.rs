@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use redis::aio::MultiplexedConnection;
 
-use crate::observed::{Counters, keep_backlog};
+use crate::observed::Counters;
 use crate::passage::median;
 use crate::report::Table;
 use crate::scripts::Scripts;
@@ -95,7 +95,7 @@ async fn at(depth: usize, size: usize, order: Order, rounds: usize) -> Result<[C
             let side = &mut both[n];
             // Bytes are counted in a round of their own, because a server that writes a replication stream is slower.
             if round == rounds {
-                keep_backlog(&side.server, &mut side.redis).await?;
+                side.server.keep_backlog().await.map_err(anyhow::Error::msg)?;
             }
             let mut sum = Cost { us: 0.0, cpu_us: 0.0, bytes: 0.0 };
             for _ in 0..PIECE / piece {

@@ -7,7 +7,7 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use crate::daemon::Daemon;
-use crate::observed::{Counters, keep_backlog, log_scripts, longest_scripts, show_longest};
+use crate::observed::{Counters, log_scripts, longest_scripts, show_longest};
 use crate::peer::REDISSON;
 use crate::report::{Table, at};
 use crate::settings::{number, said};
@@ -85,7 +85,7 @@ impl Trickle {
     async fn run(&self) -> Result<Vec<String>> {
         let server = RedisServer::start().await;
         let mut redis = server.client().await;
-        keep_backlog(&server, &mut redis).await?;
+        server.keep_backlog().await.map_err(anyhow::Error::msg)?;
         let queue = RedissonQueue::new("trickle");
         let count = self.per_second * self.seconds;
         ensure!(count < self.pending, "{count} elements cannot trickle out of {}", self.pending);

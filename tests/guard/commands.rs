@@ -23,12 +23,20 @@ struct Counters {
     calls: BTreeMap<String, u64>,
     received: u64,
     sent: u64,
+    /// Number of bytes for replicas.
+    replicated: u64,
 }
 
 impl Counters {
     async fn read(redis: &mut MultiplexedConnection) -> Self {
         let mut info = redis::cmd("INFO");
-        let text: String = info.arg("commandstats").arg("stats").query_async(redis).await.expect("ask for counters");
+        let text: String = info
+            .arg("commandstats")
+            .arg("stats")
+            .arg("replication")
+            .query_async(redis)
+            .await
+            .expect("ask for counters");
         let number = |name: &str| -> u64 {
             let value = text.lines().find_map(|line| line.strip_prefix(name));
             value.expect("a counter").trim().parse().expect("a number")
@@ -42,6 +50,7 @@ impl Counters {
             calls: calls.collect(),
             received: number("total_net_input_bytes:"),
             sent: number("total_net_output_bytes:"),
+            replicated: number("master_repl_offset:"),
         }
     }
 
@@ -85,6 +94,7 @@ async fn of_the_scripts() -> Vec<f64> {
     let mut redis = server.client().await;
     let queue = RedissonQueue::new("guard");
     fill(&mut redis, &queue, Load::overdue(ELEMENTS), |_| ()).await.expect("fill the queue");
+    server.keep_backlog().await.expect("a replication stream");
     let mut scripts = Scripts::connect(&server, &mut redis, "guard", false).await.expect("connect");
 
     let before = Counters::read(&mut redis).await;
@@ -101,6 +111,7 @@ async fn of_the_scripts() -> Vec<f64> {
         each(drained.received, before.received),
         each(drained.sent, before.sent),
         (swept.calls(inside) - drained.calls(inside)) as f64 / turn.entries.max(1) as f64,
+        each(swept.replicated, before.replicated),
     ]
 }
 

@@ -80,7 +80,7 @@ pub struct PerRedis {
 
 /// The limits for claims and settlings of elements in batches of 500, with random due times, and a turn of the sweep
 /// afterwards; then those of the daemon with the same elements and a Redis stream.
-pub const REDIS: [PerRedis; 7] = [
+pub const REDIS: [PerRedis; 8] = [
     // Ten claims of 5,000 elements, and one removal of their ten names. Their settlings are ten plain commands.
     PerRedis { what: "scripts sent", most: 0.0022 },
     // Measured: 0.104.
@@ -90,6 +90,8 @@ pub const REDIS: [PerRedis; 7] = [
     PerRedis { what: "bytes from Redis", most: 310.0 },
     // Measured: 1.10.
     PerRedis { what: "commands of the sweep, for each entry", most: 1.2 },
+    // Measured: .
+    PerRedis { what: "bytes to a replica, those of the sweep included", most: 40.0 },
     // Measured: 0.0036. The size of batches varies; a round trip for each element would be 1.
     PerRedis { what: "scripts sent by the daemon", most: 0.05 },
     PerRedis { what: "commands sent by the sink", most: 1.0 },

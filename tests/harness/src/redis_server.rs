@@ -233,6 +233,28 @@ impl RedisServer {
         redis::cmd("INFO").arg("replication").query_async(&mut connection).await.map_err(|e| e.to_string())
     }
 
+    /// Makes the server write a replication stream: it keeps a backlog from the first replica on, and for an hour without
+    /// one. The replica is a dummy that disconnects before it receives anything.
+    ///
+    /// # Errors
+    ///
+    /// The dummy was refused.
+    pub async fn keep_backlog(&self) -> Result<(), String> {
+        let mut replica =
+            TcpStream::connect(("127.0.0.1", self.port)).map_err(|e| format!("connect as a replica: {e}"))?;
+        replica.set_read_timeout(Some(Duration::from_secs(10))).map_err(|e| e.to_string())?;
+        replica.write_all(b"PSYNC ? -1\r\n").map_err(|e| format!("ask as a replica: {e}"))?;
+        for _ in 0..500 {
+            if self.replication().await?.contains("repl_backlog_active:1") {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let mut said = [0; 100];
+        let read = replica.read(&mut said).unwrap_or(0);
+        Err(format!("the server keeps no backlog for replicas: {}", String::from_utf8_lossy(&said[..read])))
+    }
+
     /// Stops the server gracefully; it stays down until [`boot`](Self::boot).
     pub async fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {

@@ -22,7 +22,7 @@ pub async fn start() -> (Rig, Redisson, Redisson) {
 }
 
 /// Claims at most `most` elements, as much as a script may take.
-async fn claim(rig: &Rig, source: &Redisson, number: u64, most: usize) -> Claimed {
+pub async fn claim(rig: &Rig, source: &Redisson, number: u64, most: usize) -> Claimed {
     let request = ClaimRequest {
         name: ClaimName::new(source.owner, number),
         not_after_ms: NOW_MS + 1_000,
@@ -41,7 +41,7 @@ async fn claim(rig: &Rig, source: &Redisson, number: u64, most: usize) -> Claime
 }
 
 /// Offers elements as Redisson leaves them.
-async fn offer(rig: &mut Rig, source: &Redisson, elements: &[(Bytes, i64)]) {
+pub async fn offer(rig: &mut Rig, source: &Redisson, elements: &[(Bytes, i64)]) {
     for some in elements.chunks(500) {
         let scored: Vec<(i64, &[u8])> = some.iter().map(|(e, due)| (*due, &e[..])).collect();
         let members: Vec<&[u8]> = some.iter().map(|(e, _)| &e[..]).collect();
@@ -120,6 +120,35 @@ async fn elements_with_the_same_first_bytes_are_distinguished() {
     // The set contains their identity once: the second is searched for, whatever it costs.
     assert_eq!(claim(&rig, &a, 2, 500).await.leftovers.expect("L is long").count, 1);
     assert_eq!(turn(&rig, &a).await.state, UpkeepState::Done);
+    let seen = look(&mut rig, &a).await;
+    assert_eq!((seen.copies(&twin(b'a')), seen.copies(&twin(b'b')), seen.copies(&twin(b'c'))), (0, 0, 1));
+    assert!(seen.l.len() == 241 && seen.ghosts.is_empty() && seen.turn.is_empty());
+}
+
+#[tokio::test]
+async fn a_record_is_for_one_entry_of_a_slice_also_where_others_have_its_first_bytes() {
+    let (mut rig, a, _) = start().await;
+    no_lrem(&mut rig, &a).await;
+    let twin = |letter: u8| Bytes::from([&[5; 16][..], &[letter; 20]].concat());
+    let mut all: Vec<_> = (0..240).map(|i| (element(i), NOW_MS + 1_000_000)).collect();
+    let twins = [(twin(b'a'), NOW_MS), (twin(b'b'), NOW_MS + 1), (twin(b'c'), NOW_MS + 1_000_000)];
+    all.splice(110..110, twins);
+    offer(&mut rig, &a, &all).await;
+    assert_eq!(claim(&rig, &a, 1, 500).await.leftovers.expect("L is long").count, 1);
+    // Slices of as many entries as fit. The second record of the identity is in the set of the next turn.
+    let request =
+        |step| UpkeepRequest { step, max_age: Duration::ZERO, bandwidth: 1 << 30, start: Start::Urgent, largest: 0 };
+    let mut swept = a.sweep(&rig.conn, &request(None)).await.unwrap();
+    rig.set_clock((NOW_MS + 1) * 1000).await;
+    assert_eq!(claim(&rig, &a, 2, 500).await.leftovers.expect("L is long").count, 2);
+    // Nothing has recorded the third.
+    rig.run(redis::cmd("ZREM").arg(&a.keys.delayed[..]).arg(&twin(b'c')[..])).await;
+    let mut removed = 0;
+    while matches!(swept.state, UpkeepState::Begun | UpkeepState::Step) {
+        swept = a.sweep(&rig.conn, &request(Some(swept.step))).await.unwrap();
+        removed += swept.removed;
+    }
+    assert_eq!((swept.state, removed, swept.orphans), (UpkeepState::Done, 2, 1));
     let seen = look(&mut rig, &a).await;
     assert_eq!((seen.copies(&twin(b'a')), seen.copies(&twin(b'b')), seen.copies(&twin(b'c'))), (0, 0, 1));
     assert!(seen.l.len() == 241 && seen.ghosts.is_empty() && seen.turn.is_empty());

@@ -28,10 +28,10 @@ impl World<'_> {
             0 => Bytes::new(),
             1 => rng.choice(self.seen.l.clone()).unwrap_or_default(),
             2 | 3 => {
-                let recorded = |e: &&Bytes| e.len() > 16 && self.seen.records(&identity(e)) > 0;
+                let recorded = |e: &&Bytes| e.len() > 9 && self.seen.records(&identity(e)) > 0;
                 let ghosts: Vec<&Bytes> = self.seen.l.iter().filter(recorded).collect();
                 match rng.choice(ghosts) {
-                    Some(ghost) => [&ghost[..16], &rng.u32(..).to_le_bytes()].concat().into(),
+                    Some(ghost) => [&ghost[..9], &rng.u32(..).to_le_bytes()].concat().into(),
                     None => elements::element(rng, self.seen.l.iter()),
                 }
             }

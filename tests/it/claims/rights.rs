@@ -152,7 +152,7 @@ async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
         if [0, 15, 59].contains(&n) {
             let ghost = Layout::New.pack([n; 8], b"ghost");
             let _: () = redis.rpush(&queue.list, &ghost).await.unwrap();
-            let _: () = redis.sadd(queue.bridge_key("ghosts"), &ghost[..16]).await.unwrap();
+            let _: () = redis.sadd(queue.bridge_key("ghosts"), &ghost[..9]).await.unwrap();
         } else {
             let delay = if [1, 10, 31].contains(&n) { -5_000 } else { 3_600_000 };
             queue.offer(redis, now + delay, format!("{n}")).await;
@@ -311,7 +311,7 @@ async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
     let scheduled = packed(4);
     let _: () = redis.zadd(&queue.timeouts, &scheduled, later).await.unwrap();
     let _: () = redis.rpush(&queue.list, &[&scheduled, &packed(9)]).await.unwrap();
-    let _: () = redis.sadd(queue.bridge_key("ghosts"), &packed(9)[..16]).await.unwrap();
+    let _: () = redis.sadd(queue.bridge_key("ghosts"), &packed(9)[..9]).await.unwrap();
     queue.push_ready(redis, &[b"ready".to_vec()]).await;
     bound(redis).await;
     let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &[1, 2].map(|n| (later, waiting(n)))).await.unwrap();
@@ -345,6 +345,6 @@ async fn cancel_far_from_both_ends(redis: &mut MultiplexedConnection, config: &C
     let output = cli(config, &["cancel", "q", "0c0c0c0c0c0c0c0c"]);
     assert!(output.status.success(), "{output:?}");
     let _: () = redis.lrem(&queue.list, 0, OTHERS[0]).await.unwrap();
-    let ghosts: bool = redis.sismember(queue.bridge_key("ghosts"), &element[..16]).await.unwrap();
+    let ghosts: bool = redis.sismember(queue.bridge_key("ghosts"), &element[..9]).await.unwrap();
     assert!(ghosts, "the entry in the list is recorded");
 }

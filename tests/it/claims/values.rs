@@ -32,5 +32,5 @@ pub fn short(bytes: &Bytes) -> String {
 
 /// The identity of an element in the sets of ghosts.
 pub fn identity(element: &Bytes) -> Bytes {
-    element.slice(..element.len().min(16))
+    element.slice(..element.len().min(9))
 }

@@ -49,7 +49,7 @@ async fn ghosts(rig: &mut Rig) {
     let sweep = rig.queue.keys.sweep.clone();
     for (push, set, n) in [("LPUSH", &turn, 101), ("RPUSH", &ghosts, 102)] {
         let _: i64 = rig.ask(redis::cmd(push).arg(&list[..]).arg(element(n))).await;
-        let _: i64 = rig.ask(redis::cmd("SADD").arg(&set[..]).arg(&element(n)[..16])).await;
+        let _: i64 = rig.ask(redis::cmd("SADD").arg(&set[..]).arg(&element(n)[..9])).await;
     }
     // Far from both ends in the second round, near the head in the first.
     for round in 0..3 {

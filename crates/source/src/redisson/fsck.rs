@@ -178,7 +178,7 @@ struct Listed {
 
 /// Returns the bytes by which a ghost is recorded.
 fn identity(entry: &Bytes) -> &[u8] {
-    &entry[..entry.len().min(16)]
+    &entry[..entry.len().min(9)]
 }
 
 fn name_of(element: &Bytes) -> String {

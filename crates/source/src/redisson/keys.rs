@@ -24,7 +24,7 @@ pub struct Keys {
     pub list: Bytes,
     /// The ready list: the mapped name itself.
     pub ready: Bytes,
-    /// First 16 bytes of every entry that a claim left in L.
+    /// First 9 bytes of every entry that a claim left in L: in both layouts its random id is among them.
     pub ghosts: Bytes,
     /// The ghosts from before the current turn of the sweep.
     pub ghosts_turn: Bytes,

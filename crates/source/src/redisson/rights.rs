@@ -104,8 +104,8 @@ impl RedissonSource {
         [
             self.on(&k.delayed, [ZMSCORE]),
             self.on(&k.list, [LLEN, LRANGE, RPUSH, LTRIM, MEMORY_USAGE]),
-            self.on(&k.ghosts, [SREM, EXISTS]),
-            self.on(&k.ghosts_turn, [SREM, EXISTS, UNLINK]),
+            self.on(&k.ghosts, [SMISMEMBER, SREM, EXISTS]),
+            self.on(&k.ghosts_turn, [SMISMEMBER, SREM, EXISTS, UNLINK]),
             Grant::on([exact(&k.ghosts), exact(&k.ghosts_turn)], [RENAME]),
             self.on(&k.sweep, [HDEL, HMGET, HSET]),
         ]

@@ -2,8 +2,8 @@
 //!
 //! `LREM` walks L from one end, which makes Redisson's own transfer slow at depth. So a claim removes an element from L
 //! only where that is cheap: at the ends, or a few within 5 % of Redis's time while L is short. All others become ghosts,
-//! recorded by identity (the first 16 bytes). A sweep rotates L slice by slice, removes recorded ghosts and keeps
-//! everything else. `list_cleanup: exact` uses `LREM` instead.
+//! recorded by identity: the first 9 bytes, which are the random id and the byte before or behind it. A sweep rotates L slice
+//! by slice, removes recorded ghosts and keeps everything else. `list_cleanup: exact` uses `LREM` instead.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ local function drop(element)
   if word ~= 'exact' and redis.call('LLEN', L) * 0.036 > 2000 and not redis.call('LPOS', L, element, 'MAXLEN', 20000) then
     from_tail = redis.call('LPOS', L, element, 'RANK', -1, 'MAXLEN', 20000)
     -- The set cannot distinguish two entries with the same first bytes: that one is searched, at any cost.
-    if not from_tail and redis.call('SADD', GHOSTS, string.sub(element, 1, 16)) == 1 then
+    if not from_tail and redis.call('SADD', GHOSTS, string.sub(element, 1, 9)) == 1 then
       redis.call('HSETNX', SWEEP, 'oldest', ms(clock()))
       return
     end

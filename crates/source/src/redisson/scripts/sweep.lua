@@ -26,7 +26,7 @@ local orphans, next_turn, oldest = tonumber(state[8]) or 0, tonumber(state[9]) o
 local first = state[11]
 local lease = tonumber(ARGV[8])
 
--- A full Redis refuses a script if its first write may need memory. Nothing is removed: an identity has 16 bytes at most, and
+-- A full Redis refuses a script if its first write may need memory. Nothing is removed: an identity has 9 bytes at most, and
 -- may well be the empty one.
 redis.call('SREM', GHOSTS, 'longer than any identity')
 
@@ -67,6 +67,24 @@ local function uneven(n)
   return used and used / nodes * first > 2097152
 end
 
+-- Which of these identities are recorded; a record, the older first, is for one entry, and is gone then. Those of a set go with
+-- one command: by itself, each would cost a replica five times its bytes.
+local function forget(ids)
+  local is, missing = {}, #ids
+  for _, set in ipairs({TURN, GHOSTS}) do
+    if missing == 0 then break end
+    local recorded, names, used = redis.call('SMISMEMBER', set, unpack(ids)), {}, {}
+    for i = 1, #ids do
+      if not is[i] and recorded[i] == 1 and not used[ids[i]] then
+        is[i], used[ids[i]], missing = true, true, missing - 1
+        names[#names + 1] = ids[i]
+      end
+    end
+    if #names > 0 then redis.call('SREM', set, unpack(names)) end
+  end
+  return is
+end
+
 local last = 0
 while left > 0 do
   local n = chunk(math.min(left, most - moved), bytes_left, largest, moved, last)
@@ -76,15 +94,20 @@ while left > 0 do
   local found = redis.call('LRANGE', L, 0, n - 1)
   if #found == 0 then left = 0 break end
   local scores = redis.call('ZMSCORE', Z, unpack(found))
-  local keep = {}
+  local keep, ids, n_ids = {}, {}, 0
+  for i = 1, #found do
+    if not scores[i] then ids[#ids + 1] = string.sub(found[i], 1, 9) end
+  end
+  local is_ghost = forget(ids)
   for i = 1, #found do
     local e = found[i]
     if #e > largest then largest = #e end
     bytes_left, bytes, walked = bytes_left - #e, bytes + #e, walked + #e
-    local id = string.sub(e, 1, 16)
+    if not scores[i] then n_ids = n_ids + 1 end
+    local id = ids[n_ids]
     if scores[i] then
       keep[#keep + 1] = e
-    elseif redis.call('SREM', TURN, id) == 1 or redis.call('SREM', GHOSTS, id) == 1 then
+    elseif is_ghost[n_ids] then
       removed = removed + 1
     else
       -- What others take out of L meanwhile makes the turn go round further than once: an orphan that comes by again

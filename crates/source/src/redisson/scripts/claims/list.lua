@@ -9,7 +9,7 @@
 if got_z > 0 and entries_in_list > 0 then
   -- Of a recorded ghost the older record goes first: its set is deleted at the end of the turn.
   local function forget(entry)
-    local id = string.sub(entry, 1, 16)
+    local id = string.sub(entry, 1, 9)
     return call('SREM', TURN, id) == 1 or call('SREM', GHOSTS, id) == 1
   end
 
@@ -182,7 +182,7 @@ if got_z > 0 and entries_in_list > 0 then
     -- The rest are recorded. The set cannot distinguish two entries with the same first bytes: that one is searched, at any
     -- cost.
     local ids, new, n, seen = {}, {}, 0, {}
-    for i = first, #left, 2 do ids[(i - first) / 2 + 1] = string.sub(left[i], 1, 16) end
+    for i = first, #left, 2 do ids[(i - first) / 2 + 1] = string.sub(left[i], 1, 9) end
     local recorded = call('SMISMEMBER', GHOSTS, unpack(ids))
     for i = 1, #ids do
       local id = ids[i]

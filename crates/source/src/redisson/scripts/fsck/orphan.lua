@@ -13,7 +13,7 @@ local bad = wrong_type('zset', 'list', 'set', 'set', 'hash')
 if bad then return bad end
 local Z, L, GHOSTS, TURN, SWEEP = unpack(KEYS)
 local entry, most, place = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
-local id = string.sub(entry, 1, 16)
+local id = string.sub(entry, 1, 9)
 if redis.call('ZSCORE', Z, entry) then return 0 end
 if redis.call('SMISMEMBER', GHOSTS, id)[1] == 1 or redis.call('SMISMEMBER', TURN, id)[1] == 1 then return 0 end
 local length = redis.call('LLEN', L)
@@ -30,7 +30,7 @@ if ARGV[3] == 'orphan' then
   open(Z)
   redis.call('ZADD', Z, ms(now), entry)
 else
-  -- Removes nothing: an identity has 16 bytes at most. A full Redis refuses a script if its first write may need memory.
+  -- Removes nothing: an identity has 9 bytes at most. A full Redis refuses a script if its first write may need memory.
   redis.call('SREM', GHOSTS, 'longer than any identity')
   redis.call('SADD', GHOSTS, id)
   redis.call('HSETNX', SWEEP, 'oldest', ms(now))
