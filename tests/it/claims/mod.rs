@@ -12,6 +12,7 @@ mod daemon;
 mod deletions;
 mod directed;
 mod directed_list;
+mod directed_settle;
 mod directed_sweep;
 pub mod elements;
 mod full;
