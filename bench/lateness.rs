@@ -123,9 +123,18 @@ queues:
 }
 
 pub async fn arrive(redis: &mut MultiplexedConnection, list: bool, count: usize) -> Result<()> {
+    let arrived = if list { redis::Cmd::llen("out") } else { redis::Cmd::xlen("out") };
+    until_there(redis, &arrived, count).await
+}
+
+/// Waits for as many entries of a stream.
+pub async fn arrive_in(redis: &mut MultiplexedConnection, stream: &str, count: usize) -> Result<()> {
+    until_there(redis, &redis::Cmd::xlen(stream), count).await
+}
+
+async fn until_there(redis: &mut MultiplexedConnection, arrived: &redis::Cmd, count: usize) -> Result<()> {
     for _ in 0..30_000 {
-        let arrived: usize = if list { redis.llen("out").await? } else { redis.xlen("out").await? };
-        if arrived >= count {
+        if arrived.query_async::<usize>(redis).await? >= count {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -24,6 +24,7 @@ mod idle;
 mod intake;
 mod jobs;
 mod lateness;
+mod neighbour;
 mod observed;
 mod ordered;
 mod outage;
@@ -35,6 +36,7 @@ mod pools;
 mod queues;
 mod range;
 mod rate;
+mod replica;
 mod report;
 mod scripts;
 mod settings;
@@ -52,11 +54,12 @@ mod zset;
 use report::{Findings, Table};
 
 /// The allowed names in `ROWS`, in the order of the report.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 30] = [
     "start",
     "idle",
     "lateness",
     "fairness",
+    "neighbour",
     "queues",
     "crowd",
     "cluster",
@@ -74,6 +77,7 @@ const NAMES: [&str; 28] = [
     "pools",
     "zset",
     "range",
+    "replica",
     "rate",
     "trickle",
     "outage",
@@ -114,6 +118,7 @@ async fn measure(wanted: Vec<String>) -> Result<()> {
             "idle" => idle::measure().await.map(Findings::from),
             "lateness" => lateness::measure().await.map(Findings::from),
             "fairness" => lateness::fairness().await.map(Findings::from),
+            "neighbour" => neighbour::measure().await.map(Findings::from),
             "queues" => queues::measure().await.map(Findings::from),
             "crowd" => crowd::measure().await.map(Findings::from),
             "cluster" => cluster::measure().await.map(Findings::from),
@@ -132,6 +137,7 @@ async fn measure(wanted: Vec<String>) -> Result<()> {
             "pools" => pools::measure().await.map(Findings::from),
             "zset" => zset::measure().await.map(Findings::from),
             "range" => range::measure().await.map(Findings::from),
+            "replica" => replica::measure().await.map(Findings::from),
             "rate" => rate::measure().await.map(Findings::from),
             "trickle" => trickle::measure().await.map(Findings::from),
             "end_to_end" => end_to_end::measure().await.map(Findings::from),
