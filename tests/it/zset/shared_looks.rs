@@ -8,6 +8,7 @@ use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
 
 use super::{PATIENCE, now_ms};
+use crate::faults::rig::pass;
 use harness::cluster::RedisCluster;
 use harness::daemon::Daemon;
 use harness::{RedisServer, eventually};
@@ -61,7 +62,7 @@ async fn until_shared(redis: &mut MultiplexedConnection, daemons: usize) {
         number => Err(format!("{number} of {daemons}")),
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    pass(Duration::from_secs(3)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,9 +108,9 @@ async fn three_daemons_look_less_than_twice_as_often_as_one() {
         calls.split(',').next().and_then(|calls| calls.parse::<f64>().ok()).expect("a number")
     };
     // The claims of the start are over, and its gauges.
-    tokio::time::sleep(Duration::from_secs(15)).await;
+    pass(Duration::from_secs(12)).await;
     let (before, began) = (looks(&mut redis).await, now_ms(&mut redis).await);
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    pass(Duration::from_secs(15)).await;
     let seconds = (now_ms(&mut redis).await - began) as f64 / 1_000.0;
     let each = (looks(&mut redis).await - before) / seconds / QUEUES as f64;
     // One each second and one each fourth; a daemon that is slow on a busy machine looks less often.
