@@ -93,6 +93,22 @@ async fn with_ghosts(rig: &mut Rig, source: &Redisson) {
 }
 
 #[tokio::test]
+async fn records_of_an_earlier_build_are_read() {
+    let (mut rig, a, _) = start().await;
+    with_ghosts(&mut rig, &a).await;
+    let recorded = look(&mut rig, &a).await.ghosts;
+    assert!(recorded.len() == 20 && recorded.iter().all(|id| id.len() == 9), "{recorded:?}");
+    // They had 16 bytes.
+    rig.run(redis::cmd("DEL").arg(&a.keys.ghosts[..])).await;
+    for i in (101..140).step_by(2) {
+        rig.run(redis::cmd("SADD").arg(&a.keys.ghosts[..]).arg(&element(i)[..16])).await;
+    }
+    assert_eq!(turn(&rig, &a).await.state, UpkeepState::Done);
+    let seen = look(&mut rig, &a).await;
+    assert!(seen.l.len() == LIVE && seen.ghosts.is_empty() && seen.turn.is_empty(), "{seen:?}");
+}
+
+#[tokio::test]
 async fn what_falls_due_in_the_order_of_offers_leaves_no_ghost_at_any_depth() {
     let (mut rig, a, _) = start().await;
     no_lrem(&mut rig, &a).await;

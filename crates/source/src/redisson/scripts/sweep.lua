@@ -85,6 +85,12 @@ local function forget(ids)
   return is
 end
 
+-- The same for a record of an earlier build, which had 16 bytes.
+local function forget_earlier(entry)
+  local id = string.sub(entry, 1, 16)
+  return redis.call('SREM', TURN, id) == 1 or redis.call('SREM', GHOSTS, id) == 1
+end
+
 local last = 0
 while left > 0 do
   local n = chunk(math.min(left, most - moved), bytes_left, largest, moved, last)
@@ -107,7 +113,7 @@ while left > 0 do
     local id = ids[n_ids]
     if scores[i] then
       keep[#keep + 1] = e
-    elseif is_ghost[n_ids] then
+    elseif is_ghost[n_ids] or forget_earlier(e) then
       removed = removed + 1
     else
       -- What others take out of L meanwhile makes the turn go round further than once: an orphan that comes by again

@@ -9,8 +9,11 @@
 if got_z > 0 and entries_in_list > 0 then
   -- Of a recorded ghost the older record goes first: its set is deleted at the end of the turn.
   local function forget(entry)
-    local id = string.sub(entry, 1, 9)
-    return call('SREM', TURN, id) == 1 or call('SREM', GHOSTS, id) == 1
+    -- The second form is that of earlier builds.
+    for _, id in ipairs({string.sub(entry, 1, 9), string.sub(entry, 1, 16)}) do
+      if call('SREM', TURN, id) == 1 or call('SREM', GHOSTS, id) == 1 then return true end
+    end
+    return false
   end
 
   -- Whether this entry is one of those that were taken. Most lists need not know.

@@ -15,7 +15,11 @@ local Z, L, GHOSTS, TURN, SWEEP = unpack(KEYS)
 local entry, most, place = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
 local id = string.sub(entry, 1, 9)
 if redis.call('ZSCORE', Z, entry) then return 0 end
-if redis.call('SMISMEMBER', GHOSTS, id)[1] == 1 or redis.call('SMISMEMBER', TURN, id)[1] == 1 then return 0 end
+for _, set in ipairs({GHOSTS, TURN}) do
+  -- The second form is that of earlier builds.
+  local recorded = redis.call('SMISMEMBER', set, id, string.sub(entry, 1, 16))
+  if recorded[1] == 1 or recorded[2] == 1 then return 0 end
+end
 local length = redis.call('LLEN', L)
 local there = redis.call('LINDEX', L, place) == entry
 if not there then
