@@ -177,10 +177,7 @@ async fn rates() -> Result<Table> {
 fn line(name: &str, kept: &str, runs: &[Ran]) -> Vec<String> {
     let middle = |figure: fn(&Ran) -> f64| median(runs.iter().map(figure));
     let one = |figure: fn(&Ran) -> Option<f64>, show: fn(f64) -> String| {
-        runs.iter()
-            .map(figure)
-            .collect::<Option<Vec<f64>>>()
-            .map_or("-".to_owned(), |all| show(median(all.into_iter())))
+        runs.iter().map(figure).collect::<Option<Vec<f64>>>().map_or("-".to_owned(), |all| show(median(all)))
     };
     // Microseconds a job are tenths of a second for 100,000.
     let cpu = |us: f64| format!("{:.1}", us / 10.0);

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use redis::AsyncCommands;
 
 use crate::daemon::Daemon;
 use crate::lateness::{arrive, arrive_in};

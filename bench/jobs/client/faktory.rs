@@ -18,6 +18,7 @@ pub(super) async fn greet(client: &mut Client) -> Result<()> {
     ok(client, &hello).await
 }
 
+#[expect(clippy::disallowed_methods, reason = "faktory takes the time of its client")]
 pub(super) async fn add(client: &mut Client, number: usize, delay: u64) -> Result<()> {
     let at = match delay {
         0 => String::new(),

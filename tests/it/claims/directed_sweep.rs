@@ -105,7 +105,7 @@ async fn records_of_an_earlier_build_are_read() {
     }
     assert_eq!(turn(&rig, &a).await.state, UpkeepState::Done);
     let seen = look(&mut rig, &a).await;
-    assert!(seen.l.len() == LIVE && seen.ghosts.is_empty() && seen.turn.is_empty(), "{seen:?}");
+    assert_eq!((seen.l.len(), seen.ghosts.len(), seen.turn.len()), (LIVE, 0, 0));
 }
 
 #[tokio::test]
