@@ -78,7 +78,7 @@ async fn confirmations_of_a_part_of_a_claim_name_no_element_to_a_replica() {
 #[tokio::test]
 async fn a_few_confirmations_of_a_claim_of_many_and_those_of_large_elements_are_written_by_name() {
     let (mut rig, a, _) = start().await;
-    let large = |n: u64| Bytes::from(pack(Layout::New, MessageId(n.to_be_bytes()), &vec![b'x'; 100_000]));
+    let large = |n: u64| Bytes::from(pack(Layout::New, MessageId(n.to_be_bytes()), &vec![b'x'; 60_000]));
     let all: Vec<_> = (0..10).map(|n| (large(n), NOW_MS - 1_000 + n as i64)).collect();
     offer(&mut rig, &a, &all).await;
     assert_eq!(claim(&rig, &a, 1, 500).await.elements.len(), 10);
