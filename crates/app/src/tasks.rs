@@ -13,7 +13,7 @@ use delaybridge_ledger::{Announcement, millis};
 use delaybridge_link::SubscriberEvent;
 use delaybridge_model::Mode;
 use delaybridge_ops::OperatorNote;
-use delaybridge_pipeline::claim::{claimers, gauges, lookers, pollers, safety_poll};
+use delaybridge_pipeline::claim::{claimers, gauges, notes, pollers, safety_poll};
 use delaybridge_pipeline::dead_letters::forwarder;
 use delaybridge_pipeline::leases::keeper;
 use delaybridge_pipeline::modes::{rescue, shadow};
@@ -40,7 +40,7 @@ pub(super) fn start(
     tasks.spawn(named("shadow", shadow::run(registry.clone(), beat("shadow"))));
     tasks.spawn(named("rescue", rescue::run(registry.clone(), beat("rescue"))));
     tasks.spawn(named("safety poll", safety_poll::run(registry.clone(), beat("safety poll"))));
-    tasks.spawn(named("lookers", lookers::run(registry.clone())));
+    tasks.spawn(named("notes", notes::run(registry.clone())));
     tasks.spawn(named("unannounced", pollers::unannounced(registry.clone())));
     tasks.spawn(named("gauges", gauges::run(registry.clone())));
     tasks.spawn(named("announcements", listen(registry.clone(), channels, announcements)));

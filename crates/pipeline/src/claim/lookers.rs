@@ -16,13 +16,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::pollers::pause;
-use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
-use delaybridge_ledger::{LookerNote, StoreError};
+use delaybridge_ledger::LookerNote;
 
-/// Time between two notes.
-const NOTES: Duration = Duration::from_secs(1);
 /// A daemon whose note has not changed for so long is gone.
 const SILENT: Duration = Duration::from_millis(3_500);
 /// The note of a daemon that is gone for so long is removed.
@@ -118,6 +114,11 @@ impl Lookers {
         Lookers { own: format!("{:016x}", u64::from_be_bytes(owner)).into(), state: Mutex::default() }
     }
 
+    /// Returns the name of this daemon.
+    pub(super) fn own(&self) -> &Bytes {
+        &self.own
+    }
+
     /// Sets the hash of the queues that this daemon looks at, if there are any.
     pub fn set_queues(&self, queues: Option<u64>) {
         self.state.lock().queues = queues;
@@ -162,7 +163,7 @@ impl Lookers {
     }
 
     /// Returns the next note; `None` where there is nothing to share.
-    fn note(&self) -> Option<LookerNote> {
+    pub(super) fn note(&self) -> Option<LookerNote> {
         let mut state = self.state.lock();
         state.count += 1;
         let mut text = format!("{FORM} {:016x} {}", state.queues?, state.count);
@@ -173,7 +174,7 @@ impl Lookers {
     }
 
     /// Takes the notes of all daemons over. Returns the names of those that ended long ago.
-    fn hear(&self, now: Instant, notes: Vec<LookerNote>) -> Vec<Bytes> {
+    pub(super) fn hear(&self, now: Instant, notes: Vec<LookerNote>) -> Vec<Bytes> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let was_deaf = state.heard.replace(now).is_none_or(|heard| now.since(heard) > SILENT);
@@ -205,39 +206,6 @@ impl Lookers {
         let ended = state.others.iter().filter(|(_, other)| other.is_gone && now.since(other.changed) > ENDED);
         ended.map(|(name, _)| name.clone()).collect()
     }
-}
-
-/// Writes notes and reads those of others, until the process stops.
-pub async fn run(registry: Arc<QueueRegistry>) {
-    let process = registry.process().clone();
-    let lookers = registry.lookers();
-    let server = registry.server();
-    let (mut was_refused, mut is_known) = (false, false);
-    while !pause(&process, NOTES).await.is_stopping() {
-        let Some(note) = lookers.note().filter(|_| server.is_up()) else { continue };
-        match server.share_looks(&note).await {
-            Ok(notes) => {
-                // Without an answer they are removed another time.
-                let _ = server.forget_lookers(&lookers.hear(Instant::now(), notes)).await;
-                (was_refused, is_known) = (false, true);
-            }
-            Err(error) if is_for_a_person(&error) && !was_refused => {
-                process.events.looks_are_not_shared(server.name(), &error.to_string());
-                was_refused = true;
-            }
-            // Nobody is heard: this daemon looks by itself.
-            Err(_) => {}
-        }
-    }
-    if is_known && server.is_up() {
-        // The others look at once, and not after some silence.
-        let _ = server.forget_lookers(std::slice::from_ref(&lookers.own)).await;
-    }
-}
-
-/// Returns whether notes are refused until a person changes something, and not only while Redis is full or away.
-fn is_for_a_person(error: &StoreError) -> bool {
-    matches!(error, StoreError::Refused { code: "NOPERM" | "WRONGTYPE", .. } | StoreError::Malformed(_))
 }
 
 #[cfg(test)]

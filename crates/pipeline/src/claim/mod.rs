@@ -16,6 +16,7 @@ pub mod gauges;
 pub mod isolation;
 pub mod lookers;
 pub mod lost;
+pub mod notes;
 mod outlook;
 pub mod outstanding;
 pub mod pollers;

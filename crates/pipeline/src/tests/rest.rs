@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::*;
-use crate::claim::{claimers, gauges, lookers, safety_poll};
+use crate::claim::{claimers, gauges, notes, safety_poll};
 use crate::deliver::sink_handle::SinkHandle;
 use crate::leases::keeper;
 use crate::limits::budget::Budget;
@@ -74,7 +74,7 @@ impl Many {
         tasks.spawn(keeper::run(registry.clone(), beat("lease keeper")));
         tasks.spawn(safety_poll::run(registry.clone(), beat("safety poll")));
         tasks.spawn(gauges::run(registry.clone()));
-        tasks.spawn(lookers::run(registry.clone()));
+        tasks.spawn(notes::run(registry.clone()));
         registry.look_at_all(Wakeup::Due);
         Many { server, registry, events, claimers, tasks, _clock: clock }
     }

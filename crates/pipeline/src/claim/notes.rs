@@ -1,0 +1,45 @@
+//! The exchange of notes with the daemons that [share looks](super::lookers).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::pollers::pause;
+use crate::registry::QueueRegistry;
+use delaybridge_core::clock::Instant;
+use delaybridge_ledger::StoreError;
+
+/// Time between two notes.
+const NOTES: Duration = Duration::from_secs(1);
+
+/// Writes notes and reads those of others, until the process stops.
+pub async fn run(registry: Arc<QueueRegistry>) {
+    let process = registry.process().clone();
+    let lookers = registry.lookers();
+    let server = registry.server();
+    let (mut was_refused, mut is_known) = (false, false);
+    while !pause(&process, NOTES).await.is_stopping() {
+        let Some(note) = lookers.note().filter(|_| server.is_up()) else { continue };
+        match server.share_looks(&note).await {
+            Ok(notes) => {
+                // Without an answer they are removed another time.
+                let _ = server.forget_lookers(&lookers.hear(Instant::now(), notes)).await;
+                (was_refused, is_known) = (false, true);
+            }
+            Err(error) if is_for_a_person(&error) && !was_refused => {
+                process.events.looks_are_not_shared(server.name(), &error.to_string());
+                was_refused = true;
+            }
+            // Nobody is heard: this daemon looks by itself.
+            Err(_) => {}
+        }
+    }
+    if is_known && server.is_up() {
+        // The others look at once, and not after some silence.
+        let _ = server.forget_lookers(std::slice::from_ref(lookers.own())).await;
+    }
+}
+
+/// Returns whether notes are refused until a person changes something, and not only while Redis is full or away.
+fn is_for_a_person(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused { code: "NOPERM" | "WRONGTYPE", .. } | StoreError::Malformed(_))
+}
