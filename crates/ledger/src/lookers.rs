@@ -22,7 +22,7 @@ const HOLDS: Duration = Duration::from_secs(60);
 pub struct LookerNote {
     /// The name of the daemon.
     pub daemon: Bytes,
-    /// What it tells. Whoever may write there can write anything.
+    /// The text of the daemon. Whoever may write there can write anything.
     pub text: Bytes,
 }
 

@@ -49,7 +49,7 @@ enum Ended {
     Lost(String),
     /// Another server is the master now.
     Left,
-    /// It is replaced to give the memory of a large element back.
+    /// The connection is replaced to give the memory of a large element back.
     Large,
 }
 

@@ -31,11 +31,11 @@ const FORM: &str = "1";
 /// The part of this daemon in the looks at a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookTurn {
-    /// It is the looker.
+    /// The looker.
     First,
-    /// It looks in case the looker does not.
+    /// The daemon that looks in case the looker does not.
     Second,
-    /// It looks in case all of these do not.
+    /// One of those that look in case both do not.
     Other,
 }
 
@@ -90,7 +90,7 @@ fn read(note: &[u8]) -> Option<ReadNote> {
     Some(ReadNote { queues, told })
 }
 
-/// What a poll has to know of the other daemons.
+/// The other daemons, as far as a poll has to know them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LookersView {
     /// Whether notes are answered: then it would be noticed that another daemon is gone.
@@ -99,7 +99,7 @@ pub struct LookersView {
     pub others: Arc<[Bytes]>,
 }
 
-/// What a poll is asked to look at.
+/// The queues that a poll is asked to look at.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Everything.

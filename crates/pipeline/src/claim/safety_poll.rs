@@ -50,10 +50,10 @@ struct Polled {
     was_due: bool,
 }
 
-/// What a look at a queue is for in this round.
+/// The range of a look at a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sight {
-    /// What falls due until the next round.
+    /// All that falls due until the next round.
     Near,
     /// The same, if there is anything that falls due until the next look far ahead.
     Far,
