@@ -114,6 +114,10 @@ async fn rare() -> Executed {
     let request =
         UpkeepRequest { step: None, max_age: Duration::ZERO, bandwidth: 1 << 30, start: Start::Urgent, largest: 0 };
     source.sweep(&rig.conn, &request).await.unwrap();
+    // An orphan is asked for in both sets.
+    let _: () = rig.redis.sadd(queue.bridge_key("ghosts"), "ghost").await.unwrap();
+    let _: () = rig.redis.rpush(&queue.list, Layout::New.pack([9; 8], b"orphan")).await.unwrap();
+    source.sweep(&rig.conn, &request).await.unwrap();
     monitor.executed(&mut rig.redis).await.clone()
 }
 
