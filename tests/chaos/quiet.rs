@@ -119,9 +119,8 @@ pub async fn residue(redis: &mut Clients) -> Vec<String> {
         keys.extend(here);
     }
     let kept = |key: &String| {
-        ["delaybridge:dead:", "delaybridge:state:", "delaybridge:sweep:", "delaybridge:audit:", "delaybridge:fleet"]
-            .iter()
-            .any(|kept| key.starts_with(kept))
+        let words = ["dead:", "state:", "sweep:", "audit:", "fleet", "lookers"];
+        words.iter().any(|word| key.strip_prefix("delaybridge:").is_some_and(|rest| rest.starts_with(word)))
     };
     keys.into_iter().filter(|key| !kept(key)).collect()
 }

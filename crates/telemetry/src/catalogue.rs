@@ -263,9 +263,11 @@ The memory of the metrics and the size of a scrape are bounded:
 - The others share the label `queue=\"other queues\"`. Counters and histograms add up; gauges show the sum (messages, entries), the
   greatest (ages, 0 or 1) or the earliest (next due time).
 - With more than OWN queues, empty queues from which nothing was ever claimed have no gauges.
-- The gauges of 1000 queues are read every 5 seconds, of 10,000 every 50 seconds. Daemons with the same queues share the work: of 3,
-  each reads the gauges of 1000 queues every 15 seconds; of more, at least once a minute. After a start, and after Redis was away, a
+- The gauges of 500 queues are read every 5 seconds, of 1000 every 10 seconds, of more at least once a minute, up to 12,000. Daemons with
+  the same queues share the work: of 3, each reads the gauges of 500 queues every 15 seconds. After a start, and after Redis was away, a
   daemon first reads all of them.
+- Of a queue at rest only the size is read while it does not change, for a tenth of the time until its first element is due and ten
+  minutes at most: by that much what is due within the next hours can be behind.
 - A queue with series of its own has one histogram of the lateness for each sink.
 
 `delaybridge queues`, `top`, the page of operators and `/readyz` show every queue by its name. Daemons may choose different queues for

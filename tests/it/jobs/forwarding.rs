@@ -57,7 +57,7 @@ async fn arrived(redis: &MultiplexedConnection, count: usize) -> Vec<Delivery> {
 async fn nothing_left(redis: &MultiplexedConnection) {
     eventually("nothing to be left", PATIENCE, async || {
         let keys: Vec<String> = redis.clone().keys("delaybridge:*").await.expect("keys");
-        let known = ["delaybridge:leases:", "delaybridge:jobs:topic", "delaybridge:jobs:gone:"];
+        let known = ["delaybridge:leases:", "delaybridge:jobs:topic", "delaybridge:jobs:gone:", "delaybridge:lookers"];
         let left: Vec<_> = keys.iter().filter(|key| !known.iter().any(|known| key.starts_with(known))).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     })
