@@ -51,7 +51,7 @@ pub async fn residue(redis: &mut Clients) -> Vec<String> {
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(redis).await.expect("read the keys");
     let kept = ["dead", "gone", "topic", "records", "state", "expiry", "topics"];
     let kept = |key: &String| key.split(':').nth(2).is_some_and(|word| kept.contains(&word));
-    found.extend(keys.into_iter().filter(|key| !kept(key)));
+    found.extend(keys.into_iter().filter(|key| !kept(key) && key != "delaybridge:lookers"));
     for topic in 0..QUEUES.len() {
         // Only dead jobs have a record and a state.
         let dead: usize = redis::cmd("ZCARD").arg(key("dead", topic)).query_async(redis).await.expect("count the dead");
