@@ -135,8 +135,12 @@ async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
     // Used only by a reload that removes a queue; `reload` has the same rights.
     granted.retain(|right| right.0 != "unsubscribe");
     // The first is used of a queue at rest, whose size tells whether its gauges have changed; the second for an entry that the
-    // older set of ghosts does not have.
-    let rare_uses = [("exists", "delaybridge:dead:{orders}"), ("smismember", "delaybridge:ghosts:{orders}")];
+    // older set of ghosts does not have; the last when it stops.
+    let rare_uses = [
+        ("exists", "delaybridge:dead:{orders}"),
+        ("smismember", "delaybridge:ghosts:{orders}"),
+        ("hdel", "delaybridge:lookers"),
+    ];
     granted.retain(|(command, key)| !rare_uses.contains(&(command.as_str(), key.as_str())));
     eventually(&format!("{queue:?} to use its rights"), PATIENCE, async || {
         all_used(&granted, monitor.executed(&mut redis.clone()).await, rare, &calls)
