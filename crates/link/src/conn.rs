@@ -317,9 +317,17 @@ impl Conn {
         self.inner.wire.lock().as_ref().is_some_and(Wire::was_large)
     }
 
-    /// Returns whether no call waits for an answer.
-    pub(super) fn is_idle(&self) -> bool {
-        self.inner.calls.load(Ordering::Relaxed) == 0
+    /// Ends the connection if no call waits for an answer. A call that comes at the same time waits, or is not sent.
+    pub(super) fn retire_if_idle(&self) -> bool {
+        let mut wire = self.inner.wire.lock();
+        if self.inner.calls.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
+        let taken = wire.take();
+        drop(wire);
+        self.inner.gone.cancel();
+        drop(taken);
+        true
     }
 
     /// Runs one exchange with the deadline; stops waiting when the connection is replaced.
@@ -328,11 +336,11 @@ impl Conn {
         exchange: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<R>,
     ) -> Result<R, LinkError> {
         let inner = &*self.inner;
-        let connection = inner.wire.lock().as_ref().map(|wire| wire.connection.clone());
-        let Some(mut connection) = connection else {
+        // Counted under the lock: see `retire_if_idle`.
+        let begun = inner.wire.lock().as_ref().map(|wire| (wire.connection.clone(), Call::begin(&inner.calls)));
+        let Some((mut connection, _call)) = begun else {
             return Err(LinkError::NotSent { address: inner.address.clone() });
         };
-        let _call = Call::begin(&inner.calls);
         // Biased: a reply that has arrived is not discarded because the connection ended after it. Dropping the
         // exchange is safe: the client library keeps its position among the replies.
         let answer = tokio::select! {

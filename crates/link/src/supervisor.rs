@@ -192,7 +192,8 @@ impl Supervisor {
                 was_large = Some(Instant::now());
             }
             // Between two calls, so that no answer is lost.
-            if was_large.is_some_and(|at: Instant| at.elapsed() >= self.options.keeps_buffers) && conn.is_idle() {
+            let is_time = was_large.is_some_and(|at: Instant| at.elapsed() >= self.options.keeps_buffers);
+            if is_time && conn.retire_if_idle() {
                 return Ended::Large;
             }
             let answer = tokio::select! {
