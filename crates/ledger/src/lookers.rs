@@ -14,6 +14,8 @@ use delaybridge_link::{Conn, KeyPrefix};
 
 /// The most daemons that share looks. With more of them each looks by itself.
 const MOST: usize = 500;
+/// The most bytes of a name and a note. A note of ours has less than 1,000.
+const LARGEST: usize = 4 << 10;
 /// The time for which the hash stays after the last note.
 const HOLDS: Duration = Duration::from_secs(60);
 
@@ -43,12 +45,12 @@ type Field = (Vec<u8>, Vec<u8>);
 ///
 /// # Errors
 ///
-/// Those of the connection, a key of another type, and more daemons than may share looks.
+/// Those of the connection, a key of another type, more daemons than may share looks, and a field that is too large for a note.
 pub(super) async fn exchange(conn: &Conn, key: &str, own: &LookerNote) -> Result<Vec<LookerNote>, StoreError> {
     let mut pipe = redis::Pipeline::with_capacity(3);
     pipe.cmd("HSET").arg(key).arg(&own.daemon[..]).arg(&own.text[..]);
     pipe.cmd("PEXPIRE").arg(key).arg(HOLDS.as_millis() as u64);
-    // Bounded, where HGETALL would read whatever somebody has put there.
+    // HGETALL has no bound on the number of fields.
     pipe.cmd("HSCAN").arg(key).arg(0).arg("COUNT").arg(MOST);
     let malformed = |error: redis::ParsingError| StoreError::Malformed(error.to_string());
     let mut last = redis::Value::Nil;
@@ -58,6 +60,9 @@ pub(super) async fn exchange(conn: &Conn, key: &str, own: &LookerNote) -> Result
     let (next, fields): (u64, Vec<Field>) = redis::from_redis_value(last).map_err(malformed)?;
     if next != 0 || fields.len() > MOST {
         return Err(StoreError::Malformed(format!("{key} has more than {MOST} fields")));
+    }
+    if fields.iter().any(|(daemon, text)| daemon.len() + text.len() > LARGEST) {
+        return Err(StoreError::Malformed(format!("{key} has a field of more than {LARGEST} bytes")));
     }
     let note = |(daemon, text): Field| LookerNote { daemon: daemon.into(), text: text.into() };
     Ok(fields.into_iter().map(note).collect())

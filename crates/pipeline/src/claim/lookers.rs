@@ -5,7 +5,8 @@
 //! Clocks are not compared: a note has a count. Only daemons with exactly the same queues share, so that a queue that is new in one
 //! configuration is looked at by those that have it. A daemon without an answer to its notes looks by itself.
 //!
-//! What its looker has found and nobody has claimed a second later is told to all: the looker may be full, held or stopped.
+//! A queue that its looker finds due twice in a row is named in its note, and all daemons look at it: the looker may be full, held or
+//! stopped, or the queue has a backlog.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

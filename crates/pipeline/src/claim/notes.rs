@@ -10,6 +10,8 @@ use delaybridge_ledger::StoreError;
 
 /// Time between two notes.
 const NOTES: Duration = Duration::from_secs(1);
+/// The same after a refusal: a right or another key takes a person, and what a stranger has put there is not read each second.
+const REFUSED: Duration = Duration::from_secs(60);
 
 /// Writes notes and reads those of others, until the process stops.
 pub async fn run(registry: Arc<QueueRegistry>) {
@@ -17,7 +19,7 @@ pub async fn run(registry: Arc<QueueRegistry>) {
     let lookers = registry.lookers();
     let server = registry.server();
     let (mut was_refused, mut is_known) = (false, false);
-    while !pause(&process, NOTES).await.is_stopping() {
+    while !pause(&process, if was_refused { REFUSED } else { NOTES }).await.is_stopping() {
         let Some(note) = lookers.note().filter(|_| server.is_up()) else { continue };
         match server.share_looks(&note).await {
             Ok(notes) => {
@@ -25,8 +27,10 @@ pub async fn run(registry: Arc<QueueRegistry>) {
                 let _ = server.forget_lookers(&lookers.hear(Instant::now(), notes)).await;
                 (was_refused, is_known) = (false, true);
             }
-            Err(error) if is_for_a_person(&error) && !was_refused => {
-                process.events.looks_are_not_shared(server.name(), &error.to_string());
+            Err(error) if is_for_a_person(&error) => {
+                if !was_refused {
+                    process.events.looks_are_not_shared(server.name(), &error.to_string());
+                }
                 was_refused = true;
             }
             // Nobody is heard: this daemon looks by itself.
