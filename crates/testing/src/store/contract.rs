@@ -73,6 +73,8 @@ macro_rules! store_contract_tests {
             reads::an_empty_queue_is_empty,
             reads::a_look_finds_what_a_claim_would_take,
             reads::daemons_that_share_looks_read_the_notes_of_all,
+            reads::the_size_of_a_queue_tells_what_is_there_beside_its_schedule,
+            reads::the_size_of_a_queue_tells_of_its_ready_list,
             reads::scheduled_elements_are_read_in_due_order_from_any_place,
         }
     };

@@ -43,6 +43,31 @@ pub async fn daemons_that_share_looks_read_the_notes_of_all(rig: impl Rig) {
     assert_eq!(share(note("a", "3")).await, [note("a", "3")]);
 }
 
+pub async fn the_size_of_a_queue_tells_what_is_there_beside_its_schedule(mut rig: impl Rig) {
+    async fn size(rig: &impl Rig) -> (i64, bool) {
+        let (now_ms, sizes) = rig.server().sizes(&[rig.store(A).counted()]).await.expect("the server counts");
+        assert!(now_ms.is_none_or(|now_ms| now_ms > 0), "{now_ms:?}");
+        let size = sizes[0].expect("an answer");
+        (size.scheduled, size.has_others)
+    }
+    assert_eq!(size(&rig).await, (0, false));
+    let at = rig.now_ms();
+    rig.offer(&element(&rig, 1), at + 100).await;
+    rig.offer(&element(&rig, 2), at + 100_000).await;
+    assert_eq!(size(&rig).await, (2, false));
+    rig.advance(ms(100)).await;
+    let mine = take_one(&rig, A, 1).await;
+    assert_eq!(size(&rig).await, (1, true), "in flight");
+    settle_one(&rig, &mine, mine.retry(ms(50))).await;
+    assert_eq!(size(&rig).await, (1, true), "a retry");
+}
+
+pub async fn the_size_of_a_queue_tells_of_its_ready_list(mut rig: impl Rig) {
+    rig.make_ready(&Bytes::from_static(b"ready")).await;
+    let (_, sizes) = rig.server().sizes(&[rig.store(A).counted()]).await.expect("the server counts");
+    assert!(sizes[0].expect("an answer").has_others);
+}
+
 pub async fn a_look_finds_what_a_claim_would_take(mut rig: impl Rig) {
     let look = rig.store(A).look();
     let server = rig.server();
