@@ -120,7 +120,7 @@ pub(super) async fn run(peer: Peer) -> Result<Fate> {
     })
 }
 
-/// Adds jobs. One that was not confirmed counts for nothing: nobody promised it.
+/// Adds jobs. Only those that are confirmed count.
 async fn produce(peer: Peer, port: u16, jobs: Arc<Jobs>) {
     let mut connection = None;
     while jobs.produce.load(Ordering::Relaxed) {

@@ -45,7 +45,7 @@ pub(super) async fn run(peer: Peer, count: usize, kept: Kept) -> Result<Ran> {
     let (full, full_redis) = server.usage();
     ran.memory = Some((full.resident + full_redis.map_or(0, |redis| redis.resident)) as f64 / 1e6);
 
-    // faktory answers nothing for two seconds when there is no job, so nobody asks for more jobs than there are.
+    // Without a job, faktory answers after two seconds; so no more jobs are asked for than there are.
     let left = Arc::new(AtomicUsize::new(added));
     let began = Instant::now();
     let consumer = |_| {

@@ -138,7 +138,7 @@ impl Server {
         };
         process.signal(Signal::KILL);
         process.wait(START).await.context("wait for the end of a killed process")?;
-        // faktory's Redis is told to end when faktory has died, and a new faktory refuses to use an old one.
+        // faktory's Redis stops when faktory has died, and a new faktory does not start beside it.
         let until = Instant::now() + START;
         while self.own_redis.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
             ensure!(Instant::now() < until, "faktory's Redis does not end");

@@ -96,7 +96,7 @@ impl ConnectionSlots {
     /// request has to go; if there is none of these either, the next one that has no request. Waits while too many that had to go
     /// are not closed. Cancel-safe: a place that is taken is given back.
     pub async fn take(self: &Arc<Self>, origin: Option<Origin>, crowded: impl FnOnce()) -> ConnectionSlot {
-        // Before the place: who waits here has taken nobody's. Neither semaphore is ever closed.
+        // First, so that a newcomer that waits here has not taken a place. Neither semaphore is ever closed.
         let open = self.open.clone().acquire_owned().await.ok();
         let free = self.free.clone().try_acquire_owned().ok();
         let permit = match free {
@@ -319,7 +319,7 @@ mod tests {
             open.push(slot);
         }
         assert_eq!(open.len(), 2 + LEAVING);
-        // Who waits has cost nobody a place.
+        // The newcomer that waits has not taken one.
         assert_eq!(open.iter().filter(|slot| !slot.leave().is_cancelled()).count(), 2);
         // One that was closed lets the next one in.
         drop(open.remove(0));
