@@ -141,8 +141,11 @@ impl Store for RedisStore {
     fn counted(&self) -> CountedKeys {
         let source = self.ledger.source();
         let Keys { retry, leases, dead, .. } = &self.ledger.keys;
-        let others = [retry, dead].into_iter().cloned().chain(source.claimed_from().1).collect();
-        CountedKeys { schedules: source.schedules(), leases: leases.clone(), others }
+        let others: Vec<_> = [retry, dead].into_iter().cloned().chain(source.claimed_from().1).collect();
+        // Nobody else writes to keys of our own.
+        let typed = if source.is_ours() { Vec::new() } else { source.repair().typed_keys() };
+        let lasting = typed.into_iter().map(|(key, _)| key).filter(|key| !others.contains(key)).collect();
+        CountedKeys { schedules: source.schedules(), leases: leases.clone(), others, lasting }
     }
 
     fn unannounced(&self) -> Option<Unannounced> {

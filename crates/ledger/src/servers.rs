@@ -176,8 +176,13 @@ async fn sizes_at(
 ) -> Result<(i64, Vec<Option<RestingSize>>), StoreError> {
     let mut pipe = redis::Pipeline::new();
     pipe.cmd("TIME");
-    for key in queues.iter().flat_map(|queue| &queue.schedules) {
-        pipe.cmd("ZCARD").arg(&key[..]);
+    for queue in queues {
+        for key in &queue.schedules {
+            pipe.cmd("ZCARD").arg(&key[..]);
+        }
+        for key in &queue.lasting {
+            pipe.cmd("PTTL").arg(&key[..]);
+        }
     }
     if !is_cluster {
         pipe.add_command(exists(queues));
@@ -200,9 +205,11 @@ async fn sizes_at(
     let (seconds, micros): (i64, i64) = redis::from_redis_value(time).map_err(malformed)?;
     let size = |(queue, others): (&&CountedKeys, Option<i64>)| {
         // All of them, so that the next queue begins with its own.
-        let scheduled: Vec<_> = replies.by_ref().take(queue.schedules.len()).map(number).collect();
+        let mut answers = |keys: &[Bytes]| replies.by_ref().take(keys.len()).map(number).collect::<Vec<_>>();
+        let (scheduled, left) = (answers(&queue.schedules), answers(&queue.lasting));
         let scheduled = scheduled.into_iter().sum::<Option<i64>>()?;
-        Some(RestingSize { scheduled, has_others: others? > 0 })
+        let left = left.into_iter().collect::<Option<Vec<_>>>()?;
+        Some(RestingSize { scheduled, has_others: others? > 0, expires: left.iter().any(|ms| *ms >= 0) })
     };
     let sizes = queues.iter().zip(others).map(size).collect();
     Ok((seconds.saturating_mul(1000).saturating_add(micros / 1000), sizes))

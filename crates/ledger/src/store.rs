@@ -232,6 +232,8 @@ pub struct CountedKeys {
     pub leases: Bytes,
     /// The other keys that are not there while the queue is at rest and has no dead letters.
     pub others: Vec<Bytes>,
+    /// The keys that hold its elements, and are lost if another program has given them a time to live.
+    pub lasting: Vec<Bytes>,
 }
 
 /// The size of a queue at rest.
@@ -241,6 +243,8 @@ pub struct RestingSize {
     pub scheduled: i64,
     /// Whether there is anything else.
     pub has_others: bool,
+    /// Whether Redis will delete a key of the source.
+    pub expires: bool,
 }
 
 /// Some of what is scheduled.

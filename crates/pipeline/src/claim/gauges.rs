@@ -171,7 +171,7 @@ fn resting(stats: &Stats) -> Option<(RestingSize, Duration)> {
         && expires_ms.is_none();
     let until_due = source.head_ms.map_or(i64::MAX, |head_ms| head_ms.saturating_sub(now_ms));
     let holds = Duration::from_millis(u64::try_from(until_due / HOLDS_FOR).unwrap_or(0)).min(REST);
-    let size = RestingSize { scheduled: source.scheduled, has_others: false };
+    let size = RestingSize { scheduled: source.scheduled, has_others: false, expires: false };
     (is_quiet && holds > GAUGES).then_some((size, holds))
 }
 

@@ -292,6 +292,7 @@ impl RedisReads for MemoryServer {
                     scheduled: queue.count("scheduled", i64::MAX),
                     has_others: !queue.dead.is_empty()
                         || ["ready", "retry", "leases"].iter().any(|place| queue.count(place, i64::MAX) > 0),
+                    expires: false,
                 };
                 sizes.push(Some(self.call(Some(Op::Sizes), name, size).await?));
             }

@@ -70,7 +70,7 @@ impl Store for MemoryStore {
 
     fn counted(&self) -> CountedKeys {
         let [schedule, retry, leases] = ["scheduled", "retry", "leases"].map(|place| self.key(place));
-        CountedKeys { schedules: vec![schedule], leases, others: vec![retry, self.key("ready")] }
+        CountedKeys { schedules: vec![schedule], leases, others: vec![retry, self.key("ready")], lasting: Vec::new() }
     }
 
     fn unannounced(&self) -> Option<Unannounced> {
