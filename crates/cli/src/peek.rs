@@ -10,6 +10,7 @@ use super::global::Global;
 use super::remote::{DaemonArgs, carry_out_at};
 use delaybridge_ops::jobs::text;
 use delaybridge_ops::operations::{ListElements, ShowElement};
+use delaybridge_ops::time::Moment;
 
 // No doc comment: --help takes what the command does from the elements.
 #[derive(Debug, Args)]
@@ -20,6 +21,9 @@ pub struct PeekArgs {
     /// Everything about the one element with this id, wherever it is
     #[arg(long, value_name = "ID", conflicts_with_all = ["limit", "state", "full", "routes"])]
     pub id: Option<String>,
+    /// The due time of that element, if it is known: it is found there at once, in a queue of any length
+    #[arg(long, value_name = "TIME", requires = "id")]
+    pub due: Option<Moment>,
     /// The daemon to ask.
     #[command(flatten)]
     pub daemon: DaemonArgs,
@@ -29,7 +33,7 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
     let place = args.daemon.place(global)?;
     let elements = &args.elements;
     if let Some(id) = &args.id {
-        let request = ShowElement { queue: elements.queue.clone(), id: id.clone() };
+        let request = ShowElement { queue: elements.queue.clone(), id: id.clone(), due: args.due };
         return carry_out_at(global, &place, &request, out).await;
     }
     match elements.jobs(&place).await? {

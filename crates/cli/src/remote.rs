@@ -129,7 +129,7 @@ pub(super) async fn carry_out_at<O: Remote>(
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
     let found = if O::LONG {
-        place.call_whole(request, &mut ProgressLine::start(O::NAME)).await?
+        place.call_watched(request, ProgressLine::start(O::NAME)).await?
     } else {
         place.call_whole(request, &mut Unwatched).await?
     };

@@ -1,5 +1,4 @@
-//! Elements of a queue as an operator sees them: a page of a place, or the place of one element. Takes nothing, changes
-//! nothing.
+//! Elements of a queue as an operator sees them, a page of a place. Takes nothing, changes nothing.
 //!
 //! Every read is bounded by count and by bytes, whatever is in the keys. Formats nothing.
 
@@ -8,11 +7,10 @@ use bytes::Bytes;
 use super::claims::{Header, Part};
 use crate::error::StoreError;
 use crate::handle::Ledger;
-use crate::in_flight::ClaimKey;
 use crate::packed::{Packed, Shape};
 use crate::page::{ANY_SIZE, Kind, Members, members, page_of, redis_now_ms};
 use delaybridge_core::message::{Identity, MessageId, Origin};
-use delaybridge_link::{Conn, Fields, Score};
+use delaybridge_link::{Conn, Score};
 
 /// The places of a queue that hold elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,23 +77,9 @@ pub struct Page {
     pub seen: Vec<Seen>,
 }
 
-/// The place where an element was found.
-#[derive(Debug, Clone)]
-pub struct Located {
-    /// The place.
-    pub place: Place,
-    /// The key that it is in.
-    pub key: Bytes,
-    /// The exact member.
-    pub member: Bytes,
-    /// The score there, if that is known.
-    pub score: Option<Score>,
-    /// The claim that has it, if it is in flight.
-    pub claim: Option<ClaimKey>,
-}
-
 /// The longest header that an entry can have (255 sinks), so that it is always read as a whole.
 const LONGEST_HEADER: usize = 80 + 8 * 255;
+
 impl Ledger {
     /// Looks at up to `count` elements from the `first` on (0 is the head). Fewer may come where they are large: ask
     /// again from the next.
@@ -171,70 +155,6 @@ impl Ledger {
             Place::InFlight => (Vec::new(), Kind::Zset),
         };
         keys.into_iter().map(|key| (key, kind)).collect()
-    }
-
-    /// Finds the place of the element with this id: the schedule, then the retry zset, then in flight. An element that
-    /// moves between them meanwhile can be missed. Junk has no id of its own and is not found.
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection.
-    pub async fn locate(&self, conn: &Conn, wanted: &Identity) -> Result<Option<Located>, StoreError> {
-        for place in [Place::Scheduled, Place::Retry] {
-            for (key, _) in self.places(place) {
-                if let Some((member, score)) = self.scan(conn, &key, place, wanted).await? {
-                    return Ok(Some(Located { place, key, member, score, claim: None }));
-                }
-            }
-        }
-        for claim in self.claim_keys(conn).await? {
-            let like = if claim.part == Part::Bare { Place::Scheduled } else { Place::InFlight };
-            if let Some((member, score)) = self.scan(conn, &claim.key, like, wanted).await? {
-                let key = claim.key.clone();
-                return Ok(Some(Located { place: Place::InFlight, key, member, score, claim: Some(claim) }));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Finds the member with this identity, and its score. The server compares, so that only what matches travels.
-    async fn scan(
-        &self,
-        conn: &Conn,
-        key: &Bytes,
-        place: Place,
-        wanted: &Identity,
-    ) -> Result<Option<(Bytes, Option<Score>)>, StoreError> {
-        let (patterns, step) = match place {
-            // The id is at the beginning: a mismatch is seen at once, however long the member is.
-            Place::Scheduled => (self.source.search().patterns(wanted), 1000),
-            // It is behind a header of variable length: all bytes may be compared, so fewer at a time.
-            _ => (self.source.search().patterns_inside(wanted), 100),
-        };
-        for pattern in patterns {
-            let mut cursor = Bytes::from_static(b"0");
-            loop {
-                let mut scan = redis::cmd("ZSCAN");
-                scan.arg(&key[..]).arg(&cursor[..]).arg("MATCH").arg(&pattern[..]).arg("COUNT").arg(step);
-                let mut fields = Fields::of("ZSCAN", conn.query(&scan).await?)?;
-                cursor = fields.bytes()?;
-                // Members and scores in turn.
-                let found = fields.all_bytes()?;
-                let exact = found.chunks_exact(2).find_map(|pair| {
-                    let score = std::str::from_utf8(&pair[1]).ok().and_then(Score::parse);
-                    let seen = self.read(place, score, pair[0].len(), pair[0].clone());
-                    let is_it = seen.id.as_ref().is_some_and(|found| found.id == wanted.id);
-                    (is_it && seen.shape != Shape::Junk).then(|| (pair[0].clone(), score))
-                });
-                if exact.is_some() {
-                    return Ok(exact);
-                }
-                if &cursor[..] == b"0" {
-                    break;
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Reads one element of `size` bytes from its beginning.

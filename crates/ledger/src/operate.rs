@@ -9,8 +9,9 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 
 use super::claims::{BodyAt, Element};
-use super::inspect::{Located, Place};
+use super::inspect::Place;
 use super::keys::Keys;
+use super::locate::Located;
 use crate::args::{text, truth};
 use crate::body::CompanionKey;
 use crate::dead::DeadLetter;

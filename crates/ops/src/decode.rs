@@ -10,7 +10,7 @@ use super::error::{Attempted, Error};
 use super::session::Queue;
 use delaybridge_core::message::{Identity, Origin};
 use delaybridge_ledger::claims::Element;
-use delaybridge_ledger::{Packed, Place, Shape, Show};
+use delaybridge_ledger::{Packed, Place, SearchStep, Shape, Show};
 
 /// The way to read a payload.
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,8 +82,14 @@ pub async fn decode_in(queue: &Queue, id: Option<&str>, options: DecodeOptions) 
     let whole = match id {
         Some(id) => {
             let wanted = queue.identity(id)?;
-            let located = queue.ledger.locate(&queue.conn, &wanted).await.attempt(&what)?;
-            take_apart(located.ok_or_else(|| missing(&format!("no element {id}")))?.member)
+            let mut search = queue.ledger.search_id(&wanted, None, None);
+            loop {
+                match search.step(&queue.conn).await.attempt(&what)? {
+                    SearchStep::Found(located) => break take_apart(located.member),
+                    SearchStep::Nowhere => return Err(missing(&format!("no element {id}"))),
+                    SearchStep::GoOn => {}
+                }
+            }
         }
         None => {
             let page = queue.ledger.peek(&queue.conn, Place::Scheduled, 0, 1, Show::All).await.attempt(&what)?;

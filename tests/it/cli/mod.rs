@@ -6,6 +6,7 @@ mod check;
 mod conformance;
 mod dead;
 mod decode;
+mod deep;
 mod elements;
 mod fsck;
 mod json;

@@ -116,7 +116,7 @@ fn back(query: &Query, place: &ListPlace) -> String {
 /// Runs them now, and shows what is left.
 pub async fn run_now(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
-    each(&admin, &call, &fields, "due now", |queue, id| RunNow { queue, id }).await
+    each(&admin, &call, &fields, "due now", |queue, id| RunNow { queue, id, due: None }).await
 }
 
 /// Removes them for good, and shows what is left.
@@ -125,7 +125,7 @@ pub async fn cancel(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Re
     if fields.text("sure").is_none() {
         return Err(Problem::bad("read the form: they are removed for good; confirm that"));
     }
-    each(&admin, &call, &fields, "removed", |queue, id| Cancel { queue, id }).await
+    each(&admin, &call, &fields, "removed", |queue, id| Cancel { queue, id, due: None }).await
 }
 
 /// Carries out a request for each of the chosen rows, and shows what is left.

@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::chosen::{buttons, tick};
+use super::element::DUE;
 use super::layout::{View, crumbs, encoded, page};
 use super::list_place::ListPlace;
 use super::show::{number, said, when};
@@ -44,6 +45,13 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         @if let Some(next) = &found.next { p { a href={ "elements?state=" (request.state.as_str()) "&after=" (next) (place.behind('&')) } { "Next page" } } }
     };
     Ok(page(StatusCode::OK, &view, &format!("{id}: {word}"), &body))
+}
+
+/// Returns the address of an element: of a scheduled one with its due time, by which it is found among millions.
+fn address(id: &Identity, element: &PeekedElement, place: &ListPlace) -> String {
+    let scheduled = element.due_ms.filter(|_| element.state == PeekState::Scheduled);
+    let due = scheduled.map(|ms| format!("?{DUE}={ms}")).unwrap_or_default();
+    format!("elements/{}{due}{}", encoded(&id.to_string()), place.behind(if due.is_empty() { '?' } else { '&' }))
 }
 
 /// Returns the range of elements on a page.
@@ -107,7 +115,7 @@ pub fn table(
                                 th scope="row" {
                                     @if let Some(name) = chosen_by(element, operates) { (tick(&name)) }
                                     @match &element.id {
-                                        Some(id) => a.mono href={ (base) "elements/" (encoded(&id.to_string())) (place.behind('?')) } { (id) },
+                                        Some(id) => a.mono href={ (base) (address(id, element, place)) } { (id) },
                                         None => span.muted { "no id" },
                                     }
                                 }

@@ -433,7 +433,14 @@ async fn an_element_is_found_moved_killed_and_comes_back() {
     let place = letter["stream_id"].as_str().unwrap();
     assert_eq!(redrive(&format!(r#"{{"ids":["{place}"]}}"#)).await.json()["redriven"], 1);
     assert_eq!(world.get(at).await["elements"][0]["state"], "retry");
-    assert_eq!(world.ask("DELETE", at, "").await.json()["elements"][0]["state"], "gone");
+    let due = format!("{at}?due_ms=x");
+    assert_eq!(world.ask("DELETE", &due, "").await.status, 400);
+    let due = format!("{at}?due_ms=7");
+    assert_eq!(
+        world.ask("DELETE", &due, "").await.json()["elements"][0]["state"],
+        "gone",
+        "also where it is not due then"
+    );
     assert_eq!(world.ask("GET", at, "").await.problem().1, "not-found");
     assert_eq!(world.ask("DELETE", at, "").await.problem().1, "not-found");
     world.ask("POST", "/v1/queues/orders/elements/b/kill", "").await;

@@ -38,7 +38,7 @@ async fn a_person_has_one_name_on_the_page_and_in_the_audit() {
     }
     world.redis(&["ZADD", "due", "9999999999999", r#"{"id":"a"}"#]).await;
     let [queue, id, why] = ["orders", "a", "x"].map(str::to_owned);
-    here(&world).call(&Kill { queue, id, why, by: Some("ann".to_owned()) }).await.unwrap();
+    here(&world).call(&Kill { queue, id, due: None, why, by: Some("ann".to_owned()) }).await.unwrap();
     assert_eq!(names().await.1, json!("ann (bob@shell)"));
     let letters = world.get("/v1/queues/orders/dead").await;
     assert_eq!(letters["dead_letters"][0]["message"], "killed by ann (bob@shell): x", "{letters}");
@@ -82,7 +82,7 @@ async fn another_due_time_is_kept_with_the_one_before() {
     world.ask("POST", "/v1/queues/orders/elements/a/reschedule", r#"{"at_ms":9100000000000}"#).await;
     let [queue, id] = ["orders", "a"].map(str::to_owned);
     let at = Some(Moment(9_200_000_000_000));
-    here(&world).call(&Reschedule { queue, id, after: None, at }).await.unwrap();
+    here(&world).call(&Reschedule { queue, id, due: None, after: None, at }).await.unwrap();
     let found = world.get("/v1/audit?queue=orders").await;
     let results = [0, 1].map(|at: usize| found["changes"][at]["result"].as_str().unwrap().to_owned());
     let [first, second, third] = ["2255-03-14T16:00:00Z", "2258-05-15T01:46:40Z", "2261-07-15T11:33:20Z"];

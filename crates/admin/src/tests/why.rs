@@ -40,6 +40,12 @@ async fn an_element_is_explained_wherever_it_is() {
     assert!(text.contains("<dt>State</dt><dd>due</dd>"), "as `why` calls it: {text}");
     let list = world.ask("GET", "/queues/orders/elements?state=scheduled", "").await.text();
     assert!(list.contains("orders: scheduled and due"), "{list}");
+    // With its due time an element is found without a search, and so is what a form asks for.
+    assert!(list.contains(r#"href="elements/c?due_ms=2000""#), "{list}");
+    let found = world.ask("GET", "/queues/orders/elements/c?due_ms=2000", "").await;
+    assert_eq!(found.status, 200);
+    assert!(found.text().contains(r#"name="due_ms" value="2000""#), "{}", found.text());
+    assert_eq!(world.ask("GET", "/queues/orders/elements/c?due_ms=soon", "").await.status, 200, "it is searched for");
     let (_, kind, _) = world.send("GET", "/v1/queues/orders/elements/c/why", &[], "").await.problem();
     assert_eq!(kind, "unauthorized");
     let found = world.ask("GET", "/v1/queues/mails/elements/x/why", "").await;

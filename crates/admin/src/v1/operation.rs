@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 
 use super::errors::problem;
 use crate::Admin;
@@ -13,7 +13,7 @@ use crate::pages::list_place::LIST;
 use delaybridge_http_server::call::Call;
 use delaybridge_http_server::problem::Problem;
 use delaybridge_http_server::reply::Reply;
-use delaybridge_ops::operation::{LINES, Remote, RequestFields};
+use delaybridge_ops::operation::{LINES, Remote, RequestFields, Route};
 
 /// Carries out an operation.
 pub async fn operation<O: Remote>(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -22,7 +22,7 @@ pub async fn operation<O: Remote>(admin: Arc<Admin>, mut call: Call<AdminCaller>
     // What is searched for does not belong into a URL, and what is only read has no body.
     if O::HAS_LINES {
         lines = call.read(lines_of).await?;
-    } else if O::ROUTES.iter().any(|route| route.method != Method::GET) {
+    } else if O::ROUTES.iter().any(Route::has_body) {
         call.query.only(&[])?;
         let read = move |body| fields.add_body(body).map(|()| fields).map_err(|error| problem(&error));
         fields = call.read(read).await?;

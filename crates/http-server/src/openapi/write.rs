@@ -128,8 +128,8 @@ impl<'a> DescribedEndpoint<'a> {
         let (fields, needed) = operation.request.map(|request| request.fields()).unzip();
         let has_fields = fields.as_ref().is_some_and(|fields| fields.as_object().is_some_and(|all| !all.is_empty()));
         let mut parameters: Vec<_> = asked.filter_map(known).collect();
+        let needed = needed.as_ref().and_then(Value::as_array);
         if let (false, Some(Value::Object(fields))) = (in_body, fields) {
-            let needed = needed.as_ref().and_then(Value::as_array);
             let is_needed = |name: &str| needed.is_some_and(|names| names.iter().any(|needed| needed == name));
             let of = |(name, schema): (String, Value)| query_parameter(&name, is_needed(&name), schema);
             parameters.extend(fields.into_iter().map(of));
@@ -150,7 +150,9 @@ impl<'a> DescribedEndpoint<'a> {
         }
         if let Some(request) = operation.request.filter(|_| in_body && has_fields) {
             let content = json!({ "application/json": { "schema": (request.add)(schemas) } });
-            described["requestBody"] = json!({ "required": true, "content": content });
+            // None is a request with the defaults.
+            let is_needed = needed.is_some_and(|names| !names.is_empty());
+            described["requestBody"] = json!({ "required": is_needed, "content": content });
         }
         if self.open {
             described["security"] = json!([]);

@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Met, kill, meet};
+use super::{Met, Wanted, kill, meet};
 use crate::error::{Attempted, Error, may_have_run};
 use crate::peek::PeekState;
 use crate::plural;
+use crate::progress::ProgressWatch;
 use crate::session::Queue;
 use delaybridge_core::clock::utc;
 use delaybridge_core::message::Identity;
@@ -152,15 +153,21 @@ enum Try {
     Again,
 }
 
-/// Does it with the element of this id that is scheduled, waits for a retry or is dead. Repeated, it does no harm.
+/// Does it with the element that is meant, which is scheduled, waits for a retry or is dead. Repeated, it does no harm. `watch` sees how far
+/// the search for it is, and may end that.
 ///
 /// # Errors
 ///
-/// When it is in flight or not there, when the time or the words cannot be, and when Redis cannot be asked.
-pub async fn act(queue: &Queue, id: &str, action: Action<'_>) -> Result<ActOutcome, Error> {
-    let what = format!("{} {id} in `{}`", action.verb(), queue.id());
+/// When it is in flight or not there, when the search was ended, when the time or the words cannot be, and when Redis cannot be asked.
+pub async fn act(
+    queue: &Queue,
+    wanted: Wanted<'_>,
+    action: Action<'_>,
+    watch: &mut dyn ProgressWatch,
+) -> Result<ActOutcome, Error> {
+    let what = format!("{} {} in `{}`", action.verb(), wanted.id, queue.id());
     for _ in 0..TRIES {
-        let met = meet(queue, id, &what).await?;
+        let met = meet(queue, wanted, &what, watch).await?;
         let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
         let tried = match met {
             Met::Alive(located, _) if located.place == Place::InFlight => {

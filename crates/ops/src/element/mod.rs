@@ -19,15 +19,24 @@ pub use self::why::{
 use super::error::{Attempted, Error};
 use super::overview::Hold;
 use super::pause::{PauseState, paused_of};
+use super::progress::{Progress, ProgressWatch};
 use super::session::Queue;
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::claims::{Element, Part};
-use delaybridge_ledger::{BATCH_BYTES, DeadLetter, Located, Order, Place, redis_now_ms};
+use delaybridge_ledger::{BATCH_BYTES, DeadLetter, Located, Order, Place, ScheduleCursor, SearchStep, redis_now_ms};
 use delaybridge_link::Score;
 
-/// Searches of a queue: one search misses an element that moves from a place that is still to be searched to one that
-/// was.
-const SEARCHES: usize = 2;
+/// Scheduled elements of a queue that are more to search than its dead letters: these come first.
+const DEEP: u64 = 100_000;
+
+/// The element that is meant.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Its id; of a dead letter its stream id too.
+    pub id: &'a str,
+    /// Its due time, if the caller knows it: it is found there at once, in a queue of any length.
+    pub due_ms: Option<i64>,
+}
 
 /// An element, and the queue that it is in.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -56,49 +65,152 @@ pub(super) enum Met {
     Dead(Box<DeadLetter>),
 }
 
-/// Finds the element with this id, and everything that Redis knows of it. The server searches the whole queue. What moves
-/// meanwhile is looked for once more.
+/// Finds the element with this id, and everything that Redis knows of it. The server searches the whole queue, unless the due time is
+/// known; `watch` sees how far it is, and may end it.
 ///
 /// # Errors
 ///
-/// When no element can be called so, when there is none, and when Redis cannot be asked.
-pub async fn find(queue: &Queue, id: &str) -> Result<FoundElement, Error> {
-    let what = format!("find {id} in `{}`", queue.id());
-    let met = meet(queue, id, &what).await?;
+/// When no element can be called so, when there is none, when the search was ended, and when Redis cannot be asked.
+pub async fn find(queue: &Queue, wanted: Wanted<'_>, watch: &mut dyn ProgressWatch) -> Result<FoundElement, Error> {
+    let what = format!("find {} in `{}`", wanted.id, queue.id());
+    let met = meet(queue, wanted, &what, watch).await?;
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-    let detail = match met {
-        Met::Alive(located, element) => Detail::alive(queue, &located, &element),
-        Met::Dead(letter) => Detail::dead(queue, *letter),
-    };
+    let detail = met.detail(queue);
     let paused = paused_of(queue, &what).await?;
     Ok(FoundElement { queue: queue.id().to_owned(), now_ms, paused, held: None, elements: [detail] })
 }
 
-/// Returns the element that is meant, alive or dead.
-pub(super) async fn meet(queue: &Queue, id: &str, what: &str) -> Result<Met, Error> {
-    if super::dead::is_place(id)
-        && let Some(letter) = queue.ledger.dead_letter(&queue.conn, id).await.attempt(what)?
-    {
-        return Ok(Met::Dead(Box::new(letter)));
+impl Met {
+    /// Returns everything that is known of it.
+    pub(super) fn detail(self, queue: &Queue) -> Detail {
+        match self {
+            Met::Alive(located, element) => Detail::alive(queue, &located, &element),
+            Met::Dead(letter) => Detail::dead(queue, *letter),
+        }
     }
-    let wanted = queue.identity(id)?;
-    for _ in 0..SEARCHES {
-        if let Some(met) = search(queue, &wanted, what).await? {
+}
+
+/// Returns the element that is meant, alive or dead.
+pub(super) async fn meet(
+    queue: &Queue,
+    wanted: Wanted<'_>,
+    what: &str,
+    watch: &mut dyn ProgressWatch,
+) -> Result<Met, Error> {
+    if let Some(met) = at_place(queue, wanted.id, what).await? {
+        return Ok(met);
+    }
+    let identity = queue.identity(wanted.id)?;
+    let mut search = queue.ledger.search_id(&identity, wanted.due_ms, None);
+    let mut has_letters = true;
+    loop {
+        match search.step(&queue.conn).await.attempt(what)? {
+            SearchStep::Found(located) => {
+                let element = element(queue, &located, what).await?;
+                return Ok(Met::Alive(located, Box::new(element)));
+            }
+            SearchStep::Nowhere => break,
+            SearchStep::GoOn => {}
+        }
+        let (done, of) = search.progress();
+        watch.at(Progress { done, of: Some(of), acted: 0 });
+        if watch.is_stopped() {
+            return Err(Error::conflict(format!(
+                "{what}: not met among {done} of {of} scheduled elements, and the search was ended; with its due time (--due, `due_ms`) \
+                 it is found at once, and `delaybridge find {} --id {}` searches in parts",
+                queue.id(),
+                wanted.id
+            )));
+        }
+        if of > DEEP
+            && std::mem::take(&mut has_letters)
+            && let Some(met) = dead(queue, &identity, what).await?
+        {
             return Ok(met);
         }
     }
-    Err(Error::not_found(format!(
-        "{what}: not found among the scheduled, retried, in-flight and dead elements; it was delivered or cancelled, or is junk \
-         and so has no id, or a Redisson client has transferred it to the ready list, where elements have none"
-    )))
+    // One that has died meanwhile is there.
+    dead(queue, &identity, what).await?.ok_or_else(|| {
+        Error::not_found(format!(
+            "{what}: not found among the scheduled, retried, in-flight and dead elements; it was delivered or cancelled, or is junk \
+             and so has no id, or a Redisson client has transferred it to the ready list, where elements have none"
+        ))
+    })
 }
 
-async fn search(queue: &Queue, wanted: &Identity, what: &str) -> Result<Option<Met>, Error> {
-    let Some(located) = queue.ledger.locate(&queue.conn, wanted).await.attempt(what)? else {
-        return Ok(dead(queue, wanted, what).await?.map(|letter| Met::Dead(Box::new(letter))));
+/// A part of a search for an element by its id.
+pub struct SearchPart {
+    /// The element, and Redis time.
+    pub found: Option<(Detail, i64)>,
+    /// Scheduled elements that were compared in this part.
+    pub compared: u64,
+    /// Scheduled elements to compare in all parts.
+    pub of: u64,
+    /// The place to go on at; none at the end.
+    pub next: Option<ScheduleCursor>,
+}
+
+/// Does a part of the search for the element with this id, until `watch` ends it. The parts together look at the same places as
+/// [`find()`].
+///
+/// # Errors
+///
+/// When no element can be called so, and when Redis cannot be asked.
+pub async fn search_part(
+    queue: &Queue,
+    id: &str,
+    after: Option<ScheduleCursor>,
+    watch: &mut dyn ProgressWatch,
+) -> Result<SearchPart, Error> {
+    let what = format!("find {id} in `{}`", queue.id());
+    let identity = queue.identity(id)?;
+    let is_first = after.is_none();
+    let before = after.as_ref().map_or(0, ScheduleCursor::compared);
+    let mut search = queue.ledger.search_id(&identity, None, after);
+    let mut met = None;
+    if is_first {
+        met = at_place(queue, id, &what).await?;
+        if met.is_none() {
+            met = dead(queue, &identity, &what).await?;
+        }
+    }
+    let mut next = None;
+    while met.is_none() {
+        match search.step(&queue.conn).await.attempt(&what)? {
+            SearchStep::Found(located) => {
+                let element = element(queue, &located, &what).await?;
+                met = Some(Met::Alive(located, Box::new(element)));
+            }
+            SearchStep::Nowhere => {
+                met = dead(queue, &identity, &what).await?;
+                break;
+            }
+            SearchStep::GoOn => {}
+        }
+        let (done, of) = search.progress();
+        watch.at(Progress { done: done.saturating_sub(before), of: Some(of), acted: 0 });
+        if met.is_none() && watch.is_stopped() {
+            next = search.cursor();
+            if next.is_some() {
+                break;
+            }
+        }
+    }
+    let (done, of) = search.progress();
+    let found = match met {
+        Some(met) => Some((met.detail(queue), redis_now_ms(&queue.conn).await.attempt(&what)?)),
+        None => None,
     };
-    let element = element(queue, &located, what).await?;
-    Ok(Some(Met::Alive(Box::new(located), Box::new(element))))
+    Ok(SearchPart { found, compared: done.saturating_sub(before), of, next })
+}
+
+/// Returns the dead letter at this place of the stream; none where the id is no place.
+async fn at_place(queue: &Queue, id: &str, what: &str) -> Result<Option<Met>, Error> {
+    if !super::dead::is_place(id) {
+        return Ok(None);
+    }
+    let letter = queue.ledger.dead_letter(&queue.conn, id).await.attempt(what)?;
+    Ok(letter.map(|letter| Met::Dead(Box::new(letter))))
 }
 
 /// Returns the element with its header, and its body where that is elsewhere.
@@ -115,7 +227,7 @@ async fn element(queue: &Queue, located: &Located, what: &str) -> Result<Element
 }
 
 /// Returns the latest dead letter of the element.
-async fn dead(queue: &Queue, wanted: &Identity, what: &str) -> Result<Option<DeadLetter>, Error> {
+async fn dead(queue: &Queue, wanted: &Identity, what: &str) -> Result<Option<Met>, Error> {
     let mut letters = queue.ledger.dead_letters(&queue.conn, Order::Newest).await.attempt(what)?;
     loop {
         let page = letters.next(&queue.conn, usize::MAX).await.attempt(what)?;
@@ -124,7 +236,7 @@ async fn dead(queue: &Queue, wanted: &Identity, what: &str) -> Result<Option<Dea
         }
         let is_it = |letter: &DeadLetter| letter.identity().is_some_and(|own| own.id == wanted.id);
         if let Some(letter) = page.into_iter().find(is_it) {
-            return Ok(Some(letter));
+            return Ok(Some(Met::Dead(Box::new(letter))));
         }
     }
 }

@@ -114,7 +114,7 @@ impl RequestFields {
             path = path.replace(&format!("{{{name}}}"), &encoded(&value));
         }
         let lines = request.clone().lines().map(std::mem::take);
-        if route.method != Method::GET && lines.is_none() {
+        if route.has_body() && lines.is_none() {
             let body = serde_json::to_vec(&fields).map_err(|error| failed(&error))?;
             return Ok((route.method.clone(), path, body.into()));
         }
@@ -142,6 +142,11 @@ fn body_of(lines: &[Bytes]) -> Result<Bytes, Error> {
 }
 
 impl Route {
+    /// Returns whether fields that are not in the path are in the body of a request; else they are in the query.
+    pub fn has_body(&self) -> bool {
+        ![Method::GET, Method::DELETE].contains(&self.method)
+    }
+
     /// Returns the names in the path.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('{').skip(1).filter_map(|part| part.split('}').next())

@@ -4,7 +4,7 @@ use super::fields::RequestFields;
 use super::{AskDaemon, Operation, Remote, Scene};
 use crate::error::{Error, ErrorKind};
 use crate::jobs::topic_named;
-use crate::progress::{Pacer, ProgressWatch};
+use crate::progress::{Pacer, ProgressWatch, Unwatched};
 use crate::queue_state::place;
 use crate::remote::Daemon;
 use delaybridge_model::Config;
@@ -42,6 +42,20 @@ impl Place {
                 None => whole(request, watch, |part: O| async move { ask(daemon, &part).await }).await,
             },
         }
+    }
+
+    /// The same for a person who waits, and sees how far it is in one go as well as in portions.
+    pub async fn call_watched<O: Remote>(
+        &self,
+        request: &O,
+        watch: impl ProgressWatch + 'static,
+    ) -> Result<O::Answer, Error> {
+        let Place::Here(scene) = self else { return self.call_whole(request, &mut { watch }).await };
+        scene.show(watch);
+        let answer = self.call_whole(request, &mut &*scene).await;
+        // The line of the progress goes before the answer comes.
+        scene.show(Unwatched);
+        answer
     }
 
     /// Connects, where one connection serves many calls, so that a failure is reported first.

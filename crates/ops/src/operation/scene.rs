@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -17,12 +18,15 @@ use crate::named_daemon::NamedDaemon;
 use crate::note::on_behalf_of;
 use crate::operations::{ListQueues, ListTopics, TopicPage};
 use crate::overview::{Here, Hold, Overview, SinkList};
-use crate::progress::{Progress, ProgressWatch, Unwatched};
+use crate::progress::{Progress, ProgressWatch, Until, Unwatched};
 use crate::queue_state::place;
 use crate::session::{Queue, Session, find};
 use delaybridge_core::message::Identity;
 use delaybridge_model::Config;
 use delaybridge_model::role::AccessRole;
+
+/// The time that a daemon searches for one element in a request: less than the 10 s after which it gives up on a request that only reads.
+const SEARCH_TIME: Duration = Duration::from_secs(8);
 
 /// The knowledge of a running daemon that is not in Redis.
 pub trait LiveState: Send + Sync {
@@ -105,7 +109,21 @@ impl Scene {
 
     /// Returns the same with somebody who waits for the operation, and may end it.
     pub fn with_watch(self, watch: impl ProgressWatch + 'static) -> Scene {
-        Scene { watch: Mutex::new(Box::new(watch)), ..self }
+        self.show(watch);
+        self
+    }
+
+    /// Has somebody wait for the operations that come.
+    pub(super) fn show(&self, watch: impl ProgressWatch + 'static) {
+        *self.watch.lock() = Box::new(watch);
+    }
+
+    /// Returns whoever waits for the search for one element: on the command line a person, of a daemon a client, for some seconds.
+    pub(crate) fn patience(&self) -> Box<dyn ProgressWatch + '_> {
+        match &self.beside {
+            Beside::Named(_) => Box::new(self),
+            Beside::Inside(_) => Box::new(Until::after(SEARCH_TIME)),
+        }
     }
 
     /// Reads a file of the person, or standard input; `what` names what is in it.

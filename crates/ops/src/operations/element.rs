@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{NO_REASON, known_element, no_reason, one_line};
-use crate::element::{ActOutcome, Action, NewState, When, act};
+use crate::element::{ActOutcome, Action, NewState, Wanted, When, act};
 use crate::error::Error;
 use crate::operation::{ChangeSubject, ChangeTarget, Explain, Operation, Route, Scene, route};
 use crate::peek::PeekState;
@@ -16,8 +16,8 @@ use delaybridge_model::Config;
 /// Make an element due now.
 ///
 /// One that is scheduled falls due now, one that waits for a retry is tried now, a dead letter is redriven. One that is
-/// due already stays as it is. An element in flight is not touched. The server searches the whole queue; in a queue of millions
-/// this takes a while.
+/// due already stays as it is. An element in flight is not touched. Without --due the server searches the whole queue, which takes a
+/// while where millions are scheduled.
 ///
 /// scheduled | retry | dead -> due now
 #[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,10 @@ pub struct RunNow {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
+    /// Its due time, if it is known: the element is found there at once, in a queue of any length
+    #[arg(long, value_name = "TIME")]
+    #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Moment>,
 }
 
 /// Give an element another time.
@@ -53,6 +57,10 @@ pub struct Reschedule {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
+    /// Its due time, if it is known: the element is found there at once, in a queue of any length
+    #[arg(long, value_name = "TIME")]
+    #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Moment>,
     /// Time from now, as 2h 30m
     #[arg(long = "in", value_name = "DURATION", required_unless_present = "at")]
     #[serde(rename = "in", skip_serializing_if = "Option::is_none")]
@@ -66,7 +74,7 @@ pub struct Reschedule {
 /// Remove an element that is scheduled, waits for a retry or is dead.
 ///
 /// It is removed permanently, from the source's structures too. An element in flight belongs to the daemon that claimed it,
-/// and is not cancelled. The server searches the whole queue; in a queue of millions this takes a while.
+/// and is not cancelled. Without --due the server searches the whole queue, which takes a while where millions are scheduled.
 ///
 /// scheduled | retry | dead -> gone
 #[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +89,10 @@ pub struct Cancel {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
+    /// Its due time, if it is known: the element is found there at once, in a queue of any length
+    #[arg(long, value_name = "TIME")]
+    #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Moment>,
 }
 
 /// Make a dead letter of an element.
@@ -102,6 +114,10 @@ pub struct Kill {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
+    /// Its due time, if it is known: the element is found there at once, in a queue of any length
+    #[arg(long, value_name = "TIME")]
+    #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Moment>,
     /// Why, for everybody who meets the letter; it is kept with it
     #[arg(long, alias = "reason", value_name = "TEXT", default_value = NO_REASON)]
     #[serde(default = "no_reason")]
@@ -142,6 +158,8 @@ macro_rules! changes_an_element {
     () => {
         type Answer = ActOutcome;
 
+        const LONG: bool = true;
+
         fn queue(&self) -> Option<&str> {
             Some(&self.queue)
         }
@@ -174,7 +192,7 @@ impl Operation for RunNow {
     }
 
     async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
-        act(&scene.queue(&self.queue).await?, &self.id, Action::Reschedule(When::Now)).await
+        self.act(scene, Action::Reschedule(When::Now)).await
     }
 }
 
@@ -191,7 +209,7 @@ impl Operation for Reschedule {
     }
 
     async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
-        act(&scene.queue(&self.queue).await?, &self.id, Action::Reschedule(self.when()?)).await
+        self.act(scene, Action::Reschedule(self.when()?)).await
     }
 }
 
@@ -219,7 +237,7 @@ impl Operation for Cancel {
     }
 
     async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
-        act(&scene.queue(&self.queue).await?, &self.id, Action::Cancel).await
+        self.act(scene, Action::Cancel).await
     }
 }
 
@@ -239,7 +257,7 @@ impl Operation for Kill {
 
     async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
         let by = scene.by(self.by.as_deref());
-        act(&scene.queue(&self.queue).await?, &self.id, Action::Kill { by: &by, why: &self.why }).await
+        self.act(scene, Action::Kill { by: &by, why: &self.why }).await
     }
 
     fn person(&self) -> Option<&str> {
@@ -250,6 +268,19 @@ impl Operation for Kill {
         self.by.get_or_insert(person);
     }
 }
+
+/// Implements the way to the element.
+macro_rules! acts_on_its_element {
+    ($($operation:ident)+) => {
+        $(impl $operation {
+            async fn act(&self, scene: &Scene, action: Action<'_>) -> Result<ActOutcome, Error> {
+                let wanted = Wanted { id: &self.id, due_ms: self.due.map(|Moment(ms)| ms) };
+                act(&scene.queue(&self.queue).await?, wanted, action, &mut *scene.patience()).await
+            }
+        })+
+    };
+}
+acts_on_its_element!(RunNow Reschedule Cancel Kill);
 
 /// `52414e444f4d3842 of orders: was scheduled, is due now`.
 fn done(acted: &ActOutcome) -> String {

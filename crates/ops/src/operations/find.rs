@@ -1,4 +1,4 @@
-//! `find`: elements by fields of their payload.
+//! `find`: elements by fields of their payload, or one by its id.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SHOWN;
+use super::search::line;
+use super::{SHOWN, known_element};
 use crate::dead::FieldIs;
-use crate::element::Whereabouts;
+use crate::element::{Whereabouts, search_part};
 use crate::error::Error;
 use crate::operation::{Explain, Operation, Route, Scene, route};
 use crate::progress::{Progress, Until};
@@ -16,6 +17,7 @@ use crate::search::{Hits, Search, search};
 use crate::session::find;
 use crate::table::TextTable;
 use crate::{plural, show};
+use delaybridge_ledger::ScheduleCursor;
 use delaybridge_model::Config;
 
 /// Elements that one request looks at, at most.
@@ -37,11 +39,14 @@ fn matches() -> usize {
     20
 }
 
-/// Find elements by a field of their payload, or by a part of it.
+/// Find elements by a field of their payload, by a part of it, or one by its id.
 ///
 /// Reads the elements of the queue, decodes each with the queue's codec, and compares the field, or looks for the text: those that are scheduled, wait for
 /// a retry, are in flight, on the ready list, and dead. It reads at most --limit elements, and says so if that was not all. Nothing
 /// is changed. An element that moves meanwhile can be missed.
+///
+/// With --id the server compares ids until it has met the element, however many there are. `why`, `cancel` and the other commands on one
+/// element find it at once when they are given its due time too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
 #[command(after_help = FIND)]
 #[serde(deny_unknown_fields)]
@@ -52,13 +57,17 @@ pub struct Find {
     #[schemars(skip)]
     pub queue: String,
     /// A field of the decoded payload and its text: orderId=7, customer.name=Ann; given several times, all of them
-    #[arg(long = "field", value_name = "PATH=VALUE", required_unless_present = "text")]
+    #[arg(long = "field", value_name = "PATH=VALUE", required_unless_present_any = ["text", "id"])]
     #[serde(default)]
     pub fields: Vec<FieldIs>,
     /// A text that is somewhere in the payload
     #[arg(long, value_name = "TEXT")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The id of the element, as `peek` shows it
+    #[arg(long, value_name = "ID", conflicts_with_all = ["fields", "text", "limit", "matches"])]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// Elements to look at, at most; a daemon looks at 10,000 in a request
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     #[serde(default = "looked_at")]
@@ -78,6 +87,7 @@ Examples:
   delaybridge find order_timeout --field orderId=7
   delaybridge find order_timeout --field customer.id=7 --matches 1 --limit 5000000
   delaybridge find order_timeout --text 'Ann Meyer'
+  delaybridge find order_timeout --id 52414e444f4d3842
 
 Exit codes: 0 done, also if there is none, 1 failed, 2 wrong arguments or configuration";
 
@@ -86,9 +96,9 @@ impl Operation for Find {
 
     const NAME: &'static str = "find";
     const ROUTES: &'static [Route] = &[route!(POST "/v1/queues/{queue}/search" search ToSee,
-        "Find elements by fields or a part of their payload, in all states" => "The elements that fit",
-        "Reads and decodes elements, 10,000 at most, for some seconds; `next` is there if some were not looked at. The first 4096 \
-         bytes of each payload. Nothing is changed.")];
+        "Find elements by fields or a part of their payload, or one by its id, in all states" => "The elements that fit",
+        "Reads and decodes elements, 10,000 at most, for some seconds; `next` is there if some were not looked at. With `id`, ids are \
+         compared instead, as many as can be in that time. The first 4096 bytes of each payload. Nothing is changed.")];
     const SEARCHES: bool = true;
 
     fn queue(&self) -> Option<&str> {
@@ -96,9 +106,16 @@ impl Operation for Find {
     }
 
     fn check(&self, config: &Config) -> Result<(), Error> {
+        if let Some(id) = &self.id {
+            if !self.fields.is_empty() || self.text.is_some() {
+                return Err(Error::invalid("read `id`: there are `fields` or `text` as well; an id names one element"));
+            }
+            self.schedule_cursor()?;
+            return known_element(config, &self.queue, id);
+        }
         match self.fields.len() {
             0 if self.text.as_deref().is_some_and(|text| !text.is_empty()) => {}
-            0 => return Err(Error::invalid("read `fields` and `text`: there is neither; write orderId=7")),
+            0 => return Err(Error::invalid("read `fields`, `text` and `id`: there is none of them; write orderId=7")),
             1..=FIELDS => {}
             found => return Err(Error::invalid(format!("read `fields`: expected 1 to {FIELDS} items, found {found}"))),
         }
@@ -110,19 +127,18 @@ impl Operation for Find {
     }
 
     async fn run(&self, scene: &Scene) -> Result<Hits, Error> {
+        if let Some(id) = &self.id {
+            return self.by_id(scene, id).await;
+        }
         let Find { fields, text: part, limit, matches, .. } = self.portion();
         let ask = Search { fields, part, limit, matches, after: self.cursor()? };
         let mut hits = search(&scene.queue(&self.queue).await?, &ask, &mut Until::after(TIME)).await?;
-        if scene.live().is_some() {
-            for element in &mut hits.elements {
-                element.content = std::mem::take(&mut element.content).shortened(SHOWN);
-            }
-        }
+        shorten(scene, &mut hits);
         Ok(hits)
     }
 
     fn text(&self, hits: &Hits, _: Explain) -> String {
-        words(hits)
+        if self.id.is_some() { words_by_id(hits) } else { words(hits) }
     }
 
     fn portion(&self) -> Find {
@@ -130,6 +146,9 @@ impl Operation for Find {
     }
 
     fn rest(&self, hits: &Hits) -> Option<Find> {
+        if self.id.is_some() {
+            return Some(Find { after: Some(hits.next.clone()?), ..self.clone() });
+        }
         let limit = self.limit.checked_sub(hits.examined)?;
         let matches = self.matches.checked_sub(hits.elements.len())?;
         let after = hits.next.clone().filter(|_| limit > 0 && matches > 0)?;
@@ -141,7 +160,7 @@ impl Operation for Find {
     }
 
     fn progress(&self, hits: &Hits) -> Progress {
-        let of = Some(hits.total.min(self.limit));
+        let of = Some(if self.id.is_some() { hits.total } else { hits.total.min(self.limit) });
         Progress { done: hits.examined, of, acted: hits.elements.len() as u64 }
     }
 }
@@ -150,13 +169,47 @@ impl Find {
     /// Creates a search of a queue for what a person wrote: `orderId=7` is a field, anything else a part of the payload.
     pub fn written(queue: &str, text: &str, after: Option<String>) -> Find {
         let Search { fields, part, .. } = Search::of(text, LOOKED_AT, matches(), None);
-        Find { queue: queue.to_owned(), fields, text: part, limit: LOOKED_AT, matches: matches(), after }
+        Find { queue: queue.to_owned(), fields, text: part, id: None, limit: LOOKED_AT, matches: matches(), after }
+    }
+
+    /// Compares ids with this one, for as long as a request may take.
+    async fn by_id(&self, scene: &Scene, id: &str) -> Result<Hits, Error> {
+        let queue = scene.queue(&self.queue).await?;
+        let part = search_part(&queue, id, self.schedule_cursor()?, &mut Until::after(TIME)).await?;
+        let mut hits = Hits {
+            queue: self.queue.clone(),
+            total: part.of,
+            examined: part.compared,
+            incomplete: part.next.is_some(),
+            next: part.next.map(|next| next.to_string()),
+            ..Hits::default()
+        };
+        if let Some((element, now_ms)) = part.found {
+            hits.now_ms = now_ms;
+            hits.elements.push(line(element));
+        }
+        shorten(scene, &mut hits);
+        Ok(hits)
+    }
+
+    fn schedule_cursor(&self) -> Result<Option<ScheduleCursor>, Error> {
+        let cursor = self.after.as_deref().map(str::parse).transpose();
+        cursor.map_err(|problem| Error::invalid(format!("read `after`: {problem}")))
     }
 
     fn cursor(&self) -> Result<Option<crate::search::Cursor>, Error> {
         let after = self.after.as_deref().filter(|after| !after.is_empty());
         let cursor = after.map(str::parse).transpose();
         cursor.map_err(|problem| Error::invalid(format!("read `after`: {problem}")))
+    }
+}
+
+/// Leaves the beginning of each payload in the answer of a daemon.
+fn shorten(scene: &Scene, hits: &mut Hits) {
+    if scene.live().is_some() {
+        for element in &mut hits.elements {
+            element.content = std::mem::take(&mut element.content).shortened(SHOWN);
+        }
     }
 }
 
@@ -191,6 +244,15 @@ fn words(hits: &Hits) -> String {
         String::new()
     };
     format!("{table}{found} found in {} looked at{rest}\n", plural::count(hits.examined, "element"))
+}
+
+fn words_by_id(hits: &Hits) -> String {
+    let of = plural::count(hits.total, "scheduled element");
+    match hits.elements.is_empty() {
+        false => table(hits).render(),
+        true if hits.incomplete => format!("not met among {} of {of}; the search was ended\n", hits.examined),
+        true => "not found among the scheduled, retried, in-flight and dead elements\n".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{ListTopics, SHOWN, find, known_element, one_line};
-use crate::element::{self, Detail};
+use crate::element::{self, Detail, Wanted};
 use crate::error::{Error, ErrorKind, QueueError};
 use crate::jobs::{FoundJobs, JobDetail, Jobs, text};
 use crate::operation::{Explain, Operation, Route, Scene, route};
 use crate::peek::PeekedElement;
 use crate::plural;
-use crate::progress::{Progress, Until};
+use crate::progress::{Progress, Until, Unwatched};
 use crate::search::{Hits, Search, search};
 use crate::session::Queue;
 use delaybridge_core::clock::Instant;
@@ -222,7 +222,8 @@ impl SearchAll {
 
     /// Returns the element with this id, and Redis time.
     async fn by_id(&self, queue: &Queue, end: Instant) -> Result<Option<(PeekedElement, i64)>, Error> {
-        match timeout(end.since(Instant::now()), element::find(queue, &self.text)).await {
+        let wanted = Wanted { id: &self.text, due_ms: None };
+        match timeout(end.since(Instant::now()), element::find(queue, wanted, &mut Unwatched)).await {
             Ok(Ok(found)) => {
                 let [element] = found.elements;
                 Ok(Some((line(element), found.now_ms)))
@@ -277,7 +278,7 @@ impl SearchAll {
 }
 
 /// Returns an element that was found by its id, as a line of a list.
-fn line(element: Detail) -> PeekedElement {
+pub(super) fn line(element: Detail) -> PeekedElement {
     PeekedElement {
         id: element.id,
         state: element.state,

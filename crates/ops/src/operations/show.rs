@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::known_element;
 use crate::content::escaped;
-use crate::element::{Detail, FoundElement, Whereabouts, find};
+use crate::element::{Detail, FoundElement, Wanted, Whereabouts, find};
 use crate::error::Error;
 use crate::operation::{Explain, Operation, Route, Scene, route};
 use crate::plural::duration;
 use crate::show;
+use crate::time::Moment;
 use delaybridge_model::Config;
 
 /// Show everything about one element, wherever it is.
@@ -25,6 +26,10 @@ pub struct ShowElement {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
+    /// Its due time, if it is known: the element is found there at once, in a queue of any length
+    #[arg(long, value_name = "TIME")]
+    #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Moment>,
 }
 
 impl Operation for ShowElement {
@@ -33,6 +38,8 @@ impl Operation for ShowElement {
     const NAME: &'static str = "peek";
     const ROUTES: &'static [Route] = &[route!(GET "/v1/queues/{queue}/elements/{id}" element ToSee,
         "Find an element by its id: its place, its history, its payload" => "The element")];
+
+    const LONG: bool = true;
 
     fn queue(&self) -> Option<&str> {
         Some(&self.queue)
@@ -44,7 +51,8 @@ impl Operation for ShowElement {
 
     async fn run(&self, scene: &Scene) -> Result<FoundElement, Error> {
         let queue = scene.queue(&self.queue).await?;
-        let found = find(&queue, &self.id).await?;
+        let wanted = Wanted { id: &self.id, due_ms: self.due.map(|Moment(ms)| ms) };
+        let found = find(&queue, wanted, &mut *scene.patience()).await?;
         Ok(FoundElement { held: scene.held(&queue).await, ..found })
     }
 

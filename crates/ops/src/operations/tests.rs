@@ -65,19 +65,21 @@ fn a_daemon_reads_what_a_client_sends() {
         r#"{"why":"x","until_ms":1801386000000}"#,
     );
     check(Resume { queue: None, sink: Some("k".to_owned()) }, "POST /v1/sinks/k/resume", "{}");
-    check(RunNow { queue: queue(), id: id.clone() }, &format!("POST {path}/elements/7%208/run-now"), "{}");
+    check(RunNow { queue: queue(), id: id.clone(), due: None }, &format!("POST {path}/elements/7%208/run-now"), "{}");
     check(
-        Reschedule { queue: queue(), id: id.clone(), after: None, at: until },
+        Reschedule { queue: queue(), id: id.clone(), due: Some(Moment(7)), after: None, at: until },
         &format!("POST {path}/elements/7%208/reschedule"),
-        r#"{"at_ms":1801386000000}"#,
+        r#"{"due_ms":7,"at_ms":1801386000000}"#,
     );
-    check(Cancel { queue: queue(), id: id.clone() }, &format!("DELETE {path}/elements/7%208"), "{}");
+    check(Cancel { queue: queue(), id: id.clone(), due: None }, &format!("DELETE {path}/elements/7%208"), "");
+    let due = Some(Moment(7));
+    check(Cancel { queue: queue(), id: id.clone(), due }, &format!("DELETE {path}/elements/7%208?due_ms=7"), "");
     check(
-        Kill { queue: queue(), id: id.clone(), why, by: None },
+        Kill { queue: queue(), id: id.clone(), due: None, why, by: None },
         &format!("POST {path}/elements/7%208/kill"),
         r#"{"why":"it's\n{}"}"#,
     );
-    check(Why { queue: queue(), id }, &format!("GET {path}/elements/7%208/why"), "");
+    check(Why { queue: queue(), id, due }, &format!("GET {path}/elements/7%208/why?due_ms=7"), "");
     let hour = Length(Duration::from_secs(3_600));
     check(
         MakeForecast { queue: queue(), until: DAY, step: hour, rate: Some(0.5) },

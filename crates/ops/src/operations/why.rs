@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::known_element;
 use crate::content::escaped;
-use crate::element::{ElementWhy, why};
+use crate::element::{ElementWhy, Wanted, why};
 use crate::error::Error;
 use crate::operation::{AskDaemon, Explain, Operation, Route, Scene, route};
 use crate::show;
 use crate::table::TextTable;
+use crate::time::Moment;
 use delaybridge_model::Config;
 
 /// Explain where an element is, what it waits for, and what would deliver it now.
@@ -19,7 +20,7 @@ use delaybridge_model::Config;
 /// way (its due time, a pause, a hold, a sink that is down, elements before it), when it is tried next, and the commands that bring
 /// its delivery nearer. Nothing is changed, and no payload is shown. Holds, the state of sinks and attempts are known to daemons alone:
 /// the one that the configuration names (http.admin) is asked, or that of --daemon. Where it does not answer, or has another Redis, the
-/// first line says so. The server searches the whole queue; in a queue of millions this takes a while.
+/// first line says so. Without --due the server searches the whole queue, which takes a while where millions are scheduled.
 ///
 /// An element that is not in the queue is explained too: by what is still known of it, or that nothing is.
 #[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +35,10 @@ pub struct Why {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
+    /// Its due time, if it is known: the element is found there at once, in a queue of any length
+    #[arg(long, value_name = "TIME")]
+    #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Moment>,
 }
 
 const WHY: &str = "\
@@ -52,6 +57,7 @@ impl Operation for Why {
         "Explain where an element is, what it waits for, and what would deliver it now" => "The explanation",
         "An element that is not in the queue is explained too, as `gone`: by what this daemon still knows of it. No payload.")];
     const DAEMON: AskDaemon = AskDaemon::WithToken;
+    const LONG: bool = true;
 
     fn queue(&self) -> Option<&str> {
         Some(&self.queue)
@@ -62,7 +68,8 @@ impl Operation for Why {
     }
 
     async fn run(&self, scene: &Scene) -> Result<ElementWhy, Error> {
-        why(scene, &self.queue, &self.id).await.map(|(found, _)| found)
+        let wanted = Wanted { id: &self.id, due_ms: self.due.map(|Moment(ms)| ms) };
+        why(scene, &self.queue, wanted).await.map(|(found, _)| found)
     }
 
     fn text(&self, found: &ElementWhy, explain: Explain) -> String {

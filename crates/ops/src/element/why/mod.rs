@@ -15,7 +15,7 @@ pub use self::answer::{
 use self::explain::explain;
 use self::facts::{WhyFacts, WhyRules};
 use self::order::{OrderedElement, predecessor};
-use super::{Detail, Met, meet};
+use super::{Detail, Met, Wanted, meet};
 use crate::error::{Attempted, Error, ErrorKind};
 use crate::operation::Scene;
 use crate::pause::paused_of;
@@ -26,22 +26,24 @@ use delaybridge_ledger::redis_now_ms;
 /// Changes of operators among which that of an element is looked for.
 const CHANGES: usize = 1_000;
 
-/// Explains the element with this id, with what the daemon knows of it if this is one; one that is nowhere is explained as gone. Costs a
+/// Explains the element that is meant, with what the daemon knows of it if this is one; one that is nowhere is explained as gone. Costs a
 /// search of the queue by the server, and the counts of the gauges. Answers all that is in Redis of it too, unless it is gone.
 ///
 /// # Errors
 ///
-/// When no element can be called so, and when Redis cannot be asked.
-pub async fn why(scene: &Scene, queue: &str, id: &str) -> Result<(ElementWhy, Option<Detail>), Error> {
+/// When no element can be called so, when the search was ended, and when Redis cannot be asked.
+pub async fn why(scene: &Scene, queue: &str, wanted: Wanted<'_>) -> Result<(ElementWhy, Option<Detail>), Error> {
     let queue = &scene.queue(queue).await?;
+    let id = wanted.id;
     let what = format!("explain {id} in `{}`", queue.id());
     let mut payload = None;
-    let detail = match meet(queue, id, &what).await {
-        Ok(Met::Alive(located, element)) => {
-            payload = queue.ledger.open(&element).1.ok();
-            Some(Detail::alive(queue, &located, &element))
+    let detail = match meet(queue, wanted, &what, &mut *scene.patience()).await {
+        Ok(met) => {
+            if let Met::Alive(_, element) = &met {
+                payload = queue.ledger.open(element).1.ok();
+            }
+            Some(met.detail(queue))
         }
-        Ok(Met::Dead(letter)) => Some(Detail::dead(queue, *letter)),
         Err(error) if error.kind == ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
