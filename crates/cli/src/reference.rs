@@ -158,5 +158,5 @@ fn the_pages_are_what_the_arguments_say() {
             changed.push(name);
         }
     }
-    assert!(changed.is_empty(), "out of date in docs, now written anew: {changed:?}: look at them and commit them");
+    assert!(changed.is_empty(), "docs: {changed:?} was out of date and is rewritten: look at it and commit it");
 }
