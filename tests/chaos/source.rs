@@ -209,14 +209,21 @@ impl Source {
     /// Moves the slot of a queue to another master, key by key, with a pause in the middle.
     pub async fn move_slot(&mut self, queue: usize, pause: Duration) {
         if let Source::Cluster(cluster) = self {
-            let from = cluster.owner(KEYS[queue]).await;
-            let to = cluster.another_master(from).await;
-            let mut moving = cluster.begin_move(KEYS[queue], to).await;
+            // A replica that an earlier fault asked to take over may do so only now: instead of the target, or of the master with the
+            // rest of the keys.
+            let (mut moving, to) = loop {
+                let from = cluster.owner(KEYS[queue]).await;
+                let to = cluster.another_master(from).await;
+                match cluster.begin_move(KEYS[queue], to).await {
+                    Some(moving) => break (moving, to),
+                    None => cluster.wait_until_whole().await,
+                }
+            };
             sleep(pause).await;
-            // A replica that an earlier fault asked to take over may do so only now, and then has the rest of the keys.
             while !cluster.move_keys(&moving).await {
                 cluster.wait_until_whole().await;
-                moving = cluster.begin_move(KEYS[queue], to).await;
+                moving =
+                    cluster.begin_move(KEYS[queue], to).await.expect("the target with some of the keys is a master");
             }
             cluster.end_move(&moving).await;
             cluster.wait_until_whole().await;

@@ -16,7 +16,7 @@ async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {
     let from = world.cluster.owner(&key).await;
     let to = (from + 1) % 3;
 
-    let moving = world.cluster.begin_move(&key, to).await;
+    let moving = world.cluster.begin_move(&key, to).await.expect("both are masters");
     eventually("the queue to wait", PATIENCE, async || {
         let answer = daemon.get("/readyz").await?;
         let held = daemon.metric("delaybridge_slot_migrations_total{queue=\"queue-0\"}").await;
