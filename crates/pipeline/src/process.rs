@@ -14,6 +14,7 @@ use crate::deferred;
 use crate::left::LeftToLeases;
 use crate::limits::budget::Budget;
 use crate::limits::large::Large;
+use crate::limits::neighbours::Neighbours;
 use delaybridge_spans::Tracer;
 use delaybridge_telemetry::events::Events;
 
@@ -27,6 +28,8 @@ pub struct Process {
     shares: HashMap<Arc<str>, Budget>,
     /// Whose turn it is to build a large value.
     pub large: Large,
+    /// The queues that keep up.
+    pub neighbours: Neighbours,
     /// Leases shared by whatever is in flight, and exclusively by an entry that must be alone.
     pub isolation: Arc<RwLock<()>>,
     /// Changes when a breaker or a hold does.
@@ -67,6 +70,7 @@ impl Process {
             budget,
             shares: HashMap::new(),
             large: Large::default(),
+            neighbours: Neighbours::default(),
             isolation: Arc::default(),
             gates: watch::Sender::new(0),
             upkeep: Notify::new(),

@@ -22,6 +22,7 @@ use crate::limits::circuit::Circuit;
 use crate::limits::growth::Growth;
 use crate::limits::pauses::PauseBoard;
 use crate::limits::rate::Bucket;
+use crate::limits::share::Share;
 use crate::process::Process;
 use crate::settle::recent::RecentDeliveries;
 use delaybridge_core::clock::Instant;
@@ -121,6 +122,8 @@ pub struct Queue {
     quiet: Notify,
     /// The bound on elements in flight, where it adapts.
     adaptive: Option<Adaptive>,
+    /// The bound beside queues that keep up.
+    share: Share,
     pub(super) hold: Mutex<Circuit>,
     /// The pauses of the queue and its sinks.
     pub(super) pause: PauseBoard,
@@ -186,6 +189,7 @@ impl Queue {
             tasks: TaskTracker::new(),
             budget: Budget::new(count, spec.max_in_flight_bytes),
             adaptive,
+            share: Share::default(),
             alarm: Alarm::new(),
             progress: ClaimProgress::default(),
             quiet: Notify::new(),
@@ -357,10 +361,29 @@ impl Queue {
         self.released.load(Ordering::Relaxed)
     }
 
-    /// Adapts the bound on what is in flight to the time that these elements have been in it.
+    /// Notes whether a claim took something, and whether it left something that is due.
+    pub fn claimed(&self, took: bool, left: bool) {
+        let now = Instant::now();
+        self.share.claimed(left, now);
+        if took && !left {
+            self.process.neighbours.keeps_up(&self.spec.id, now);
+        }
+    }
+
+    /// Adapts the bound on what is in flight to the time that these elements have been in it, and to the other queues.
     pub fn adapt(&self, took: Duration, elements: usize) {
-        let Some(adaptive) = &self.adaptive else { return };
-        if let Some(limit) = adaptive.answered(took, elements as u64, self.budget.used().count) {
+        let now = Instant::now();
+        let elements = elements as u64;
+        let in_flight = self.budget.used().count;
+        let own = match (&self.adaptive, self.spec.max_in_flight) {
+            (Some(adaptive), _) => adaptive.answered(took, elements, in_flight),
+            (None, MaxInFlight::Fixed(count)) => u64::from(count),
+            (None, MaxInFlight::Auto) => return,
+        };
+        let beside = || self.process.neighbours.has_beside(&self.spec.id, now);
+        let share = self.share.answered(elements, in_flight, beside, now);
+        let limit = share.map_or(own, |share| share.min(own));
+        if self.budget.limit().count != limit {
             self.budget.set_count_limit(limit);
         }
     }

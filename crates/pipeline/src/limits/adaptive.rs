@@ -39,8 +39,8 @@ impl Adaptive {
         Adaptive(Mutex::new(AdaptiveState { limit: Self::FIRST, smoothed_us: 0, answers: 0 }))
     }
 
-    /// Takes note of `count` answers after this time, with so many in flight; returns the new bound if it changed.
-    pub fn answered(&self, took: Duration, count: u64, in_flight: u64) -> Option<u64> {
+    /// Takes note of `count` answers after this time, with so many in flight; returns the bound.
+    pub fn answered(&self, took: Duration, count: u64, in_flight: u64) -> u64 {
         let mut state = self.0.lock();
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         state.smoothed_us = match state.smoothed_us {
@@ -51,7 +51,7 @@ impl Adaptive {
         state.answers += count;
         // One change for each bound's worth of answers: the effect of the last one must be seen first.
         if state.answers < state.limit {
-            return None;
+            return state.limit;
         }
         state.answers = 0;
         let smoothed = Duration::from_micros(state.smoothed_us);
@@ -62,8 +62,8 @@ impl Adaptive {
         } else {
             state.limit
         };
-        let limit = limit.clamp(Self::LEAST, Self::MOST);
-        (std::mem::replace(&mut state.limit, limit) != limit).then_some(limit)
+        state.limit = limit.clamp(Self::LEAST, Self::MOST);
+        state.limit
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     /// Returns the bound after many answers of one kind.
     fn settles_at(took: Duration, in_flight: u64) -> u64 {
         let adaptive = Adaptive::new();
-        (0..200_000).filter_map(|_| adaptive.answered(took, 1, in_flight)).last().unwrap_or(Adaptive::FIRST)
+        (0..200_000).map(|_| adaptive.answered(took, 1, in_flight)).last().unwrap_or(Adaptive::FIRST)
     }
 
     #[test]

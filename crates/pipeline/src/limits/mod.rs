@@ -8,6 +8,8 @@ pub mod circuit;
 mod growing;
 pub mod growth;
 pub mod large;
+pub mod neighbours;
 pub mod pauses;
 pub mod rate;
 pub mod reserved;
+pub mod share;

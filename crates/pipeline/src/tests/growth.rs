@@ -181,7 +181,7 @@ async fn what_waits_for_room_at_a_stop_goes_back_uncounted() {
 }
 
 /// A second queue of a process, with everything that a test of room needs.
-fn second_queue(world: &World, bridge: &Bridge, spec: QueueSpec) -> Arc<ActiveQueue> {
+pub(super) fn second_queue(world: &World, bridge: &Bridge, spec: QueueSpec) -> Arc<ActiveQueue> {
     let wire = Wire::new(world.server.clone(), world.server.store("q2", bridge.process.owner), 2);
     let handle = bridge.queue.routes[0].handle.clone();
     let spec = Arc::new(QueueSpec { id: "q2".into(), ..spec });

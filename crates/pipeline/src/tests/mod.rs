@@ -12,6 +12,7 @@ mod destinations;
 mod drains;
 mod ends;
 mod failovers;
+mod fairness;
 mod fan_out;
 mod gauges;
 mod growth;

@@ -178,6 +178,7 @@ impl Claimer {
         // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
         // once.
         let left = taken >= most || claimed.more;
+        queue.claimed(taken > 0, left);
         self.pace.backlog = left && !probing;
         let probed_nothing = probing && taken == 0;
         if left || !self.expired.is_empty() && !probed_nothing {

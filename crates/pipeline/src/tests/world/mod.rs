@@ -43,6 +43,8 @@ pub struct World {
     pub server: MemoryServer,
     /// The queue, as the test looks at it.
     pub store: MemoryStore,
+    /// Elements in flight of each process.
+    pub in_flight: u64,
     /// Bytes in flight of each process.
     pub in_flight_bytes: u64,
     /// Elements that were handed to a sink before the server's time had reached their due time (R9).
@@ -62,7 +64,7 @@ impl World {
         fastrand::seed(seed);
         let server = MemoryServer::new();
         let store = server.store("q", [0; 8]);
-        World { store, server, in_flight_bytes: 1 << 26, early: Arc::default(), _clock: clock }
+        World { store, server, in_flight: 1000, in_flight_bytes: 1 << 26, early: Arc::default(), _clock: clock }
     }
 
     /// A process with everything that a daemon runs for its queue, except the upkeep of the source.
@@ -97,7 +99,7 @@ impl World {
         let owner = [owner; 8];
         let wire = Wire::new(self.server.clone(), self.server.store("q", owner), fastrand::u64(..));
         let events = Events::default();
-        let budget = Budget::new(1000, self.in_flight_bytes);
+        let budget = Budget::new(self.in_flight, self.in_flight_bytes);
         let process = Arc::new(Process::new(owner, budget, events.clone()));
         // A calendar that is right; the machine's has nothing to do with this server.
         wire.home().observe(self.server.now_ms());
