@@ -45,6 +45,11 @@ async fn an_element_goes_through_every_state_and_is_found_in_each() {
     assert_eq!((&seen["outstanding"], &seen["routes"]), (&json!(["out"]), &json!(["out: list done"])));
     assert!(seen["attempts"] == 0 && seen["layout"] == "new" && seen.get("reason").is_none(), "{seen}");
 
+    // Seconds instead of milliseconds.
+    ask(&config, &format!("reschedule texts {id} --at 1796047167"))
+        .failed(2, &["more than ten years ago", "`run-now`"]);
+    assert_eq!(places(&mut redis, &queue).await, (Some(FAR_MS), 1, None, 0));
+
     // Redisson's clients are notified of a new head, and find the element in its place.
     let client = redis::Client::open(server.url()).unwrap();
     let mut heard = client.get_async_pubsub().await.unwrap();

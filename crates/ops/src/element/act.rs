@@ -120,15 +120,23 @@ impl NewState {
     }
 }
 
+/// A time before that is one in seconds, or a mistake: it would not be delivered, or as years late.
+const TEN_YEARS_MS: i64 = 10 * 366 * 86_400_000;
+
 /// Returns the time that is meant, in ms.
 ///
 /// # Errors
 ///
-/// For one beyond the calendar.
+/// For one beyond the calendar, and for one that was hardly meant.
 pub fn time_of(when: When, now_ms: i64) -> Result<i64, Error> {
     let at = match when {
         When::Now => Some(now_ms),
         When::In(delay) => i64::try_from(delay.as_millis()).ok().and_then(|delay| now_ms.checked_add(delay)),
+        When::At(ms) if ms >= 0 && ms < now_ms.saturating_sub(TEN_YEARS_MS) => {
+            return Err(Error::invalid(
+                "reschedule: the time is more than ten years ago: it counts in milliseconds since 1970; `run-now` is for now",
+            ));
+        }
         When::At(ms) => Some(ms),
     };
     at.filter(|ms| (0..=LAST_MS).contains(ms))
