@@ -39,7 +39,7 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
             .returns::<AddedShape>(200, "A job with this id is there, or was finished lately, or `existing` holds its unique key; nothing was changed")
             .problems(&[ProblemKind::IdTaken, ProblemKind::NotFound]);
     POST "/v1/topics/{topic}/jobs/batch" add_batch => v1::add::batch,
-        Operation::new("Add many jobs: all of them, or none")
+        Operation::new("Add many jobs in one step")
             .about("The answer has a job for each of the request, in the same order.")
             .takes::<NewJobsBody>()
             .returns::<AddedShapes>(200, "They are there")
