@@ -78,7 +78,10 @@ fn line(what: &str, step: Progress, since: Duration) -> String {
             line.push_str(&format!(" ({percent} %)"));
         }
     }
-    line.push_str(&format!(", {acted} done, {rate:.0}/s"));
+    if acted > 0 {
+        line.push_str(&format!(", {acted} done"));
+    }
+    line.push_str(&format!(", {rate:.0}/s"));
     if let Some(of) = of.filter(|of| *of > done && rate > 0.0) {
         line.push_str(&format!(", {} left", plural::duration(((of - done) as f64 / rate * 1_000.0) as u64)));
     }
@@ -98,6 +101,8 @@ mod tests {
         );
         let unknown = Progress { done: 7, of: None, acted: 7 };
         assert_eq!(line("import", unknown, Duration::from_secs(1)), "import: 7, 7 done, 7/s");
+        let search = Progress { done: 7, of: Some(14), acted: 0 };
+        assert_eq!(line("why", search, Duration::from_secs(1)), "why: 7 of 14 (50 %), 7/s, 1s left");
         // More came meanwhile than was counted at first.
         assert_eq!(
             line("count", Progress { done: 9, of: Some(5), acted: 9 }, Duration::from_secs(3)),

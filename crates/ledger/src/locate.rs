@@ -24,7 +24,7 @@ const OF_SCHEDULE: usize = 1_000;
 /// compared.
 const OF_OTHERS: usize = 100;
 /// Elements with the same due time that are compared one by one; with more of them the schedule is searched.
-const AT_A_TIME: usize = 10_000;
+const AT_A_TIME: usize = 20_000;
 /// Looks at the small places at the end: one look misses an element that moves from a place that is still to be looked at to one that
 /// was.
 const LAST_LOOKS: usize = 2;
@@ -55,13 +55,6 @@ pub struct ScheduleCursor {
     scan: u64,
     /// Elements that were compared before.
     compared: u64,
-}
-
-impl ScheduleCursor {
-    /// Returns how many elements were compared before, about.
-    pub fn compared(&self) -> u64 {
-        self.compared
-    }
 }
 
 impl fmt::Display for ScheduleCursor {
@@ -102,6 +95,8 @@ pub struct IdSearch<'a> {
     patterns: Vec<Vec<u8>>,
     schedules: Vec<Bytes>,
     next: Stage,
+    /// Elements that the parts before have compared, once with each pattern.
+    before: u64,
     /// Scheduled elements.
     of: u64,
 }
@@ -122,8 +117,9 @@ enum Stage {
 }
 
 impl Ledger {
-    /// Begins a search for the element with this id; `due_ms` is its due time, if that is known. `after` goes on where another one ended.
+    /// Begins a search for the element with this id; `due_ms` is its due time, if that is known, at least to the second. `after` goes on where another one ended.
     pub fn search_id(&self, wanted: &Identity, due_ms: Option<i64>, after: Option<ScheduleCursor>) -> IdSearch<'_> {
+        let before = after.as_ref().map_or(0, |after| after.compared);
         let next = match (after, due_ms) {
             (Some(after), _) => Stage::Schedules(after),
             (None, Some(due_ms)) => Stage::At(due_ms),
@@ -135,20 +131,32 @@ impl Ledger {
             patterns: self.source().search().patterns(wanted),
             schedules: self.source().schedules(),
             next,
+            before,
             of: 0,
         }
     }
 }
 
 impl IdSearch<'_> {
-    /// Returns how many elements of the schedules were compared, about, and how many there are to compare; 0 of 0 before the first step
-    /// there.
+    /// Returns how many elements of the schedules were compared, about, here and in the parts before, and how many there are; 0 of 0
+    /// before the first step there.
     pub fn progress(&self) -> (u64, u64) {
-        match &self.next {
-            Stage::Schedules(cursor) => (cursor.compared.min(self.of), self.of),
-            Stage::At(_) | Stage::Claimed => (0, self.of),
-            Stage::Moved | Stage::Over => (self.of, self.of),
-        }
+        let done = match &self.next {
+            Stage::Schedules(cursor) => self.whole(cursor.compared).min(self.of),
+            Stage::At(_) | Stage::Claimed => 0,
+            Stage::Moved | Stage::Over => self.of,
+        };
+        (done, self.of)
+    }
+
+    /// Returns how many elements of the schedules were compared here, about.
+    pub fn compared(&self) -> u64 {
+        self.progress().0.saturating_sub(self.whole(self.before))
+    }
+
+    /// Returns the number of elements for one of comparisons: one with each pattern.
+    fn whole(&self, compared: u64) -> u64 {
+        compared / (self.patterns.len() as u64).max(1)
     }
 
     /// Returns the place in the schedules to go on at; none where that is not there.
@@ -187,9 +195,11 @@ impl IdSearch<'_> {
 
     /// Finds it among those that fall due at this time, if they are not too many.
     async fn at(&self, conn: &Conn, due_ms: i64) -> Result<Option<Located>, StoreError> {
+        // People see times without their milliseconds.
+        let within_ms = if due_ms % 1_000 == 0 { 1_000 } else { 1 };
         for (number, key) in self.schedules.iter().enumerate() {
             let first = self.ledger.due_before(conn, number, due_ms).await?;
-            let behind = self.ledger.due_before(conn, number, due_ms.saturating_add(1)).await?;
+            let behind = self.ledger.due_before(conn, number, due_ms.saturating_add(within_ms)).await?;
             if behind.saturating_sub(first) > AT_A_TIME {
                 continue;
             }
@@ -213,13 +223,13 @@ impl IdSearch<'_> {
     async fn claimed(&self, conn: &Conn) -> Result<Option<Located>, StoreError> {
         let patterns = self.ledger.source().search().patterns_inside(&self.wanted);
         let retry = &self.ledger.keys.retry;
-        if let Some((member, score)) = self.whole(conn, retry, Place::Retry, &patterns).await? {
+        if let Some((member, score)) = self.in_key(conn, retry, Place::Retry, &patterns).await? {
             return Ok(Some(located(Place::Retry, retry, member, score)));
         }
         for claim in self.ledger.claim_keys(conn).await? {
             let found = match claim.part {
-                Part::Bare => self.whole(conn, &claim.key, Place::Scheduled, &self.patterns).await?,
-                Part::Entries => self.whole(conn, &claim.key, Place::InFlight, &patterns).await?,
+                Part::Bare => self.in_key(conn, &claim.key, Place::Scheduled, &self.patterns).await?,
+                Part::Entries => self.in_key(conn, &claim.key, Place::InFlight, &patterns).await?,
             };
             if let Some((member, score)) = found {
                 let located = located(Place::InFlight, &claim.key, member, score);
@@ -251,18 +261,18 @@ impl IdSearch<'_> {
         Ok((located, if is_over { Stage::Moved } else { Stage::Schedules(next) }))
     }
 
-    /// Counts the comparisons of a search of all schedules.
+    /// Counts what is scheduled.
     async fn count(&self, conn: &Conn) -> Result<u64, StoreError> {
         let mut all = 0;
         for key in &self.schedules {
             let count: u64 = conn.query(redis::cmd("ZCARD").arg(&key[..])).await?;
             all += count;
         }
-        Ok(all * self.patterns.len() as u64)
+        Ok(all)
     }
 
     /// Finds it in one key, however many steps that takes.
-    async fn whole(
+    async fn in_key(
         &self,
         conn: &Conn,
         key: &Bytes,

@@ -27,6 +27,8 @@ pub enum ErrorKind {
     NotFound,
     /// The state of the queue or of the element forbids it.
     Conflict,
+    /// It was ended before it was done: by a person, or because it took too long. Nothing was changed.
+    Ended,
     /// The operation failed while running.
     Failed,
 }
@@ -46,6 +48,10 @@ impl Error {
 
     pub(super) fn conflict(message: impl Into<String>) -> Self {
         Error { kind: ErrorKind::Conflict, message: message.into() }
+    }
+
+    pub(super) fn ended(message: impl Into<String>) -> Self {
+        Error { kind: ErrorKind::Ended, message: message.into() }
     }
 
     pub(super) fn failed(message: impl Into<String>) -> Self {

@@ -89,7 +89,7 @@ impl NamedDaemon {
         let daemon = self.daemon.as_ref()?;
         let found = async {
             is_same(daemon, queue, [place, &in_time(daemon, daemon.row(queue)).await?.state.place])?;
-            ask(daemon).await.map_err(|error| error.message)
+            in_time(daemon, ask(daemon)).await
         };
         self.note(found.await)
     }

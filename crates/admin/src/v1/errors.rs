@@ -22,6 +22,7 @@ fn of(error: &delaybridge_ops::Error, failed: ProblemKind) -> Problem {
         delaybridge_ops::ErrorKind::Invalid => ProblemKind::BadRequest,
         delaybridge_ops::ErrorKind::Unknown | delaybridge_ops::ErrorKind::NotFound => ProblemKind::NotFound,
         delaybridge_ops::ErrorKind::Conflict => ProblemKind::Conflict,
+        delaybridge_ops::ErrorKind::Ended => ProblemKind::Unavailable,
         delaybridge_ops::ErrorKind::Failed => failed,
     };
     let problem = Problem::new(kind, error.message.clone());

@@ -115,12 +115,7 @@ pub(super) async fn meet(
         let (done, of) = search.progress();
         watch.at(Progress { done, of: Some(of), acted: 0 });
         if watch.is_stopped() {
-            return Err(Error::conflict(format!(
-                "{what}: not met among {done} of {of} scheduled elements, and the search was ended; with its due time (--due, `due_ms`) \
-                 it is found at once, and `delaybridge find {} --id {}` searches in parts",
-                queue.id(),
-                wanted.id
-            )));
+            return Err(Error::ended(ended(queue, wanted, what, (done, of))));
         }
         if of > DEEP
             && std::mem::take(&mut has_letters)
@@ -138,10 +133,25 @@ pub(super) async fn meet(
     })
 }
 
+/// Returns what to say of a search that was ended.
+fn ended(queue: &Queue, wanted: Wanted<'_>, what: &str, (done, of): (u64, u64)) -> String {
+    let due = match wanted.due_ms {
+        None => "with its due time (--due, `due_ms`) it is found at once;",
+        Some(_) => "it has another due time than was named, or is not there:",
+    };
+    let (queue, id) = (queue.id(), wanted.id);
+    format!(
+        "{what}: it waits for no retry, is not in flight and not dead, and the search of the schedule was ended after {done} of {of} \
+         elements; {due} `delaybridge find {queue} --id {id}` searches all of it, in parts"
+    )
+}
+
 /// A part of a search for an element by its id.
 pub struct SearchPart {
-    /// The element, and Redis time.
-    pub found: Option<(Detail, i64)>,
+    /// The element.
+    pub found: Option<Detail>,
+    /// Redis time.
+    pub now_ms: i64,
     /// Scheduled elements that were compared in this part.
     pub compared: u64,
     /// Scheduled elements to compare in all parts.
@@ -165,7 +175,6 @@ pub async fn search_part(
     let what = format!("find {id} in `{}`", queue.id());
     let identity = queue.identity(id)?;
     let is_first = after.is_none();
-    let before = after.as_ref().map_or(0, ScheduleCursor::compared);
     let mut search = queue.ledger.search_id(&identity, None, after);
     let mut met = None;
     if is_first {
@@ -187,8 +196,7 @@ pub async fn search_part(
             }
             SearchStep::GoOn => {}
         }
-        let (done, of) = search.progress();
-        watch.at(Progress { done: done.saturating_sub(before), of: Some(of), acted: 0 });
+        watch.at(Progress { done: search.compared(), of: Some(search.progress().1), acted: 0 });
         if met.is_none() && watch.is_stopped() {
             next = search.cursor();
             if next.is_some() {
@@ -196,12 +204,9 @@ pub async fn search_part(
             }
         }
     }
-    let (done, of) = search.progress();
-    let found = match met {
-        Some(met) => Some((met.detail(queue), redis_now_ms(&queue.conn).await.attempt(&what)?)),
-        None => None,
-    };
-    Ok(SearchPart { found, compared: done.saturating_sub(before), of, next })
+    let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
+    let found = met.map(|met| met.detail(queue));
+    Ok(SearchPart { found, now_ms, compared: search.compared(), of: search.progress().1, next })
 }
 
 /// Returns the dead letter at this place of the stream; none where the id is no place.

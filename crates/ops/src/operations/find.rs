@@ -178,16 +178,14 @@ impl Find {
         let part = search_part(&queue, id, self.schedule_cursor()?, &mut Until::after(TIME)).await?;
         let mut hits = Hits {
             queue: self.queue.clone(),
+            now_ms: part.now_ms,
             total: part.of,
             examined: part.compared,
             incomplete: part.next.is_some(),
             next: part.next.map(|next| next.to_string()),
             ..Hits::default()
         };
-        if let Some((element, now_ms)) = part.found {
-            hits.now_ms = now_ms;
-            hits.elements.push(line(element));
-        }
+        hits.elements.extend(part.found.map(line));
         shorten(scene, &mut hits);
         Ok(hits)
     }

@@ -231,7 +231,10 @@ impl SearchAll {
             Ok(Err(error)) if error.kind == ErrorKind::NotFound => Ok(None),
             Ok(Err(error)) => Err(error),
             Err(_) => {
-                Err(Error::failed(format!("look for the id: not done in {} s, it is a long queue", TIME.as_secs())))
+                let (seconds, queue) = (TIME.as_secs(), queue.id());
+                Err(Error::failed(format!(
+                    "look for the id in `{queue}`: not done in {seconds} s; `delaybridge find {queue} --id ID` searches all of it"
+                )))
             }
         }
     }
