@@ -4,7 +4,7 @@ import sys
 from delaybridge_admin import Client
 from delaybridge_admin.api.admin import cancel, dead, dead_count, element, elements, kill, pause, purge, queue, queues
 from delaybridge_admin.api.admin import redrive, reschedule, resume, run_now, sinks
-from delaybridge_admin.models import Kill, LetterFilter, Pause, Problem, Reschedule, WhichLetters
+from delaybridge_admin.models import Kill, LetterFilter, Pause, Problem, Reschedule, RunNow, WhichLetters
 
 client, name = Client(base_url=f"http://127.0.0.1:{sys.argv[1]}"), sys.argv[2]
 
@@ -41,7 +41,7 @@ assert purge.sync(name, client=client, body=only).purged == 0
 refused = redrive.sync(name, client=client, body=WhichLetters())
 assert isinstance(refused, Problem) and refused.status == 400, refused
 assert purge.sync(name, client=client, body=WhichLetters(filter_=LetterFilter(id_prefix="o7"))).purged == 1
-gone = run_now.sync(name, "o7", client=client)
+gone = run_now.sync(name, "o7", client=client, body=RunNow())
 assert isinstance(gone, Problem) and gone.status == 404, gone
-assert cancel.sync_detailed(name, "o8", client=client).status_code == 200
+assert cancel.sync_detailed(name, "o8", client=client, due_ms=7).status_code == 200
 print("scheduled", queue.sync(name, client=client).scheduled)
