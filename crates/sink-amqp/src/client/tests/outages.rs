@@ -7,14 +7,15 @@ use super::super::supervisor::ConnectionState;
 use super::*;
 use delaybridge_testing::sink::outbound;
 
-/// Delivers over and over until it is stopped.
-async fn deliver_all_the_while(sink: &AmqpSink, queue: &str, stop: &AtomicBool) -> Vec<Told> {
+/// Delivers over and over until it is stopped; `confirmed` says whether one was confirmed.
+async fn deliver_all_the_while(sink: &AmqpSink, queue: &str, confirmed: &AtomicBool, stop: &AtomicBool) -> Vec<Told> {
     let mut told = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let first = told.len() as u64;
         let batch = (first..first + 20).map(|n| sink.deliver(outbound(n, destination("", queue), format!("{n}"))));
         for outcome in join_all(batch).await {
             let doubts = usize::from(matches!(&outcome, Err(failure) if failure.class == Class::Ambiguous));
+            confirmed.fetch_or(outcome.is_ok(), Ordering::Relaxed);
             told.push(Told { outcome, doubts });
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -117,13 +118,13 @@ async fn connections_closed_by_the_operator_lose_nothing() {
     let node = Node::alone().await;
     let queue = queue_on(&node).await;
     let sink = patient_sink(node.spec());
-    let stop = AtomicBool::new(false);
+    let [confirmed, stop] = [const { AtomicBool::new(false) }; 2];
     let closing = async {
+        eventually("one to be confirmed", async || confirmed.load(Ordering::Relaxed)).await;
         node.does(|rabbit| rabbit.close_all_connections("by the operator")).await.unwrap();
         stop.store(true, Ordering::Relaxed);
     };
-    let (mut told, ()) = tokio::join!(deliver_all_the_while(&sink, &queue, &stop), closing);
-    assert!(told.iter().any(|told| told.outcome.is_ok()));
+    let (mut told, ()) = tokio::join!(deliver_all_the_while(&sink, &queue, &confirmed, &stop), closing);
     for failure in told.iter().filter_map(|told| told.outcome.as_ref().err()) {
         assert!(matches!(failure.class, Class::Ambiguous | Class::Transient), "{failure}");
     }
