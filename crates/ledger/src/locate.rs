@@ -14,7 +14,7 @@ use crate::handle::Ledger;
 use crate::in_flight::ClaimKey;
 use crate::inspect::Place;
 use crate::packed::Shape;
-use crate::page::{Kind, members};
+use crate::page::{ANY_SIZE, Kind, page_of};
 use delaybridge_core::message::Identity;
 use delaybridge_link::{Conn, Score};
 
@@ -25,6 +25,9 @@ const OF_SCHEDULE: usize = 1_000;
 const OF_OTHERS: usize = 100;
 /// Elements with the same due time that are compared one by one; with more of them the schedule is searched.
 const AT_A_TIME: usize = 20_000;
+/// The mean size in bytes up to which they are, because all of them travel; a few are in any case.
+const SMALL: usize = 4_096;
+const FEW: usize = 100;
 /// Looks at the small places at the end: one look misses an element that moves from a place that is still to be looked at to one that
 /// was.
 const LAST_LOOKS: usize = 2;
@@ -81,9 +84,9 @@ impl FromStr for ScheduleCursor {
 pub enum SearchStep {
     /// The element.
     Found(Box<Located>),
-    /// It was not met yet.
+    /// A part without the element; there is more to search.
     GoOn,
-    /// It is nowhere.
+    /// The end: the element is nowhere.
     Nowhere,
 }
 
@@ -101,7 +104,7 @@ pub struct IdSearch<'a> {
     of: u64,
 }
 
-/// What a search does next.
+/// The next thing that a search does.
 #[derive(Debug, Clone)]
 enum Stage {
     /// Looks at what is due at this time.
@@ -117,7 +120,8 @@ enum Stage {
 }
 
 impl Ledger {
-    /// Begins a search for the element with this id; `due_ms` is its due time, if that is known, at least to the second. `after` goes on where another one ended.
+    /// Begins a search for the element with this id; `due_ms` is its due time, if that is known, at least to the second. `after` goes on
+    /// where another one ended.
     pub fn search_id(&self, wanted: &Identity, due_ms: Option<i64>, after: Option<ScheduleCursor>) -> IdSearch<'_> {
         let before = after.as_ref().map_or(0, |after| after.compared);
         let next = match (after, due_ms) {
@@ -180,10 +184,9 @@ impl IdSearch<'_> {
             Stage::Moved => {
                 let mut found = None;
                 for _ in 0..LAST_LOOKS {
-                    found = match found {
-                        None => self.claimed(conn).await?,
-                        found => found,
-                    };
+                    if found.is_none() {
+                        found = self.claimed(conn).await?;
+                    }
                 }
                 (found, Stage::Over)
             }
@@ -203,15 +206,16 @@ impl IdSearch<'_> {
             if behind.saturating_sub(first) > AT_A_TIME {
                 continue;
             }
+            let mean = if behind.saturating_sub(first) <= FEW { ANY_SIZE } else { SMALL };
             let mut at = first;
             while at < behind {
-                let page = members(conn, key, Kind::Zset, at).await?.members;
+                let page = page_of(conn, key, Kind::Zset, at, behind - at, (ANY_SIZE, mean)).await?.members;
                 if page.is_empty() {
                     break;
                 }
                 at += page.len();
-                let found = page.into_iter().find(|(score, member)| self.is_it(Place::Scheduled, *score, member));
-                if let Some((score, member)) = found {
+                let found = page.into_iter().find(|(score, _, member)| self.is_it(Place::Scheduled, *score, member));
+                if let Some((score, _, member)) = found {
                     return Ok(Some(located(Place::Scheduled, key, member, score)));
                 }
             }
