@@ -21,7 +21,7 @@ pub struct PeekArgs {
     /// Everything about the one element with this id, wherever it is
     #[arg(long, value_name = "ID", conflicts_with_all = ["limit", "state", "full", "routes"])]
     pub id: Option<String>,
-    /// The due time of that element, if it is known: it is found there at once, unless more than 20,000 are due then
+    /// The due time of the element, if it is known: it is found there at once, unless more than 20,000 are due then
     #[arg(long, value_name = "TIME", requires = "id")]
     pub due: Option<Moment>,
     /// The daemon to ask.

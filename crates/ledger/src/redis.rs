@@ -142,7 +142,7 @@ impl Store for RedisStore {
         let source = self.ledger.source();
         let Keys { retry, leases, dead, .. } = &self.ledger.keys;
         let others: Vec<_> = [retry, dead].into_iter().cloned().chain(source.claimed_from().1).collect();
-        // Nobody else writes to keys of our own.
+        // Only delaybridge writes to its own keys.
         let typed = if source.is_ours() { Vec::new() } else { source.repair().typed_keys() };
         let lasting = typed.into_iter().map(|(key, _)| key).filter(|key| !others.contains(key)).collect();
         CountedKeys { schedules: source.schedules(), leases: leases.clone(), others, lasting }

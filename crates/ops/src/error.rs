@@ -27,7 +27,7 @@ pub enum ErrorKind {
     NotFound,
     /// The state of the queue or of the element forbids it.
     Conflict,
-    /// It was ended before it was done: by a person, or because it took too long. Nothing was changed.
+    /// The operation was ended before it was done, by a person or because it took too long. Nothing was changed.
     Ended,
     /// The operation failed while running.
     Failed,

@@ -92,7 +92,7 @@ async fn a_search_goes_on_where_it_was_ended() {
     let mut watch = Impatient::default();
     let error = find(&opened, Wanted { id: &id, due_ms: None }, &mut watch).await.expect_err("it was ended");
     assert_eq!(error.kind, ErrorKind::Ended);
-    for words in ["of 120000 elements", "--due", &format!("delaybridge find texts --id {id}")] {
+    for words in ["of 120000 scheduled elements", "--due", &format!("delaybridge find texts --id {id}")] {
         assert!(error.message.contains(words), "{words}: {}", error.message);
     }
 

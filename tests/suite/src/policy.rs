@@ -33,7 +33,7 @@ const ORACLE: &str = "broken promise: ";
 /// What a test says whose fault has met nothing: it has not tried what it is for, so its failure says nothing of a loss.
 const UNTRIED: &str = "the test shows nothing";
 
-/// What a test says that has written a generated page anew: it passes the second time, and the page was still wrong.
+/// The message of a test that has rewritten a generated page. It passes the second time, although the committed page was wrong.
 const REWRITTEN: &str = "was out of date and ";
 
 /// Whether the first failure of a test decides.

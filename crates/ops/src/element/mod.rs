@@ -32,9 +32,9 @@ const DEEP: u64 = 100_000;
 /// The element that is meant.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Its id; of a dead letter its stream id too.
+    /// The id; of a dead letter its stream id too.
     pub id: &'a str,
-    /// Its due time, if the caller knows it: it is found there at once, in a queue of any length.
+    /// The due time, if the caller knows it: the element is found there at once, unless thousands have the same.
     pub due_ms: Option<i64>,
 }
 
@@ -117,6 +117,7 @@ pub(super) async fn meet(
         if watch.is_stopped() {
             return Err(Error::ended(ended(queue, wanted, what, (done, of))));
         }
+        // Before the schedule, if that is long.
         if of > DEEP
             && std::mem::take(&mut has_letters)
             && let Some(met) = dead(queue, &identity, what).await?
@@ -141,8 +142,8 @@ fn ended(queue: &Queue, wanted: Wanted<'_>, what: &str, (done, of): (u64, u64)) 
     };
     let (queue, id) = (queue.id(), wanted.id);
     format!(
-        "{what}: it waits for no retry, is not in flight and not dead, and the search of the schedule was ended after {done} of {of} \
-         elements; {due} `delaybridge find {queue} --id {id}` searches all of it, in parts"
+        "{what}: the search was ended after {done} of {of} scheduled elements; {due} `delaybridge find {queue} --id {id}` searches all of \
+         it, in parts"
     )
 }
 

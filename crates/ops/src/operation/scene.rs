@@ -113,7 +113,7 @@ impl Scene {
         self
     }
 
-    /// Has somebody wait for the operations that come.
+    /// Sets who watches the operations that follow.
     pub(super) fn show(&self, watch: impl ProgressWatch + 'static) {
         *self.watch.lock() = Box::new(watch);
     }

@@ -32,7 +32,7 @@ pub struct RunNow {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
-    /// Its due time, if it is known: the element is found there at once, unless more than 20,000 are due then
+    /// The due time of the element, if it is known: it is found there at once, unless more than 20,000 are due then
     #[arg(long, value_name = "TIME")]
     #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Moment>,
@@ -57,7 +57,7 @@ pub struct Reschedule {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
-    /// Its due time, if it is known: the element is found there at once, unless more than 20,000 are due then
+    /// The due time of the element, if it is known: it is found there at once, unless more than 20,000 are due then
     #[arg(long, value_name = "TIME")]
     #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Moment>,
@@ -89,7 +89,7 @@ pub struct Cancel {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
-    /// Its due time, if it is known: the element is found there at once, unless more than 20,000 are due then
+    /// The due time of the element, if it is known: it is found there at once, unless more than 20,000 are due then
     #[arg(long, value_name = "TIME")]
     #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Moment>,
@@ -114,7 +114,7 @@ pub struct Kill {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
-    /// Its due time, if it is known: the element is found there at once, unless more than 20,000 are due then
+    /// The due time of the element, if it is known: it is found there at once, unless more than 20,000 are due then
     #[arg(long, value_name = "TIME")]
     #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Moment>,

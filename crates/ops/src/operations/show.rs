@@ -26,7 +26,7 @@ pub struct ShowElement {
     #[arg(value_name = "ID")]
     #[schemars(skip)]
     pub id: String,
-    /// Its due time, if it is known: the element is found there at once, unless more than 20,000 are due then
+    /// The due time of the element, if it is known: it is found there at once, unless more than 20,000 are due then
     #[arg(long, value_name = "TIME")]
     #[serde(rename = "due_ms", default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Moment>,

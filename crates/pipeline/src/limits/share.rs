@@ -19,7 +19,7 @@ const BEHIND: Duration = Duration::from_millis(20);
 /// The gain in answers a second for which twice as much goes in flight. A sink that has as many in work as are in flight brings
 /// twice as many answers for that, one with a queue none.
 const GAIN: f64 = 1.4;
-/// What is answered within this time lets nobody wait for long.
+/// Elements that are answered within this time delay those of other queues by no more than it.
 const SOON: Duration = Duration::from_millis(8);
 /// The least time in which answers are counted: they come by the hundred.
 const COUNTED: Duration = Duration::from_millis(250);
@@ -169,7 +169,7 @@ mod tests {
         let check = |ms, per_second, expected| {
             let mut backlog = Backlog::at(ms, per_second);
             let (alone, all) = backlog.run(Duration::from_secs(20), false);
-            assert_eq!(all, 10_000, "{ms} ms: nobody waits behind it");
+            assert_eq!(all, 10_000, "{ms} ms: no bound without a neighbour");
             backlog.run(Duration::from_secs(1), true);
             backlog.run(Duration::from_secs(20), true);
             // Trials at all times.

@@ -8,7 +8,7 @@ use super::*;
 use delaybridge_testing::sink::outbound;
 
 /// Delivers over and over until it is stopped; `confirmed` says whether one was confirmed.
-async fn deliver_all_the_while(sink: &AmqpSink, queue: &str, confirmed: &AtomicBool, stop: &AtomicBool) -> Vec<Told> {
+async fn deliver_until_stopped(sink: &AmqpSink, queue: &str, confirmed: &AtomicBool, stop: &AtomicBool) -> Vec<Told> {
     let mut told = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let first = told.len() as u64;
@@ -124,7 +124,7 @@ async fn connections_closed_by_the_operator_lose_nothing() {
         node.does(|rabbit| rabbit.close_all_connections("by the operator")).await.unwrap();
         stop.store(true, Ordering::Relaxed);
     };
-    let (mut told, ()) = tokio::join!(deliver_all_the_while(&sink, &queue, &confirmed, &stop), closing);
+    let (mut told, ()) = tokio::join!(deliver_until_stopped(&sink, &queue, &confirmed, &stop), closing);
     for failure in told.iter().filter_map(|told| told.outcome.as_ref().err()) {
         assert!(matches!(failure.class, Class::Ambiguous | Class::Transient), "{failure}");
     }
