@@ -18,7 +18,7 @@ use delaybridge_link::{Link, LinkOptions, LinkState};
 use delaybridge_sink::{
     Answers, AttemptId, DeliveryMark, Destination, HeaderRules, Outbound, RunSink, Sink, Suspicion, header_rules,
 };
-use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
+use delaybridge_testing::sink::{PATIENT, ReceivedMessage, Rig, outbound};
 use delaybridge_testing::{sink_contract_tests, sink_run_contract_tests};
 
 fn list(key: &'static str) -> Destination {
@@ -29,13 +29,16 @@ fn stream(key: &'static str) -> Destination {
     RedisDestination::Stream { key: key.into(), max_len: None }.into()
 }
 
+fn sink_with(endpoint: RedisEndpoint, timeout: Duration) -> RedisSink {
+    RedisSink::on_own(Link::start(Arc::new(endpoint), LinkOptions::default()), timeout)
+}
+
 fn sink_on(endpoint: RedisEndpoint) -> RedisSink {
-    RedisSink::on_own(Link::start(Arc::new(endpoint), LinkOptions::default()), Duration::from_secs(2))
+    sink_with(endpoint, PATIENT)
 }
 
 struct RedisRig {
     server: TestServer,
-    sink: Arc<RedisSink>,
     destination: Destination,
     /// What had arrived before the server was killed; it keeps nothing.
     before: Vec<Vec<u8>>,
@@ -46,14 +49,13 @@ impl RedisRig {
         let server = TestServer::start();
         let mut admin = server.admin().await;
         let _: Value = redis::cmd("SET").arg("string").arg("x").query_async(&mut admin).await.unwrap();
-        let sink = Arc::new(sink_on(server.endpoint()));
-        RedisRig { server, sink, destination, before: Vec::new() }
+        RedisRig { server, destination, before: Vec::new() }
     }
 }
 
 impl Rig for RedisRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        Arc::new(sink_with(self.server.endpoint(), timeout))
     }
 
     fn destination(&self) -> Destination {
@@ -213,10 +215,9 @@ async fn a_server_that_is_not_there_is_transient() {
 #[tokio::test]
 async fn a_pause_beyond_the_time_out_is_ambiguous() {
     let server = TestServer::start();
-    let sink =
-        RedisSink::on_own(Link::start(Arc::new(server.endpoint()), LinkOptions::default()), Duration::from_millis(300));
+    let sink = sink_with(server.endpoint(), Duration::from_secs(2));
     sink.deliver(outbound(1, list("l"), "x")).await.unwrap();
-    admin(&server, "CLIENT PAUSE 600").await;
+    admin(&server, "CLIENT PAUSE 2600").await;
     assert_failure(sink.deliver(outbound(2, list("l"), "y")).await, Class::Ambiguous, "timeout");
     eventually("the paused push to arrive", async || admin(&server, "LLEN l").await == Value::Int(2)).await;
 }
@@ -224,8 +225,7 @@ async fn a_pause_beyond_the_time_out_is_ambiguous() {
 #[tokio::test]
 async fn a_connection_that_breaks_after_the_write_is_ambiguous() {
     let mut server = TestServer::start();
-    let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
-    let sink = RedisSink::on_own(link.clone(), Duration::from_secs(2));
+    let sink = sink_on(server.endpoint());
     sink.deliver(outbound(1, list("l"), "x")).await.unwrap();
     server.freeze();
     let delivery = sink.deliver(outbound(2, list("l"), "y"));
@@ -386,7 +386,10 @@ async fn a_run_stops_at_the_entry_that_a_stream_refuses() {
     let _: Value =
         redis::cmd("XADD").arg("s").arg(last_but_one).arg("a").arg("b").query_async(&mut admin).await.unwrap();
     let run = (0..5).map(|n| outbound(n, stream("s"), format!("body-{n}"))).collect();
-    assert_eq!(run_failures(&rig.sink, run).await, [(2, "ERR"), (3, "behind_another"), (4, "behind_another")]);
+    assert_eq!(
+        run_failures(&sink_on(rig.server.endpoint()), run).await,
+        [(2, "ERR"), (3, "behind_another"), (4, "behind_another")]
+    );
     let length: i64 = redis::cmd("XLEN").arg("s").query_async(&mut admin).await.unwrap();
     assert_eq!(length, 3);
 }
@@ -399,7 +402,7 @@ async fn a_user_without_the_right_to_scripts_adds_entries_one_by_one() {
     let _: Value =
         redis::cmd("ACL").arg("SETUSER").arg("default").arg("-evalsha").query_async(&mut admin).await.unwrap();
     let run = (0..5).map(|n| outbound(n, stream("s"), format!("body-{n}"))).collect();
-    assert_eq!(run_failures(&rig.sink, run).await, []);
+    assert_eq!(run_failures(&sink_on(rig.server.endpoint()), run).await, []);
     let length: i64 = redis::cmd("XLEN").arg("s").query_async(&mut admin).await.unwrap();
     assert_eq!(length, 5);
 }
@@ -411,7 +414,7 @@ async fn a_run_goes_on_at_the_next_key_only_after_the_one_before_it() {
         let rig = RedisRig::new(good.clone()).await;
         let run =
             [&good, &good, &bad, &good].into_iter().zip(0..).map(|(to, n)| outbound(n, to.clone(), "x")).collect();
-        assert_eq!(run_failures(&rig.sink, run).await, [(2, "WRONGTYPE"), (3, "behind_another")]);
+        assert_eq!(run_failures(&sink_on(rig.server.endpoint()), run).await, [(2, "WRONGTYPE"), (3, "behind_another")]);
     }
 }
 

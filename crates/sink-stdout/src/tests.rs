@@ -10,7 +10,7 @@ use super::sink::classify;
 use super::{StdoutDestination, StdoutSink};
 use delaybridge_core::message::Class;
 use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
-use delaybridge_testing::sink::{ReceivedMessage, Rig, anywhere, outbound};
+use delaybridge_testing::sink::{PATIENT, ReceivedMessage, Rig, anywhere, outbound};
 use delaybridge_testing::sink_contract_tests;
 
 #[derive(Default)]
@@ -77,14 +77,14 @@ struct StdoutRig {
 impl StdoutRig {
     fn new() -> StdoutRig {
         let stream = Stream::default();
-        let sink = Arc::new(StdoutSink::on(stream.clone(), Duration::from_secs(2)));
+        let sink = Arc::new(StdoutSink::on(stream.clone(), PATIENT));
         StdoutRig { stream, sink }
     }
 }
 
 impl Rig for StdoutRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        Arc::new(StdoutSink::on(self.stream.clone(), timeout))
     }
 
     fn destination(&self) -> Destination {

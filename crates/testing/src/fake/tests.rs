@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::sink::{ReceivedMessage, Rig, anywhere, outbound};
+use crate::sink::{IMPATIENT, ReceivedMessage, Rig, anywhere, outbound};
 use crate::sink_contract_tests;
 use delaybridge_sink::{Destination, HeaderRules, header_rules};
 
@@ -11,12 +11,12 @@ struct FakeRig(Arc<FakeSink>);
 
 impl FakeRig {
     fn new() -> FakeRig {
-        FakeRig(Arc::new(FakeSink::new(Duration::from_secs(1))))
+        FakeRig(Arc::new(FakeSink::new(IMPATIENT)))
     }
 }
 
 impl Rig for FakeRig {
-    fn sink(&self) -> Arc<dyn Sink> {
+    async fn sink(&self, _timeout: Duration) -> Arc<dyn Sink> {
         self.0.clone()
     }
 
@@ -74,7 +74,7 @@ mod contract {
 
 #[tokio::test(start_paused = true)]
 async fn the_script_is_followed_and_recorded() {
-    let sink = FakeSink::new(Duration::from_secs(1));
+    let sink = FakeSink::new(IMPATIENT);
     let failure = Failure::new(Class::Transient, "busy", "as scripted");
     let message = outbound(7, anywhere(), "x");
     sink.on_id(message.id.id, [Step::Fail(failure.clone()), Step::Confirm]);

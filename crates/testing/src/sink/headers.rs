@@ -1,6 +1,6 @@
 //! The clause about headers that messages of inputs bring along.
 
-use super::{Rig, outbound};
+use super::{PATIENT, Rig, outbound};
 use delaybridge_sink::HeaderFate;
 
 /// A message as a consumer sees it: its body, and all of its headers, those that the sink writes too.
@@ -56,7 +56,7 @@ const ODD: [(&str, &str); 42] = [
 /// Each header that the kind's row of the table lets pass arrives as it is, and each other one is left out. The messages arrive at once,
 /// and no message that was there before goes away.
 pub async fn headers_pass_as_the_table_says(mut rig: impl Rig) {
-    let sink = rig.patient();
+    let sink = rig.sink(PATIENT).await;
     let rules = rig.header_rules();
     let long = ["x".repeat(255), "y".repeat(256)];
     let mut odd: Vec<(&str, &str)> = ODD.to_vec();

@@ -49,7 +49,7 @@ async fn check_order(rig: &mut impl Rig, count: u64) {
 }
 
 pub async fn a_run_arrives_in_its_order(mut rig: impl Rig) {
-    let sink = rig.sink();
+    let sink = rig.sink(PATIENT).await;
     let count = rig.batch();
     let run = numbered(&rig, 0..rig.batch());
     let line = sink.runs().and_then(|runs| runs.line(&rig.destination()));
@@ -62,7 +62,7 @@ pub async fn a_run_arrives_in_its_order(mut rig: impl Rig) {
 }
 
 pub async fn a_stale_element_stops_its_run(mut rig: impl Rig) {
-    let sink = rig.sink();
+    let sink = rig.sink(PATIENT).await;
     let mut run = numbered(&rig, 0..100);
     run[50].send_before = clock::Instant::now();
     let mut failed = send(&*sink, run).await;
@@ -78,7 +78,7 @@ pub async fn a_stale_element_stops_its_run(mut rig: impl Rig) {
 }
 
 pub async fn an_outage_in_a_run_leaves_no_gap(mut rig: impl Rig) {
-    let sink = rig.sink();
+    let sink = rig.sink(IMPATIENT).await;
     deliver_in_the_end(&*sink, &outbound(10_000, rig.destination(), "first")).await;
     let count = rig.batch();
     let run = numbered(&rig, 0..rig.batch());
@@ -97,10 +97,11 @@ pub async fn an_outage_in_a_run_leaves_no_gap(mut rig: impl Rig) {
 }
 
 pub async fn a_run_at_a_silent_destination_is_answered_in_time_and_arrives_in_its_order(mut rig: impl Rig) {
-    let sink = rig.sink();
+    let sink = rig.sink(IMPATIENT).await;
     deliver_in_the_end(&*sink, &outbound(10_000, rig.destination(), "first")).await;
     // Runs may have a connection of their own.
-    assert!(send(&*sink, vec![outbound(10_001, rig.destination(), "second")]).await.is_empty());
+    send_all(&*sink, vec![outbound(10_001, rig.destination(), "second"), outbound(10_002, rig.destination(), "third")])
+        .await;
     rig.stall().await;
     let count = rig.batch();
     let run = numbered(&rig, 0..rig.batch());
@@ -117,7 +118,7 @@ pub async fn a_run_at_a_silent_destination_is_answered_in_time_and_arrives_in_it
 }
 
 pub async fn a_dropped_run_leaves_no_gap(mut rig: impl Rig) {
-    let sink = rig.sink();
+    let sink = rig.sink(PATIENT).await;
     deliver_in_the_end(&*sink, &outbound(10_000, rig.destination(), "first")).await;
     rig.stall().await;
     let count = rig.batch();

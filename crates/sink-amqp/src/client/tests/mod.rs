@@ -109,7 +109,6 @@ struct AmqpRig {
     trouble: Option<Trouble>,
     node: Node,
     admin: Option<Admin>,
-    sink: Arc<AmqpSink>,
     exchange: String,
     queue: String,
     arguments: &'static [(&'static str, &'static str)],
@@ -128,13 +127,10 @@ impl AmqpRig {
         admin.exchange(&exchange).await;
         admin.queue(&queue, arguments).await;
         admin.bind(&queue, &exchange, "key").await;
-        // The contract's own bound.
-        let sink = impatient_sink(node.spec());
         AmqpRig {
             trouble: None,
             node,
             admin: Some(admin),
-            sink,
             exchange,
             queue,
             arguments,
@@ -149,8 +145,8 @@ impl AmqpRig {
 }
 
 impl Rig for AmqpRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        Arc::new(AmqpSink::new(Arc::new(self.node.spec()), timeout))
     }
 
     fn destination(&self) -> Destination {

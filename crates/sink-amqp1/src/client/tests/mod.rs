@@ -11,11 +11,6 @@ use crate::{Amqp1Destination, Amqp1Login, Amqp1Sink, Amqp1Spec};
 use delaybridge_core::message::{Class, Outcome};
 use delaybridge_sink::Destination;
 
-/// A sink for tests that wait for its time-out.
-fn impatient_sink(spec: Amqp1Spec) -> Arc<Amqp1Sink> {
-    Arc::new(Amqp1Sink::new(Arc::new(spec), Duration::from_secs(5)))
-}
-
 /// A sink that no slow machine makes time out.
 fn patient_sink(spec: Amqp1Spec) -> Arc<Amqp1Sink> {
     Arc::new(Amqp1Sink::new(Arc::new(spec), Duration::from_secs(60)))

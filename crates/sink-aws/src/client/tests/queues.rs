@@ -16,13 +16,6 @@ use delaybridge_sink::{Destination, HeaderRules, Outbound, Sink, header_rules};
 use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
 use delaybridge_testing::sink_contract_tests;
 
-/// Time-out of a sink whose server a test breaks, which waits for it. The server compiles its code while it answers.
-const TIMEOUT: Duration = Duration::from_secs(4);
-
-/// Time-out of a sink whose server only answers. A thousand messages of a FIFO queue are a hundred calls, and take it seconds
-/// beside other tests.
-const PATIENT: Duration = Duration::from_secs(60);
-
 /// A running server.
 struct Server(Arc<ElasticMq>);
 
@@ -117,31 +110,29 @@ impl Received {
 struct SqsRig {
     server: Server,
     url: String,
-    sink: Arc<AwsSink>,
     taken: Vec<Vec<u8>>,
 }
 
 impl SqsRig {
     /// A queue on a server of its own, which the test breaks.
     async fn new() -> SqsRig {
-        SqsRig::on(Server::start().await, "", TIMEOUT).await
+        SqsRig::on(Server::start().await, "").await
     }
 
     /// A queue on the server of all.
     async fn shared(suffix: &str) -> SqsRig {
-        SqsRig::on(Server::shared().await, suffix, PATIENT).await
+        SqsRig::on(Server::shared().await, suffix).await
     }
 
-    async fn on(server: Server, suffix: &str, timeout: Duration) -> SqsRig {
+    async fn on(server: Server, suffix: &str) -> SqsRig {
         let url = server.queue(suffix).await;
-        let sink = Arc::new(AwsSink::new(spec(&server), timeout));
-        SqsRig { server, url, sink, taken: Vec::new() }
+        SqsRig { server, url, taken: Vec::new() }
     }
 }
 
 impl Rig for SqsRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        Arc::new(AwsSink::new(spec(&self.server), timeout))
     }
 
     fn destination(&self) -> Destination {

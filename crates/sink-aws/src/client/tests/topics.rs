@@ -94,21 +94,23 @@ struct SnsRig {
     server: Server,
     topic: String,
     queue: String,
-    sink: Arc<AwsSink>,
 }
 
 impl SnsRig {
     async fn new(name: &str) -> SnsRig {
         let server = Server::shared().await;
         let (topic, queue) = server.topic(name).await;
-        let sink = Arc::new(AwsSink::new(server.spec("AKIATEST", "geheim"), Duration::from_secs(20)));
-        SnsRig { server, topic, queue, sink }
+        SnsRig { server, topic, queue }
+    }
+
+    fn spec(&self) -> AwsSpec {
+        self.server.spec("AKIATEST", "geheim")
     }
 }
 
 impl Rig for SnsRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        Arc::new(AwsSink::new(self.spec(), timeout))
     }
 
     fn destination(&self) -> Destination {
@@ -176,7 +178,7 @@ async fn a_message_carries_what_is_known_of_the_element() {
     let rig = SnsRig::new("carries").await;
     let mut message = outbound(0xab, rig.destination(), "a <b> & \"ü\"");
     message.headers = vec![("tenant".into(), "t 1".to_owned())];
-    rig.sink.deliver(message).await.unwrap();
+    patient_sink(rig.spec()).deliver(message).await.unwrap();
     let (body, attributes) = rig.server.take(&rig.queue).await.pop().unwrap();
     assert_eq!(String::from_utf8_lossy(&body), "a <b> & \"ü\"");
     let value = |name: &str| attributes.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
@@ -240,8 +242,9 @@ async fn the_credentials_of_a_role_come_from_sts() {
 async fn a_look_finds_a_topic() {
     let rig = SnsRig::new("looked").await;
     let places = [rig.destination()];
-    assert_eq!(rig.sink.check(&places).await, Ok(Vec::new()));
-    assert_eq!(rig.sink.drawbacks(&places).await, [""; 0]);
-    let failure = rig.sink.check(&[rig.refusing()]).await.unwrap_err();
+    let sink = patient_sink(rig.spec());
+    assert_eq!(sink.check(&places).await, Ok(Vec::new()));
+    assert_eq!(sink.drawbacks(&places).await, [""; 0]);
+    let failure = sink.check(&[rig.refusing()]).await.unwrap_err();
     assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "aws_no_target"), "{failure}");
 }

@@ -12,25 +12,19 @@ use delaybridge_testing::sink_contract_tests;
 
 struct HttpRig {
     server: Server,
-    sink: Arc<HttpSink>,
 }
 
 impl HttpRig {
     async fn new(options: Options) -> HttpRig {
         let server = Server::with(options).await;
         server.answer("/refused", 404, &[]);
-        let sink = Arc::new(sink(server.spec()));
-        HttpRig { server, sink }
+        HttpRig { server }
     }
 }
 
 impl Rig for HttpRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
-    }
-
-    fn patient(&self) -> Arc<dyn Sink> {
-        Arc::new(HttpSink::new(self.server.spec(), Duration::from_mins(1)))
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        Arc::new(HttpSink::new(self.server.spec(), timeout))
     }
 
     fn destination(&self) -> Destination {

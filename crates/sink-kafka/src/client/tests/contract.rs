@@ -14,7 +14,6 @@ use delaybridge_testing::{sink_contract_tests, sink_run_contract_tests};
 /// Each test has the broker to itself: what one stalls, another would miss.
 struct KafkaRig {
     kafka: Alone,
-    sink: Arc<KafkaSink>,
     name: String,
 }
 
@@ -22,25 +21,25 @@ impl KafkaRig {
     async fn new() -> KafkaRig {
         let kafka = Alone::get();
         let name = new_topic(&kafka);
-        let sink = Arc::new(KafkaSink::new(plain(&kafka), Duration::from_secs(4)));
+        KafkaRig { kafka, name }
+    }
+}
+
+impl Rig for KafkaRig {
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        let sink = KafkaSink::new(plain(&self.kafka), timeout);
         // A producer's first record is slow: it asks for an id.
-        let warm_up = new_topic(&kafka);
+        let warm_up = new_topic(&self.kafka);
         let begun = Instant::now();
         while let Err(failure) = sink.deliver(outbound(0, topic(&warm_up), "first")).await {
             assert!(begun.elapsed() < PATIENCE, "the first record is not delivered: {failure}");
         }
         // Runs begin when the number of partitions is known.
-        while sink.runs().and_then(|runs| runs.line(&topic(&name))).is_none() {
+        while sink.runs().and_then(|runs| runs.line(&topic(&self.name))).is_none() {
             assert!(begun.elapsed() < PATIENCE, "the partitions are not known");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        KafkaRig { kafka, sink, name }
-    }
-}
-
-impl Rig for KafkaRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
+        Arc::new(sink)
     }
 
     fn destination(&self) -> Destination {

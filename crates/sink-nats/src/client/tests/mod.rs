@@ -37,7 +37,6 @@ fn assert_failure(outcome: Outcome, class: Class, code: &str) -> String {
 /// A stream on a server of its own.
 struct NatsRig {
     server: Server,
-    sink: Arc<NatsSink>,
 }
 
 impl NatsRig {
@@ -47,14 +46,13 @@ impl NatsRig {
         let server = Server::start_with(options).await;
         // A second copy shows, unless it comes at once.
         server.stream("S", "orders.>", "\"duplicate_window\": 100000000").await;
-        let sink = impatient_sink(server.spec());
-        NatsRig { server, sink }
+        NatsRig { server }
     }
 }
 
 impl Rig for NatsRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        Arc::new(NatsSink::new(Arc::new(self.server.spec()), timeout))
     }
 
     fn destination(&self) -> Destination {

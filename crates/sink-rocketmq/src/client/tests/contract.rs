@@ -1,12 +1,13 @@
 //! The contract of sinks. Clauses that break nothing share clusters; the others have one in turns. Each has a topic of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use brokers::RocketMq;
 use tokio::sync::MutexGuard;
 
 use super::cluster::Cluster;
-use super::{impatient_sink, keyed, topic};
+use super::{keyed, topic};
 use crate::RocketMqSink;
 use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
 use delaybridge_testing::sink::{ReceivedMessage, Rig};
@@ -15,7 +16,6 @@ use delaybridge_testing::sink::{ReceivedMessage, Rig};
 struct RocketRig {
     cluster: Cluster,
     topic: String,
-    sink: Arc<RocketMqSink>,
     /// The turn of a test that breaks its cluster.
     _turn: Option<MutexGuard<'static, ()>>,
 }
@@ -23,8 +23,7 @@ struct RocketRig {
 impl RocketRig {
     async fn on(cluster: Cluster) -> RocketRig {
         let topic = cluster.topic(4).await;
-        let sink = impatient_sink(cluster.spec());
-        RocketRig { cluster, topic, sink, _turn: None }
+        RocketRig { cluster, topic, _turn: None }
     }
 
     async fn breaking() -> RocketRig {
@@ -34,8 +33,8 @@ impl RocketRig {
 }
 
 impl Rig for RocketRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        Arc::new(RocketMqSink::new(Arc::new(self.cluster.spec()), timeout))
     }
 
     fn destination(&self) -> Destination {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use brokers::{Artemis, ArtemisMessage, ArtemisOptions};
 
-use super::{address, impatient_sink, patient_sink, spec_on};
+use super::{address, patient_sink, spec_on};
 use crate::{Amqp1Sink, Amqp1Spec};
 use delaybridge_core::clock::Instant;
 use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
@@ -64,7 +64,6 @@ const END: &str = "the end";
 /// A queue on a broker of its own.
 struct ArtemisRig {
     server: ArtemisServer,
-    sink: Arc<Amqp1Sink>,
     /// The number of ends that were sent.
     ends: usize,
 }
@@ -76,14 +75,13 @@ impl ArtemisRig {
         patient_sink(server.spec()).deliver(outbound(0, address("orders"), "x")).await.unwrap();
         assert_eq!(server.stored("orders").await.len(), 1);
         server.does(|artemis| artemis.purge("orders").unwrap()).await;
-        let sink = impatient_sink(server.spec());
-        ArtemisRig { server, sink, ends: 0 }
+        ArtemisRig { server, ends: 0 }
     }
 }
 
 impl Rig for ArtemisRig {
-    fn sink(&self) -> Arc<dyn Sink> {
-        self.sink.clone()
+    async fn sink(&self, timeout: Duration) -> Arc<dyn Sink> {
+        Arc::new(Amqp1Sink::new(Arc::new(self.server.spec()), timeout))
     }
 
     fn destination(&self) -> Destination {
