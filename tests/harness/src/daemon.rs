@@ -358,6 +358,6 @@ impl Drop for Daemon {
             return;
         }
         let unexpected = self.unexpected_log_lines();
-        assert!(unexpected.is_empty(), "the daemon logged what the test did not expect:\n{}", unexpected.join("\n"));
+        assert!(unexpected.is_empty(), "the daemon logged what the test did not expect: {}", unexpected.join("\n"));
     }
 }

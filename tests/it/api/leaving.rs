@@ -98,7 +98,7 @@ async fn client(at: SocketAddr, stop: Arc<AtomicBool>) -> (usize, Vec<String>) {
 }
 
 async fn daemon(redis: &RedisServer, delay: &str, backends: &Backends) -> Daemon {
-    let (mut daemon, port) = start(redis, &format!("  shutdown_delay: {delay}\nshutdown_timeout: 10s\n"), "").await;
+    let (mut daemon, port) = start(redis, &format!("  shutdown_delay: {delay}\nshutdown_timeout: 30s\n"), "").await;
     // Of the test without a delay.
     daemon.expect_log("the server is stopping");
     backends.lock().unwrap().insert(daemon.http_port(), port);
