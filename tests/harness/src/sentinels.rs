@@ -19,6 +19,8 @@ use brokers::process::{Process, command};
 pub const MASTER: &str = "orders";
 /// Time-out of a failover on a busy machine; sentinels retry after 3 s.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// A sentinel has given up a failover by then: several times its `failover-timeout`.
+const GIVEN_UP: Duration = Duration::from_secs(15);
 
 /// The password of sentinels that require one.
 pub const PASSWORD: &str = "watched";
@@ -149,24 +151,35 @@ impl Sentinels {
             Failover::Kill => self.servers[old].kill(),
             Failover::Command => {
                 // INPROG and NOGOODSLAVE mean: not yet.
-                let sentinel = &self.sentinels[0];
                 eventually("SENTINEL FAILOVER", PATIENCE, async || {
                     began = Instant::now();
-                    let mut connection = sentinel.client().await.map_err(|e| e.to_string())?;
-                    let mut command = redis::cmd("SENTINEL");
-                    command.arg("FAILOVER").arg(MASTER);
-                    command.query_async::<()>(&mut connection).await.map_err(|e| e.to_string())
+                    self.command_failover().await
                 })
                 .await;
             }
         }
+        let mut asked = Instant::now();
         let new = eventually("another master", PATIENCE, async || {
-            let new = self.master().await.filter(|new| *new != old).ok_or("the sentinel names the former master")?;
+            let new = self.master().await.filter(|new| *new != old);
+            // On a busy machine no replica is promoted in time, and nobody but who commanded the failover begins it again.
+            if new.is_none() && matches!(how, Failover::Command) && asked.elapsed() > GIVEN_UP {
+                asked = Instant::now();
+                self.command_failover().await?;
+            }
+            let new = new.ok_or("the sentinel names the former master")?;
             let info = self.servers[new].replication().await?;
             if info.contains("role:master") { Ok(new) } else { Err(format!("server {new}: {info}")) }
         });
         let new = new.await;
         FailedOver::ended(old, new, began)
+    }
+
+    /// Commands the first sentinel to fail over, whatever the state of the master.
+    async fn command_failover(&self) -> Result<(), String> {
+        let mut connection = self.sentinels[0].client().await.map_err(|e| e.to_string())?;
+        let mut command = redis::cmd("SENTINEL");
+        command.arg("FAILOVER").arg(MASTER);
+        command.query_async::<()>(&mut connection).await.map_err(|e| e.to_string())
     }
 
     /// Starts a killed server. It starts as a separate master, and the sentinels make it a replica.
