@@ -1,8 +1,9 @@
 //! Where a test program has its place in a run: how much of the machine it takes, and what may run beside it.
 
 /// The capacity that test programs share, for each processor. Tests wait for servers, due times and leases most of the
-/// time, so that one thread for each processor would leave the processors idle.
-const FOR_EACH_PROCESSOR: usize = 8;
+/// time, so that one thread for each processor would leave the processors idle. With 8 they were at a load of 17 to 24, and
+/// time-outs of a minute were reached.
+const FOR_EACH_PROCESSOR: usize = 6;
 
 /// The place of a test program in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct Place {
 /// The capacity of this machine.
 pub fn capacity() -> usize {
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
-    (processors * FOR_EACH_PROCESSOR).max(16)
+    (processors * FOR_EACH_PROCESSOR).max(12)
 }
 
 /// The place of the program of this target.
