@@ -145,8 +145,8 @@ async fn handle(
         Some(queue) => admin.access.check(Need::ToSearch, &call.caller, &call.headers, Some(queue))?,
         None => admin.access.check(route.rule, &call.caller, &call.headers, of.map(|part| call.part(part)))?,
     }
-    if let Some(operation) = route.operation.as_ref().filter(|_| route.rule != Need::Nothing) {
-        operation.check(&call.query)?;
+    if route.rule != Need::Nothing {
+        route.check(&mut call).await?;
     }
     let answer = route.answer(admin.clone(), call);
     if changes {

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hyper::Method;
+use hyper::body::Body;
 
 use super::call::Call;
 use super::openapi::operation::Operation;
 use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
+use super::room::MaybeNamed;
 
 /// The answer of a handler.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
@@ -33,6 +35,32 @@ pub struct Route<S, C, R> {
     pub operation: Option<Operation>,
     /// The function that answers.
     pub handler: fn(Arc<S>, Call<C>) -> Answer,
+}
+
+impl<S, C: MaybeNamed, R> Route<S, C, R> {
+    /// Checks that a documented endpoint has a use for all that the call brings: every parameter of the query, and the body.
+    ///
+    /// # Errors
+    /// A parameter is not known, or there is a body where none is taken: what it asks for would not be done, without a word. Those of
+    /// [`Call::read`].
+    pub async fn check(&self, call: &mut Call<C>) -> Result<(), Problem> {
+        let Some(operation) = &self.operation else { return Ok(()) };
+        operation.check(&call.query)?;
+        if operation.has_body(&self.method) || call.body.as_ref().is_none_or(Body::is_end_stream) {
+            return Ok(());
+        }
+        let parameters = operation.parameters();
+        call.read(move |body| match body.trim_ascii() {
+            // What some clients send with every request.
+            b"" | b"{}" | b"null" => Ok(()),
+            _ if parameters.is_empty() => Err(Problem::bad("read the body: this endpoint takes none: leave it out")),
+            _ => {
+                let parameters = parameters.join(", ");
+                Err(Problem::bad(format!("read the body: this endpoint takes none: its query may have {parameters}")))
+            }
+        })
+        .await
+    }
 }
 
 impl<S, C, R> Route<S, C, R> {

@@ -132,8 +132,8 @@ async fn handle(
             api.requests.admit(who(call.peer, &call.caller), rate)?;
         }
     }
-    if let Some(operation) = route.operation.as_ref().filter(|_| !route.rule.open) {
-        operation.check(&call.query)?;
+    if !route.rule.open {
+        route.check(&mut call).await?;
     }
     route.answer(api.clone(), call).await
 }

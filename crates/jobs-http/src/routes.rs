@@ -170,18 +170,22 @@ const FINISH: Operation = Operation::new("The job is done")
          gets the job.",
     )
     .query(&["token"])
+    .or_in_body()
     .empty(204, "It is gone")
     .problems(&[ProblemKind::NoSuchJob, ProblemKind::NotYours]);
 const RELEASE: Operation = Operation::new("Give the job back, for later")
     .query(&["token", "delay", "delay_ms", "count_attempt", "reason"])
+    .or_in_body()
     .returns::<ReleasedJob>(200, "The outcome")
     .problems(&[ProblemKind::NoSuchJob, ProblemKind::NotYours]);
 const TOUCH: Operation = Operation::new("The time to run starts again")
     .query(&["token", "ttr", "ttr_ms"])
+    .or_in_body()
     .returns::<TouchedJob>(200, "The new end of the time to run")
     .problems(&[ProblemKind::NoSuchJob, ProblemKind::NotYours]);
 const BURY: Operation = Operation::new("The job is dead, whatever tries it has left")
     .query(&["token", "reason"])
+    .or_in_body()
     .empty(204, "It is dead")
     .problems(&[ProblemKind::NoSuchJob, ProblemKind::NotYours]);
 const GET: Operation =

@@ -2,6 +2,7 @@
 //!
 //! A build without tests reads the parameters of the query alone, and has no code that makes schemas.
 
+use hyper::Method;
 use schemars::JsonSchema;
 #[cfg(any(test, feature = "testing"))]
 use schemars::SchemaGenerator;
@@ -58,6 +59,8 @@ pub struct Operation {
     pub(super) query: &'static [&'static str],
     /// Parameters that only the description names.
     unlisted: &'static [&'static str],
+    /// Whether a JSON object in the body may have the parameters instead of the query.
+    or_in_body: bool,
     /// The type of the request, if it is one: its fields are the query of a GET or DELETE, and the body of another method.
     pub(super) request: Option<BodySchema>,
     /// The media type and the schema of the body.
@@ -86,6 +89,7 @@ impl Operation {
             description: "",
             query: &[],
             unlisted: &[],
+            or_in_body: false,
             request: None,
             body: None,
             answers: [None; 2],
@@ -109,6 +113,11 @@ impl Operation {
         Operation { unlisted, ..self }
     }
 
+    /// Lets a JSON object in the body have the parameters instead of the query, as the description says.
+    pub const fn or_in_body(self) -> Operation {
+        Operation { or_in_body: true, ..self }
+    }
+
     /// Sets the type of the request. Its reader refuses unknown fields.
     pub const fn request<T: JsonSchema>(self) -> Operation {
         Operation { request: Some(BodySchema::of::<T>()), ..self }
@@ -119,11 +128,18 @@ impl Operation {
     /// # Errors
     /// One is not known.
     pub fn check(&self, query: &Query) -> Result<(), Problem> {
-        if query.is_empty() || self.request.is_some() {
-            Ok(())
-        } else {
-            query.only(&[self.query, self.unlisted].concat())
-        }
+        if query.is_empty() || self.request.is_some() { Ok(()) } else { query.only(&self.parameters()) }
+    }
+
+    /// Returns the parameters of the query, unless they are the fields of the request.
+    pub fn parameters(&self) -> Vec<&'static str> {
+        [self.query, self.unlisted].concat()
+    }
+
+    /// Returns whether it has a body, as an endpoint of this method.
+    pub fn has_body(&self, method: &Method) -> bool {
+        let has_request = self.request.is_some() && ![Method::GET, Method::DELETE].contains(method);
+        self.body.is_some() || self.or_in_body || has_request
     }
 
     /// Sets a body of JSON.

@@ -160,12 +160,6 @@ impl<'a> DescribedEndpoint<'a> {
         described
     }
 
-    /// Returns whether it reads a body.
-    fn has_body(&self) -> bool {
-        self.operation.body.is_some()
-            || self.operation.request.is_some() && ![Method::GET, Method::DELETE].contains(self.method)
-    }
-
     fn responses(&self, schemas: &mut SchemaGenerator) -> Map<String, Value> {
         let mut responses = Map::new();
         for Success { status, description, schema } in self.operation.answers.iter().flatten() {
@@ -175,7 +169,7 @@ impl<'a> DescribedEndpoint<'a> {
             }
             responses.insert(status.to_string(), answer);
         }
-        let of_body: &[ProblemKind] = if self.has_body() { &OF_A_BODY } else { &[] };
+        let of_body: &[ProblemKind] = if self.operation.has_body(self.method) { &OF_A_BODY } else { &[] };
         for kind in self.always.iter().chain(self.operation.problems).chain(of_body) {
             let answer = responses.entry(kind.status().as_str().to_owned()).or_insert_with(|| {
                 json!({

@@ -45,6 +45,29 @@ async fn a_job_is_added_popped_and_finished() {
     assert_eq!(world.sizes("orders").await, [0, 0, 0, 0]);
 }
 
+/// A body that nothing would be done with is a mistake of the client: it would be told so by nothing else.
+#[tokio::test]
+async fn a_body_where_none_is_taken_is_refused() {
+    let world = World::start().await;
+    world.add("t", r#"{"body":"x"}"#).await;
+    for (method, path, body, says) in [
+        ("POST", "/v1/topics/t/pop", r#"{"count":5}"#, "count, ttr"),
+        ("PUT", "/v1/topics/t/pause", r#"{"reason":"a deployment"}"#, "leave it out"),
+        ("GET", "/v1/topics/t", "x", "leave it out"),
+        ("DELETE", "/v1/topics/t", r#"{"force":true}"#, "takes none"),
+    ] {
+        let answer = world.ask(method, path, body).await;
+        assert_eq!(answer.status, 400, "{method} {path}");
+        assert!(answer.text().contains(says), "{method} {path}: {}", answer.text());
+    }
+    assert_eq!(world.sizes("t").await, [0, 1, 0, 0]);
+    // What some clients send with every request.
+    for (body, status) in [("{}", 200), (" null ", 204)] {
+        assert_eq!(world.ask("POST", "/v1/topics/t/pop", body).await.status, status, "{body}");
+    }
+    assert_eq!(world.sizes("t").await, [0, 0, 1, 0]);
+}
+
 /// Durations with units, topic and id apart in the path, and what is said of a job in the body.
 #[tokio::test]
 async fn a_job_is_addressed_by_topic_and_id() {
