@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::content::{Content, with_content};
-use crate::peek::{PeekState, routes_of};
+use crate::peek::{PeekState, PeekedElement, routes_of};
 use crate::session::Queue;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::{Body, Element};
@@ -88,6 +88,26 @@ pub struct Detail {
 }
 
 with_content!(Detail);
+
+/// As a line of a list.
+impl From<Detail> for PeekedElement {
+    fn from(element: Detail) -> Self {
+        PeekedElement {
+            id: element.id,
+            state: element.state,
+            stream_id: element.stream_id,
+            due_ms: element.due_ms,
+            next_attempt_ms: element.next_attempt_ms,
+            lease_ends_ms: element.lease_ends_ms,
+            attempts: element.attempts,
+            code: element.code,
+            layout: element.layout,
+            size: element.size,
+            routes: None,
+            content: element.content,
+        }
+    }
+}
 
 /// The claim that has an element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

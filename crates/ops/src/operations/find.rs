@@ -6,7 +6,6 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::search::line;
 use super::{SHOWN, known_element};
 use crate::dead::FieldIs;
 use crate::element::{Whereabouts, search_part};
@@ -185,7 +184,7 @@ impl Find {
             next: part.next.map(|next| next.to_string()),
             ..Hits::default()
         };
-        hits.elements.extend(part.found.map(line));
+        hits.elements.extend(part.found.map(Into::into));
         shorten(scene, &mut hits);
         Ok(hits)
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{ListTopics, SHOWN, find, known_element, one_line};
-use crate::element::{self, Detail, Wanted};
+use crate::element::{self, Wanted};
 use crate::error::{Error, ErrorKind, QueueError};
 use crate::jobs::{FoundJobs, JobDetail, Jobs, text};
 use crate::operation::{Explain, Operation, Route, Scene, route};
@@ -226,7 +226,7 @@ impl SearchAll {
         match timeout(end.since(Instant::now()), element::find(queue, wanted, &mut Unwatched)).await {
             Ok(Ok(found)) => {
                 let [element] = found.elements;
-                Ok(Some((line(element), found.now_ms)))
+                Ok(Some((element.into(), found.now_ms)))
             }
             Ok(Err(error)) if error.kind == ErrorKind::NotFound => Ok(None),
             Ok(Err(error)) => Err(error),
@@ -277,24 +277,6 @@ impl SearchAll {
             found.jobs.extend(some);
         }
         Ok(())
-    }
-}
-
-/// Returns an element that was found by its id, as a line of a list.
-pub(super) fn line(element: Detail) -> PeekedElement {
-    PeekedElement {
-        id: element.id,
-        state: element.state,
-        stream_id: element.stream_id,
-        due_ms: element.due_ms,
-        next_attempt_ms: element.next_attempt_ms,
-        lease_ends_ms: element.lease_ends_ms,
-        attempts: element.attempts,
-        code: element.code,
-        layout: element.layout,
-        size: element.size,
-        routes: None,
-        content: element.content,
     }
 }
 
