@@ -95,6 +95,8 @@ fn registry(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByNam
             durable.entry(need).or_insert_with(|| DurableRedis::beside(&redis, options.clone(), need)).clone()
         }
     };
+    // Before any task runs, as all connections of the start are.
+    queues.iter().filter_map(|spec| spec.durability.as_deref()).for_each(|need| drop(beside(*need)));
     let store = {
         let redis = redis.clone();
         #[cfg(debug_assertions)]
@@ -108,8 +110,6 @@ fn registry(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByNam
             store
         }
     };
-    // Opens the durable connections before any task runs, as all connections of the start are.
-    queues.iter().for_each(|spec| drop(store(spec, process.owner)));
     let parts = QueueParts { store: Box::new(store), sinks };
     QueueRegistry::new(process.clone(), Arc::new(RedisServer::new(redis)), &queues, parts)
 }

@@ -79,7 +79,9 @@ pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyh
         None => None,
     };
     let mut app = App::start(&config, events.clone(), limit)?;
-    events.loaded(&summary(&config));
+    // The queues do not wait for the hash of ten thousand of them.
+    let hashed = config.clone();
+    events.loaded(&tokio::task::spawn_blocking(move || summary(&hashed)).await.context("hash the configuration")?);
     let notifier = Notifier::start(events)?;
     let reloads = Reloads {
         file,

@@ -107,7 +107,7 @@ fn wake(watched: &Watched, epochs: &mut HashMap<usize, (usize, u64)>) {
             && let LinkState::Up { info, .. } = &*node.link.state().borrow()
             && let Some(now_ms) = info.now_ms
         {
-            watched.registry.store(place).home().observe(now_ms);
+            at.observe(now_ms);
         }
         // The first connection is awaited, so it needs no wake-up.
         if before.is_some() || number > 1 {

@@ -5,11 +5,12 @@
 //! there. Only hashes are kept, so that no secret is.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::{self, Debug, Write as _};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use redisson_codecs::Codec;
+use xxhash_rust::xxh3::Xxh3Default;
 
 use super::input::STANDARD_INPUT;
 use super::tables::top;
@@ -70,9 +71,22 @@ fn hash_of(write: impl FnOnce(&mut DefaultHasher)) -> u64 {
     hash.finish()
 }
 
-/// Returns the model of a part as a text with all of its fields, later ones included.
-fn made(spec: &impl Debug) -> String {
-    format!("{spec:?}")
+/// Returns the hash of the model of a part: of its text with all of its fields, later ones included.
+fn made(spec: &impl Debug) -> u64 {
+    /// A hash of a text that is never there as a whole.
+    struct Hashed(Xxh3Default);
+
+    impl fmt::Write for Hashed {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.update(text.as_bytes());
+            Ok(())
+        }
+    }
+
+    let mut hashed = Hashed(Xxh3Default::new());
+    // The hash takes every text.
+    let _ = write!(hashed, "{spec:?}");
+    hashed.0.digest()
 }
 
 fn child<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {

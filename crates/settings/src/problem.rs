@@ -97,7 +97,7 @@ pub struct Spot {
 impl Spot {
     /// Returns the place of a key below this one.
     pub fn key(&self, name: &str, at: Position) -> Spot {
-        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        let path = if self.path.is_empty() { name.to_owned() } else { [&*self.path, ".", name].concat() };
         Spot { at, path }
     }
 

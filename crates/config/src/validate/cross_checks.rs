@@ -98,13 +98,19 @@ pub(super) fn names(queues: &[QueueDraft<'_>]) {
 /// Refuses a source under our own keys, and two prefixes over one queue: neither would know the claims, the pauses and the order of
 /// the other.
 pub(super) fn prefixes(queues: &[QueueDraft<'_>], servers: &Servers) {
+    // Nothing is left to refuse, and ten thousand sources take their time to be made.
+    if servers.iter().all(|(_, redis)| redis.servers().key_prefix.is_default()) {
+        return;
+    }
     let mut first: HashMap<String, Vec<&QueueDraft<'_>>> = HashMap::new();
-    let foreign =
-        |queue: &&QueueDraft<'_>| !queue.spec.source.name().is_empty() && !queue.spec.source.build().is_ours();
-    for queue in queues.iter().filter(foreign) {
+    for queue in queues.iter().filter(|queue| !queue.spec.source.name().is_empty()) {
+        let source = queue.spec.source.build();
+        if source.is_ours() {
+            continue;
+        }
         let redis = servers.named(&queue.spec.redis);
         let prefix = &redis.servers().key_prefix;
-        let keys = queue.spec.source.build().keys();
+        let keys = source.keys();
         let ours = keys.iter().filter_map(|key| std::str::from_utf8(key).ok()).find(|key| prefix.is_of(key));
         // Those of a queue of Redisson are not the user's to choose.
         let ours = ours.filter(|_| queue.spec.source.redisson().is_none());

@@ -52,10 +52,13 @@ mod tests {
     use delaybridge_core::message::{Identity, MessageId, Origin};
     use delaybridge_ledger::claims::Header;
     use delaybridge_ledger::{Ledger, Place, Shape, junk_id};
-    use delaybridge_link::Score;
+    use delaybridge_link::{KeySpace, Score};
 
     fn ledger() -> Ledger {
-        Ledger::new(std::sync::Arc::new(RedissonSource::new("q", true, true, ListCleanup::Auto)), [0; 8])
+        Ledger::new(
+            std::sync::Arc::new(RedissonSource::new(&KeySpace::default(), "q", true, true, ListCleanup::Auto)),
+            [0; 8],
+        )
     }
 
     #[test]

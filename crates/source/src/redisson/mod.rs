@@ -57,14 +57,13 @@ pub struct Redisson {
 impl Redisson {
     /// Creates the queue with this mapped name. `owner` is this process's random number.
     pub fn new(name: &str, owner: [u8; 8], delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
-        Self::of(RedissonSource::new(name, delayed, ready, cleanup), owner)
+        Self::of(RedissonSource::new(&KeySpace::default(), name, delayed, ready, cleanup), owner)
     }
 
     /// Creates the queue with this mapped name, all of which is consumed, in a Redis where our keys and channels have
     /// these names.
     pub fn within(space: &KeySpace, name: &str, owner: [u8; 8]) -> Self {
-        let source = RedissonSource::new(name, true, true, ListCleanup::Auto);
-        Self::of(source.within(space, name), owner)
+        Self::of(RedissonSource::new(space, name, true, true, ListCleanup::Auto), owner)
     }
 
     /// Creates the queue that a configuration describes.

@@ -145,6 +145,7 @@ fn exact(name: &[u8]) -> Pattern {
 mod tests {
     use super::super::SCRIPTS;
     use super::*;
+    use delaybridge_link::KeySpace;
 
     /// Returns the commands in a script's text: of `call('ZADD', ...)`, and of `typed(key, 'ZADD', ...)`, which reads.
     fn commands(text: &str) -> Vec<String> {
@@ -162,14 +163,14 @@ mod tests {
         use delaybridge_ledger::{Repair, Source};
 
         for (consumed, expected) in [(true, true), (false, false)] {
-            let source = RedissonSource::new("orders", true, consumed, ListCleanup::Auto);
+            let source = RedissonSource::new(&KeySpace::default(), "orders", true, consumed, ListCleanup::Auto);
             let grants = format!("{:?}", source.to_do(Activity::Deliver));
             assert_eq!(grants.contains("\"orders\""), expected, "{grants}");
             assert_eq!(source.keys().contains(&source.keys.ready), expected);
             let typed = source.typed_keys();
             assert_eq!(typed.iter().any(|(key, _)| *key == source.keys.ready), expected, "{typed:?}");
         }
-        let source = RedissonSource::new("orders", true, false, ListCleanup::Auto);
+        let source = RedissonSource::new(&KeySpace::default(), "orders", true, false, ListCleanup::Auto);
         assert!(
             format!("{:?}", source.to_do(Activity::Rescue)).contains("\"orders\""),
             "a rescue moves elements there"

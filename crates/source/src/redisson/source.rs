@@ -32,21 +32,14 @@ pub struct RedissonSource {
 }
 
 impl RedissonSource {
-    /// Creates the queue with this mapped name.
-    pub fn new(name: &str, delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
-        RedissonSource { keys: Keys::of(&KeySpace::default(), name), delayed, ready, cleanup, scripts: &SCRIPTS }
-    }
-
-    /// Sets the names of our keys and channels.
-    #[must_use]
-    pub fn within(self, space: &KeySpace, name: &str) -> Self {
-        RedissonSource { keys: Keys::of(space, name), ..self }
+    /// Creates the queue with this mapped name, in a Redis where our keys and channels have the names of `space`.
+    pub fn new(space: &KeySpace, name: &str, delayed: bool, ready: bool, cleanup: ListCleanup) -> Self {
+        RedissonSource { keys: Keys::of(space, name), delayed, ready, cleanup, scripts: &SCRIPTS }
     }
 
     /// Creates the queue that a configuration describes.
     pub fn of(spec: &RedissonSpec) -> Self {
-        let source = RedissonSource::new(&spec.name, spec.consume.delayed, spec.consume.ready, spec.list_cleanup);
-        source.within(&spec.space, &spec.name)
+        RedissonSource::new(&spec.space, &spec.name, spec.consume.delayed, spec.consume.ready, spec.list_cleanup)
     }
 
     /// Puts the queue under the test clock.

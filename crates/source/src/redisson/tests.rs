@@ -11,7 +11,7 @@ use delaybridge_core::message::MessageId;
 use delaybridge_ledger::RedisServer;
 use delaybridge_ledger::store::{RedisReads, Store};
 use delaybridge_ledger::{Activity, Ledger, Use};
-use delaybridge_link::{Score, Side};
+use delaybridge_link::{KeySpace, Score, Side};
 use delaybridge_testing::memory::MemoryRig;
 use delaybridge_testing::store::on_redis::OnRedis;
 use delaybridge_testing::store::servers::{Daemon, Servers};
@@ -36,7 +36,10 @@ impl RedissonRig {
     }
 
     async fn on(servers: Servers) -> Self {
-        let source = Arc::new(RedissonSource::new(&servers.name("q"), true, true, ListCleanup::Auto).on_test_clock());
+        let source = Arc::new(
+            RedissonSource::new(&KeySpace::default(), &servers.name("q"), true, true, ListCleanup::Auto)
+                .on_test_clock(),
+        );
         let ledger = Ledger::new(source.clone(), [A; 8]);
         let redis = OnRedis::new(&servers, ledger.keys.clone()).await;
         let rights = |side| {
