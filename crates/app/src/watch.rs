@@ -107,7 +107,8 @@ fn wake(watched: &Watched, epochs: &mut HashMap<usize, (usize, u64)>) {
             && let LinkState::Up { info, .. } = &*node.link.state().borrow()
             && let Some(now_ms) = info.now_ms
         {
-            at.observe(now_ms);
+            // The clock of the queue's own store: in a cluster, and with durable claims, `at` has another one.
+            watched.registry.store(place).home().observe(now_ms);
         }
         // The first connection is awaited, so it needs no wake-up.
         if before.is_some() || number > 1 {
