@@ -14,6 +14,9 @@ use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
 use super::room::MaybeNamed;
 
+/// Bytes of a body that may still say nothing: `null` and white space. A longer one is not read where none is taken.
+const NOTHING: u64 = 16;
+
 /// The answer of a handler.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
 
@@ -46,18 +49,22 @@ impl<S, C: MaybeNamed, R> Route<S, C, R> {
     pub async fn check(&self, call: &mut Call<C>) -> Result<(), Problem> {
         let Some(operation) = &self.operation else { return Ok(()) };
         operation.check(&call.query)?;
-        if operation.has_body(&self.method) || call.body.as_ref().is_none_or(Body::is_end_stream) {
+        let Some(body) = call.body.as_ref().filter(|body| !body.is_end_stream()) else { return Ok(()) };
+        if operation.has_body(&self.method) {
             return Ok(());
         }
-        let parameters = operation.parameters();
+        let help = match operation.parameters().join(", ") {
+            none if none.is_empty() => "leave it out".to_owned(),
+            parameters => format!("its query may have {parameters}"),
+        };
+        let refusal = Problem::bad(format!("read the body: this endpoint takes none: {help}"));
+        if body.size_hint().lower() > NOTHING {
+            return Err(refusal);
+        }
         call.read(move |body| match body.trim_ascii() {
             // What some clients send with every request.
             b"" | b"{}" | b"null" => Ok(()),
-            _ if parameters.is_empty() => Err(Problem::bad("read the body: this endpoint takes none: leave it out")),
-            _ => {
-                let parameters = parameters.join(", ");
-                Err(Problem::bad(format!("read the body: this endpoint takes none: its query may have {parameters}")))
-            }
+            _ => Err(refusal),
         })
         .await
     }
