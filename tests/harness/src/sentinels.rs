@@ -161,7 +161,7 @@ impl Sentinels {
         let mut asked = Instant::now();
         let new = eventually("another master", PATIENCE, async || {
             let new = self.master().await.filter(|new| *new != old);
-            // On a busy machine no replica is promoted in time, and nobody but who commanded the failover begins it again.
+            // A sentinel gives up a failover if no replica is promoted in time, and does not repeat one that was commanded.
             if new.is_none() && matches!(how, Failover::Command) && asked.elapsed() > GIVEN_UP {
                 asked = Instant::now();
                 self.command_failover().await?;

@@ -1,8 +1,8 @@
 //! Where a test program has its place in a run: how much of the machine it takes, and what may run beside it.
 
 /// The capacity that test programs share, for each processor. Tests wait for servers, due times and leases most of the
-/// time, so that one thread for each processor would leave the processors idle. With 8 they were at a load of 17 to 24, and
-/// time-outs of a minute were reached.
+/// time, so that one thread for each processor would leave the processors idle. At 8 the load of two
+/// processors was 17 to 24, and time-outs of five and ten seconds were reached.
 const FOR_EACH_PROCESSOR: usize = 6;
 
 /// The place of a test program in a run.

@@ -45,7 +45,7 @@ async fn a_job_is_added_popped_and_finished() {
     assert_eq!(world.sizes("orders").await, [0, 0, 0, 0]);
 }
 
-/// A body that nothing would be done with is a mistake of the client: it would be told so by nothing else.
+/// A body that an endpoint ignores is a mistake of the client, and nothing else would tell it.
 #[tokio::test]
 async fn a_body_where_none_is_taken_is_refused() {
     let world = World::start().await;
