@@ -77,7 +77,6 @@ impl BareSink {
         }
     }
 
-    /// Closes the sink.
     pub async fn close(self) {
         self.sink.close().await;
     }

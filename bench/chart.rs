@@ -11,7 +11,6 @@ const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00
 
 /// A chart with a line for each series; points at or below zero cannot be shown on a logarithmic axis.
 pub struct Chart {
-    /// The title.
     pub title: String,
     /// The label of the horizontal axis.
     pub x: &'static str,

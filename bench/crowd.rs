@@ -67,7 +67,6 @@ pub async fn measure() -> Result<Table> {
     Ok(table)
 }
 
-/// The results of one crowd.
 struct Ran {
     /// Microseconds of Redis for each element at 1,000/s: of scripts, UNLINK and XADD; below, of CPU.
     us: f64,

@@ -13,7 +13,6 @@ use harness::metrics::Metrics;
 use harness::process::{Process, command};
 use harness::{http, ports};
 
-/// The build of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Build {
     /// The build of this repository.
@@ -48,9 +47,7 @@ impl Build {
     }
 }
 
-/// A running daemon.
 pub struct Daemon {
-    /// The process.
     pub process: Process,
     log: Lines,
     http_port: u16,
@@ -119,7 +116,6 @@ impl Daemon {
         Ok(Metrics::parse(&answer.map_err(anyhow::Error::msg)?.body))
     }
 
-    /// Stops the daemon gracefully.
     pub async fn stop(mut self) {
         self.process.signal(Signal::TERM);
         // A daemon that does not end is killed when it is dropped.

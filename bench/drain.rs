@@ -15,7 +15,6 @@ use harness::redisson::RedissonQueue;
 
 const DEPTHS: [usize; 4] = [1_000, 20_000, 100_000, 1_000_000];
 
-/// The results of one drain.
 struct Drained {
     seconds: f64,
     /// Microseconds of Redis in the daemon's scripts, for each element.

@@ -22,7 +22,6 @@ use harness::redis_server::RedisServer;
 const SINKS: &[&str] = &["kafka", "amqp-classic", "amqp-quorum", "list", "stream", "webhook"];
 const SIZES: &[usize] = &[100, 1_000, 10_000];
 const QUEUES: &[usize] = &[1, 10, 1_000];
-/// Number of elements of one run.
 const ELEMENTS: usize = 100_000;
 /// Maximum number of bytes of one run.
 const BYTES: usize = 200_000_000;

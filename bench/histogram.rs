@@ -4,7 +4,6 @@ use delaybridge_telemetry::catalogue::CATALOGUE;
 
 use harness::metrics::Metrics;
 
-/// A histogram.
 pub struct Histogram {
     bounds: Vec<f64>,
     below: Vec<f64>,

@@ -18,13 +18,11 @@ use harness::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
 
 /// Number of due elements.
 const ELEMENTS: usize = 200_000;
-/// Number of different keys.
 const KEYS: usize = 1_000;
 /// Size of each payload, in bytes; the payload is its key.
 const SIZE: usize = 256;
 const STREAM: &str = "out";
 
-/// A compared line.
 struct OrderLine {
     name: &'static str,
     to: Target,

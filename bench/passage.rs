@@ -22,7 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A Redis server with elements.
 pub struct Stock {
-    /// The server.
     pub server: RedisServer,
     /// Number of elements in all queues.
     pub count: usize,
@@ -203,7 +202,6 @@ fn machine() -> Duration {
     Duration::from_millis(busy * 10)
 }
 
-/// The median.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_unstable_by(f64::total_cmp);

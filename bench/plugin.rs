@@ -20,7 +20,6 @@ use crate::settings::{number, said};
 use crate::to_amqp::{Publication, declare, publish};
 use harness::redis_server::{RedisServer, ServerOptions};
 
-/// The default number of messages.
 const MESSAGES: usize = 10_000;
 /// The shortest and the longest delay, in ms.
 const DELAYS: std::ops::Range<u64> = 10_000..40_000;
@@ -28,7 +27,6 @@ const DELAYS: std::ops::Range<u64> = 10_000..40_000;
 const SILENCE: Duration = Duration::from_secs(20);
 /// The variable with the folder of the plugin.
 const FOLDER: &str = "DELAYBRIDGE_BENCH_PLUGIN";
-/// The plugin's name.
 const PLUGIN: &str = "rabbitmq_delayed_message_exchange";
 /// The header with the due time, in ms since the begin of the run.
 const DUE: &str = "due";

@@ -69,7 +69,6 @@ pub async fn measure() -> Result<Table> {
     Ok(table)
 }
 
-/// The cost of one element.
 #[derive(Clone, Copy)]
 struct Cost {
     us: f64,

@@ -51,7 +51,6 @@ enum By {
     Smallest,
 }
 
-/// The cost of one element.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     redis_us: f64,

@@ -8,7 +8,6 @@ use crate::chart::Chart;
 pub struct Row {
     /// The measured quantity.
     pub what: String,
-    /// The figures.
     pub found: String,
     /// The promise; empty without one.
     pub bar: &'static str,
@@ -69,7 +68,6 @@ impl Table {
 /// The results of one name of `ROWS`.
 #[derive(Default)]
 pub struct Findings {
-    /// The tables, in the order of the report.
     pub tables: Vec<Table>,
     /// The charts, each with the name of its file.
     pub charts: Vec<(&'static str, Chart)>,

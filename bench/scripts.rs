@@ -143,7 +143,6 @@ impl Scripts {
         }
     }
 
-    /// Closes the connection.
     pub async fn close(self) {
         self.link.close().await;
     }

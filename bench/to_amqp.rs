@@ -91,9 +91,7 @@ pub async fn bare(url: &str, queue: &str, count: usize, size: usize) -> Result<f
 
 /// The place where messages are published.
 pub struct Publication<'a> {
-    /// The exchange.
     pub exchange: &'a str,
-    /// The routing key.
     pub key: &'a str,
     /// Whether a message that no queue takes is returned.
     pub mandatory: bool,

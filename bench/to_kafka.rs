@@ -167,7 +167,6 @@ impl By {
     }
 }
 
-/// Creates a topic.
 pub async fn create(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
     create_with(broker, topic, &[]).await
 }
@@ -206,7 +205,6 @@ async fn patiently<T>(ask: impl AsyncFn() -> Result<T, String>) -> Result<T> {
     }
 }
 
-/// Deletes a topic.
 pub async fn delete(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
     let broker = broker.clone();
     let topic = topic.to_owned();
@@ -247,7 +245,6 @@ pub async fn bare_ack_ms(broker: &Arc<Kafka>, rate: usize, seconds: usize) -> Re
     Ok([0.5, 0.99].map(|share| at(&run.acks_us, share) as f64 / 1e3))
 }
 
-/// The collected delivery reports.
 #[derive(Default)]
 struct Reports {
     /// Microseconds from sending to the report, of written records.

@@ -27,7 +27,6 @@ const QUEUES: u32 = 4;
 
 /// A running broker, and places of it that elements go to.
 trait Broker {
-    /// The name of the broker.
     const NAME: &str;
     /// A place, for a sentence: `a queue of Artemis`.
     const PLACE: &str;
@@ -36,15 +35,11 @@ trait Broker {
 
     /// The process ids of its servers.
     fn pids(&self) -> Vec<u32>;
-    /// The sink (YAML).
     fn sink(&self) -> String;
     /// The destination keys of a place.
     fn to(&self, place: &str) -> String;
-    /// Makes a place.
     fn make(&self, place: &str) -> Result<()>;
-    /// Takes what is in a place, and removes it.
     fn take(&self, place: &str) -> Result<Vec<Delivery>>;
-    /// Removes a place with all that is in it.
     fn remove(&self, place: &str) -> Result<()>;
 }
 

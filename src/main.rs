@@ -44,7 +44,6 @@ fn end(code: u8) -> ! {
     signal_hook::low_level::exit(i32::from(code))
 }
 
-/// Runs the daemon.
 fn run(global: &Global, args: &RunArgs, caught: CaughtSignals) -> Result<u8, Failed> {
     // Before anything that takes time: a signal may write a line.
     telemetry::logging::init(args.log_format.into(), args.log.as_deref())
@@ -65,7 +64,6 @@ fn run(global: &Global, args: &RunArgs, caught: CaughtSignals) -> Result<u8, Fai
     ended.map_err(|error| Failed { code: 1, message: format!("{error:#}") })
 }
 
-/// Runs every other command.
 fn execute(global: &Global, command: Command) -> Result<u8, Failed> {
     let runtime = started(Builder::new_current_thread().enable_all().build())?;
     // Not locked: `check --live` probes the sink stdout, which writes from a thread of its own.

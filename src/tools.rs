@@ -86,7 +86,6 @@ fn conformance(tools: &Tools, args: &ConformanceArgs) -> Result<u8, Failed> {
     Ok(u8::from(!report.conforms))
 }
 
-/// Prints a result.
 fn answer<T: Serialize>(output: Output, result: &T, text: impl FnOnce(&T) -> String) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match output {

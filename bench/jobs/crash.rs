@@ -30,7 +30,6 @@ const SENT: u8 = 4;
 /// Its finish was confirmed.
 const FINISHED: u8 = 8;
 
-/// The jobs of one run.
 struct Jobs {
     states: Vec<AtomicU8>,
     next: AtomicUsize,
@@ -64,7 +63,6 @@ pub(super) struct Fate {
 }
 
 impl Fate {
-    /// The number of kills.
     pub(super) const KILLS: usize = KILLS;
 }
 

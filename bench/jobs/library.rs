@@ -15,7 +15,6 @@ pub fn topic() -> Topic {
     "bench".parse().expect("a topic")
 }
 
-/// Opens the job queue on this server.
 pub async fn queue(server: &RedisServer) -> JobQueue {
     let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
     link.ready().await;

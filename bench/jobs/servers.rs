@@ -36,7 +36,6 @@ impl Peer {
     /// All of them, in the order of the tables.
     pub(super) const ALL: [Peer; 4] = [Peer::Ours, Peer::Faktory, Peer::Lmstfy, Peer::Beanstalkd];
 
-    /// The name in the tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Peer::Ours => "delaybridge over HTTP",
@@ -58,7 +57,6 @@ enum Program {
     Other(Process),
 }
 
-/// A running job queue.
 pub(super) struct Server {
     pub(super) peer: Peer,
     pub(super) port: u16,

@@ -18,7 +18,6 @@ pub struct ArtemisQueues {
 }
 
 impl ArtemisQueues {
-    /// Starts the broker, with a queue for each queue.
     pub async fn start() -> Arc<ArtemisQueues> {
         let options = ArtemisOptions { queues: QUEUES.map(place).to_vec(), times: true, ..ArtemisOptions::default() };
         Arc::new(ArtemisQueues { artemis: blocking(move || Artemis::start_with(&options)).await })

@@ -15,11 +15,8 @@ pub struct Arrival {
     pub queue: usize,
     /// The number in its payload.
     pub n: Option<u64>,
-    /// The id.
     pub id: String,
-    /// The attempt.
     pub attempt: u32,
-    /// The time of arrival, in ms.
     pub at_ms: i64,
     /// The life of the daemon that sent it.
     pub life: usize,
@@ -31,14 +28,12 @@ pub struct Arrival {
     pub route: Route,
 }
 
-/// A dead letter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dead {
     /// The index of the queue.
     pub queue: usize,
     /// The number in the element.
     pub n: Option<u64>,
-    /// The reason.
     pub reason: String,
     /// Number of counted attempts.
     pub attempts: u32,
@@ -68,7 +63,6 @@ pub struct LeftClaim {
     pub elements: usize,
     /// The end of its lease, in ms.
     pub till_ms: i64,
-    /// The time at which it was seen, in ms.
     pub seen_ms: i64,
 }
 
@@ -91,22 +85,18 @@ pub struct Lived {
     pub owner: Option<String>,
     /// Claims under its lease after an exit with code 0.
     pub left: Vec<LeftClaim>,
-    /// The log.
     pub log: Vec<String>,
 }
 
 /// All evidence of a run.
 #[derive(Debug)]
 pub struct Evidence {
-    /// The plan.
     pub plan: Plan,
-    /// The offers.
     pub offers: Vec<Offer>,
     /// The arrivals, in the order of arrival for each queue.
     pub arrivals: Vec<Arrival>,
     /// The jobs that consumers got.
     pub handed: Vec<Handed>,
-    /// The dead letters.
     pub dead: Vec<Dead>,
     /// The records of fates.
     pub records: Vec<Record>,

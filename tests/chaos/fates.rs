@@ -26,14 +26,11 @@ pub enum Route {
     Second,
 }
 
-/// A record of a fate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The id of the element.
     pub id: String,
-    /// The queue.
     pub queue: String,
-    /// The fate.
     pub fate: String,
 }
 

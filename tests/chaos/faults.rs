@@ -105,7 +105,6 @@ fn of_source(profile: Profile) -> Vec<What> {
     }
 }
 
-/// The faults of the destinations.
 fn of_target(profile: Profile) -> Vec<What> {
     match profile {
         Profile::Kafka => {
@@ -201,7 +200,6 @@ fn vary_manner(manner: Manner, random: &mut Rng) -> Manner {
     }
 }
 
-/// The duration of a fault.
 pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
     match what {
         // Longer than the lease, so that another daemon takes over.

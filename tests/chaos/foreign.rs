@@ -11,7 +11,6 @@ use crate::stage::Stage;
 /// Meaningless members.
 const MEMBERS: [&str; 3] = ["", "7.other.1", "{\"n\":1}"];
 
-/// The keys that get foreign members.
 fn keys(queue: usize) -> [String; 2] {
     ["leases", "retry"].map(|word| format!("delaybridge:{word}:{}", tag(queue)))
 }

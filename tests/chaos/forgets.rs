@@ -40,7 +40,6 @@ pub enum How {
     Replica,
 }
 
-/// The results.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forgot {
     /// Number of offers that Redis had confirmed.

@@ -91,9 +91,7 @@ impl Rule {
 /// A broken rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Violation {
-    /// The rule.
     pub rule: Rule,
-    /// The description.
     pub text: String,
 }
 

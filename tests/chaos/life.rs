@@ -25,7 +25,6 @@ use harness::ports::free_port;
 use harness::process::{Process, command};
 use harness::proxy::Proxy;
 
-/// The binary that cargo built for this test.
 const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");
 /// Time-out for the end of a daemon: its `shutdown_timeout`, and some time for a busy machine.
 const END: Duration = Duration::from_secs(20);
@@ -54,7 +53,6 @@ const LOOKED_AT: [&str; 11] = [
     "delaybridge_jobs_without_body_total",
 ];
 
-/// A process.
 pub struct Life {
     number: usize,
     process: Process,
@@ -117,7 +115,6 @@ impl Seat {
         Seat { config, file, port, source, target: link, lie, other, life, scraped }
     }
 
-    /// The link to this side.
     pub fn link(&self, side: Side) -> &Proxy {
         let link = match side {
             Side::Source => self.source.as_ref(),

@@ -15,7 +15,6 @@ use crate::what::Ailment;
 use harness::nats::{ask, make_stream, read_stream};
 use harness::oracle::Delivery;
 
-/// The user of the daemons.
 const USER: &str = "daemon";
 
 /// The interval between looks for what is stored.
@@ -37,7 +36,6 @@ fn users(rights: &str) -> String {
     )
 }
 
-/// The name of a queue's stream.
 fn stream(queue: &str) -> String {
     format!("S-{queue}")
 }

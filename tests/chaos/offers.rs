@@ -32,7 +32,6 @@ pub enum Kind {
     Large,
 }
 
-/// An element.
 #[derive(Debug, Clone)]
 pub struct Offer {
     /// The index of the queue in [`QUEUES`].
@@ -41,9 +40,7 @@ pub struct Offer {
     pub id: String,
     /// Size of the payload, in bytes.
     pub size: usize,
-    /// The due time, in ms.
     pub due_ms: i64,
-    /// The kind.
     pub kind: Kind,
     /// Whether it was accepted.
     pub taken: Answer,
@@ -93,12 +90,10 @@ impl Book {
         }
     }
 
-    /// An offer by its number.
     pub fn get(&self, n: u64) -> Option<Offer> {
         self.lock().get(usize::try_from(n).ok()?).cloned()
     }
 
-    /// All offers.
     pub fn all(&self) -> Vec<Offer> {
         self.lock().clone()
     }

@@ -12,7 +12,6 @@ use crate::what::UPGRADE;
 /// The variable with the arguments.
 pub const VARIABLE: &str = "DELAYBRIDGE_CHAOS";
 
-/// The arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The seed, which determines everything except the timing.

@@ -44,12 +44,10 @@ impl Order {
     }
 }
 
-/// The order of each queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Orders(pub [Order; QUEUES.len()]);
 
 impl Orders {
-    /// No order.
     pub const NONE: Orders = Orders([Order::None; QUEUES.len()]);
 
     /// One queue with `order: queue` and one with `order: key`; in half of the seeds, none.

@@ -30,7 +30,6 @@ pub struct Settings {
     pub daemons: usize,
     /// The lease of all queues.
     pub lease: Duration,
-    /// `max_in_flight` of all queues.
     pub max_in_flight: usize,
     /// `in_flight_bytes` of a daemon in MiB; `None` for the default.
     pub in_flight_mib: Option<u32>,
@@ -56,9 +55,7 @@ pub struct Fault {
     pub number: usize,
     /// The begin, after the start of the run.
     pub at: Duration,
-    /// The duration.
     pub lasts: Duration,
-    /// The fault.
     pub what: What,
     /// The strand; faults of a strand follow each other.
     pub strand: usize,
@@ -67,7 +64,6 @@ pub struct Fault {
 /// The plan of a run, except for its timing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The seed.
     pub seed: u64,
     /// The end of all faults.
     pub length: Duration,

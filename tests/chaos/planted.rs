@@ -19,13 +19,10 @@ pub struct Planted {
     pub lie: &'static str,
     /// The kinds of faults; empty if it shows without any.
     pub kinds: &'static [&'static str],
-    /// The rule.
     pub rule: Rule,
-    /// The profile.
     pub profile: Profile,
 }
 
-/// All lies.
 pub const ALL: [Planted; 17] = [
     planted("settle_before_ack", &["sink-kill", "link-refuse"], Rule::Lost),
     planted("ack_on_drop", &["rolling", "latency", "lose-claims"], Rule::Lost),

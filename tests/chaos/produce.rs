@@ -38,7 +38,6 @@ pub struct Producer {
     doomed: Vec<(u64, i64, Layout, Vec<u8>)>,
 }
 
-/// An element as it is written.
 struct Written {
     layout: Layout,
     id: [u8; 8],
@@ -47,7 +46,6 @@ struct Written {
 }
 
 impl Producer {
-    /// A producer for this queue.
     pub fn new(guide: &Guide, seed: u64, queue: usize, book: Arc<Book>) -> Self {
         let random = Rng::with_seed(seed.wrapping_mul(97).wrapping_add(queue as u64));
         Producer { guide: guide.clone(), seed, queue, book, random, redis: None, grain_ms: 1, doomed: Vec::new() }

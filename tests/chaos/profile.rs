@@ -61,7 +61,6 @@ const NAMES: [(&str, Profile); 16] = [
 ];
 
 impl Profile {
-    /// Finds the profile with this name.
     pub fn named(name: &str) -> Result<Profile, String> {
         let found = NAMES.into_iter().find_map(|(known, profile)| (known == name).then_some(profile));
         found.ok_or_else(|| format!("--profile {name}: there are {}", NAMES.map(|(name, _)| name).join(", ")))

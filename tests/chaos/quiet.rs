@@ -185,7 +185,6 @@ pub async fn arrivals(target: &Target, seed: u64, book: &Book, has_routes: bool)
     arrivals
 }
 
-/// All dead letters.
 pub async fn dead_letters(redis: &mut Clients) -> Vec<Dead> {
     let mut letters = Vec::new();
     for queue in 0..QUEUES.len() {

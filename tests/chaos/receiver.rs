@@ -58,7 +58,6 @@ pub enum Manner {
     Refuse,
 }
 
-/// The running receiver.
 pub struct Receiver {
     desk: Arc<Desk>,
     /// The proxy before the receiver, for behaviours of whole connections.

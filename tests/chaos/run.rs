@@ -30,11 +30,8 @@ const PROBES: [usize; 4] = [60, 5_000, 100_000, 1_000_000];
 /// Time for which commands of idle daemons are counted.
 const REST: Duration = Duration::from_secs(2);
 
-/// The outcome of a run.
 pub struct Outcome {
-    /// The evidence.
     pub evidence: Evidence,
-    /// The violations.
     pub violations: Vec<Violation>,
     /// The folder with its files.
     pub folder: PathBuf,

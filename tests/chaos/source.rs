@@ -47,7 +47,6 @@ pub enum Guide {
 pub struct Clients(pub Vec<MultiplexedConnection>);
 
 impl Source {
-    /// Starts the servers of this profile.
     pub async fn start(profile: Profile, clock: Option<&Clock>, disk: Option<&Disk>) -> Source {
         match profile {
             Profile::Sentinel | Profile::JobsSentinel => Source::Sentinel(Box::new(Sentinels::start().await)),
@@ -90,7 +89,6 @@ impl Source {
         }
     }
 
-    /// The only server.
     pub fn server(&mut self) -> &mut RedisServer {
         match self {
             Source::Fixed(server) => server,

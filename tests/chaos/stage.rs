@@ -45,7 +45,6 @@ pub struct Stage {
     pub crowded: bool,
     /// The other binary, which daemons run for some time.
     pub old: Option<PathBuf>,
-    /// The daemons.
     pub seats: Vec<Seat>,
     /// The rest of a lease in which a daemon may drop elements, in ms. Nothing is sent in the last fifth of a lease,
     /// and unsent elements stay there. A daemon counts from sending the claim, Redis from receiving it, up to a

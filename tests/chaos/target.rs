@@ -26,7 +26,6 @@ use harness::redis_server::{RedisServer, ServerOptions};
 
 /// The exchange before the queues of RabbitMQ.
 const EXCHANGE: &str = "chaos";
-/// Time-out of the broker.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The poll interval for arrivals in RabbitMQ, which records no times.
 const LOOK: Duration = Duration::from_millis(50);
@@ -56,7 +55,6 @@ pub enum Target {
 /// The messages taken from the queues of a RabbitMQ.
 #[derive(Default)]
 pub struct Taken {
-    /// The messages of each queue.
     arrived: [Vec<Delivery>; QUEUES.len()],
     /// The ids of the taken messages: unconfirmed ones come again after a kill of the broker. Each publish has an id of
     /// its own.
@@ -313,7 +311,6 @@ async fn take(rabbits: &Rabbits, taken: &Mutex<Taken>) -> bool {
     true
 }
 
-/// Runs blocking code.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> brokers::Result<T> + Send + 'static) -> T {
     let done = tokio::task::spawn_blocking(work).await.expect("no panic");
     done.unwrap_or_else(|e| panic!("a broker: {e}"))

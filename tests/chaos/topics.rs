@@ -21,7 +21,6 @@ use harness::oracle::Delivery;
 const NODES: [usize; 2] = [1, 2];
 /// The node that is no controller.
 const OTHER: usize = 2;
-/// The user of the daemons.
 const USER: &str = "alice";
 /// `max.message.bytes` of the topics: more than the sink's limit.
 const LARGEST: &str = "5000000";
@@ -52,7 +51,6 @@ pub struct Topics {
 }
 
 impl Topics {
-    /// Starts the brokers, and creates the topics.
     pub async fn start(disk: Option<Disk>) -> Arc<Topics> {
         let topics = blocking(|| {
             let volume = disk.as_ref().map(|disk| disk.volume(OTHER));

@@ -9,7 +9,6 @@ use tempfile::TempDir;
 /// The counts of callgrind for one run of the process, including its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Number of instructions.
     pub instructions: u64,
     /// Number of calls of `malloc` and similar functions.
     pub allocations: u64,
@@ -46,7 +45,6 @@ fn written(test: &str, environment: &[(&str, &str)], options: &[&str]) -> String
 /// The costs of a run by place.
 #[derive(Debug, Default)]
 pub struct Profile {
-    /// Number of all instructions.
     pub instructions: u64,
     /// Instructions of each function itself.
     functions: HashMap<String, u64>,

@@ -29,12 +29,10 @@ pub(super) async fn ask(client: &mut Client, method: &str, path: &str, body: Opt
     Ok((status, client.bytes(length).await?))
 }
 
-/// The text of a field.
 pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
     value[name].as_str().ok_or_else(|| unexpected(value))
 }
 
-/// Reads an answer.
 pub(super) fn json(answer: &[u8]) -> Result<Value> {
     serde_json::from_slice(answer).map_err(|_| unexpected(String::from_utf8_lossy(answer)))
 }

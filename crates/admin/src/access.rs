@@ -70,9 +70,6 @@ pub struct AdminAccess {
 
 impl AdminAccess {
     /// With the tokens of the file, and the rules for the proxy.
-    ///
-    /// # Errors
-    /// What is wrong with them.
     pub fn new(spec: &AdminSpec, events: &ApiEvents) -> Result<AdminAccess, String> {
         let tokens =
             TokensFile::new("http.admin.tokens_file", (spec.tokens_file.as_ref(), spec.tokens_max_age), events)?;
@@ -124,7 +121,6 @@ impl AdminAccess {
         Ok(AdminCaller::of(cookie(headers).and_then(|id| self.sessions.owner(id, &tokens))))
     }
 
-    /// Returns the owner of the token.
     fn owner(&self, tokens: &NamedTokens, token: &str, peer: Peer, events: &AdminEvents) -> Result<Grantee, Problem> {
         // Whoever has a token is served: others behind the same proxy may guess.
         if let Some(grant) = tokens.owner(&hash(token)) {
@@ -143,9 +139,6 @@ impl AdminAccess {
     }
 
     /// Begins a session of the page: the value of its cookie.
-    ///
-    /// # Errors
-    /// As for [`caller`](Access::caller); or there are no tokens.
     pub fn log_in(&self, token: &str, peer: Peer, events: &AdminEvents) -> Result<String, Problem> {
         let Some(tokens) = self.tokens.tokens()? else {
             return Err(Problem::new(
@@ -165,9 +158,6 @@ impl AdminAccess {
     }
 
     /// Whether a caller has what an endpoint needs, for the queue or topic that it is about; `None` is all of them.
-    ///
-    /// # Errors
-    /// What the caller lacks.
     pub fn check(
         &self,
         need: Need,

@@ -27,7 +27,6 @@ impl Admin {
         }
     }
 
-    /// Returns the state of this daemon.
     fn member(&self) -> FleetMember {
         let look = self.status.look();
         let session = self.session();

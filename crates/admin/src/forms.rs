@@ -5,9 +5,6 @@ use delaybridge_http_server::call::{Call, Query};
 use delaybridge_http_server::problem::{Problem, ProblemKind};
 
 /// Returns the fields of the form in a request.
-///
-/// # Errors
-/// The body is no form, too large, or does not arrive.
 pub async fn form(call: &mut Call<AdminCaller>) -> Result<Query, Problem> {
     let media_type = call.media_type();
     if media_type != "application/x-www-form-urlencoded" {

@@ -25,7 +25,6 @@ const ALWAYS: &[ProblemKind] = &[
     ProblemKind::Stopping,
 ];
 
-/// Returns the document.
 pub(crate) fn document() -> Value {
     let endpoints = ROUTES.iter().filter_map(|route| {
         let open = matches!(route.rule, Need::Nothing | Need::ToLook);

@@ -25,7 +25,6 @@ const PAGES: usize = 32;
 pub struct OverviewCache {
     pub(super) queues: Pages<ListQueues, Overview>,
     pub(super) topics: Pages<ListTopics, TopicPage>,
-    /// The pauses of a sink.
     pub(super) sinks: Pages<String, SinkPauses>,
     /// The dead letters of a queue by their causes.
     pub(super) causes: Pages<String, Counted>,

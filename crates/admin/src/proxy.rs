@@ -34,9 +34,6 @@ pub struct ProxyHeaders {
 
 impl ProxyHeaders {
     /// For the section of the configuration.
-    ///
-    /// # Errors
-    /// A header has no possible name.
     pub fn new(spec: &ProxySpec) -> Result<ProxyHeaders, String> {
         let name = |text: &str| {
             HeaderName::try_from(text).map_err(|_| format!("read `http.admin.proxy`: `{text}` is no name of a header"))
@@ -55,9 +52,6 @@ impl ProxyHeaders {
     }
 
     /// Reads what the proxy says.
-    ///
-    /// # Errors
-    /// The headers are from elsewhere, are there more than once, or are no names.
     pub fn word(&self, headers: &HeaderMap, peer: Peer) -> Result<ProxyWord, Problem> {
         let refused = |detail: String| Err(Problem::new(ProblemKind::Forbidden, format!("authenticate: {detail}")));
         if !self.spec.trusts(peer.ip()) {

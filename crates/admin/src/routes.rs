@@ -18,7 +18,6 @@ use delaybridge_ops::reload::ReloadReport;
 /// One endpoint, with the right that the caller needs.
 pub type AdminRoute = Route<Admin, AdminCaller, Need>;
 
-/// Returns the routes of an operation.
 fn of<O: ops::Remote>() -> Vec<AdminRoute> {
     let takes = |operation: Operation| if O::HAS_LINES { operation.takes_lines() } else { operation };
     let of = |route: &ops::Route| AdminRoute {
@@ -70,7 +69,6 @@ const fn about_one(summary: &'static str) -> Operation {
     Operation::new(summary).problems(&[ProblemKind::NotFound])
 }
 
-/// The routes of all operations.
 macro_rules! routes_of {
     ($($group:ident: [$($operation:ident),*])* ; $($_local:tt)*) => {
         [$($(of::<operations::$operation>(),)*)*]

@@ -28,9 +28,6 @@ struct PageSession {
 
 impl Sessions {
     /// Begins one with this token; the cookie's value.
-    ///
-    /// # Errors
-    /// The system gives no random numbers.
     pub fn begin(&self, token: Hash) -> Result<String, Problem> {
         let mut id = [0; 24];
         getrandom::fill(&mut id)

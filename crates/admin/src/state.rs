@@ -58,11 +58,8 @@ pub struct Admin {
     /// Turns of exports, which take as long as their client reads.
     pub(super) exports: Turns,
     pub(super) cache: OverviewCache,
-    /// The board of the daemon.
     pub(super) status: Status,
-    /// The counters of the daemon.
     pub(super) metrics: Metrics,
-    /// The recent work of the daemon.
     pub(super) recent: Recent,
     /// The last hour and day of the daemon.
     pub(super) history: HistoryArchive,
@@ -70,15 +67,12 @@ pub struct Admin {
     pub(super) tail: Tail,
     /// The failed attempts of single elements.
     pub(super) attempts: Attempts,
-    /// The number of elements that the daemon has in flight.
     pub(super) in_flight: Box<dyn Fn() -> u64 + Send + Sync>,
     /// The address of the listener in the configuration.
     pub(super) listen: String,
     /// The path that a proxy passes on.
     pub(super) base_path: Option<String>,
-    /// The links of the pages to Grafana.
     pub(super) grafana: GrafanaLinks,
-    /// The start.
     pub(super) began: Instant,
     /// Changes under way.
     pub(super) changes: TaskTracker,
@@ -149,7 +143,6 @@ impl Admin {
         current.1.clone()
     }
 
-    /// Notes a minute of the history.
     fn note_history(&self) {
         let config = self.reload.running();
         self.history.note(config.queues.iter().flat_map(|queue| queue.to.iter().map(|to| (&queue.id, &to.sink))));

@@ -39,9 +39,6 @@ impl Admin {
     }
 
     /// Returns a page of topics, at most a second old.
-    ///
-    /// # Errors
-    /// There is no job queue, or it cannot be read.
     pub(super) async fn topic_page(&self, which: &ListTopics) -> Result<Arc<TopicPage>, Error> {
         let read = async |which: &ListTopics| which.read(&self.session().jobs().ok_or_else(no_jobs)?).await;
         self.cache.page(|cache| &cache.topics, which.clone(), read).await

@@ -62,7 +62,6 @@ impl Group {
         self.subscriber.listen_to(names);
     }
 
-    /// Ends the subscription.
     pub(super) async fn close(self) {
         self.subscriber.close().await;
     }
@@ -80,7 +79,6 @@ pub(super) fn options(config: &Config, name: &str) -> LinkOptions {
     LinkOptions { scripts, ..LinkOptions::default() }
 }
 
-/// Builds the queues of a Redis.
 fn registry(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) -> QueueRegistry {
     let queues = config.queues_on(redis.name());
     #[cfg(debug_assertions)]

@@ -41,11 +41,9 @@ const INDEX_EVERY: Duration = Duration::from_secs(30);
 
 /// The job queue, for the parts that serve it to clients.
 pub(super) struct Jobs {
-    /// The operations on jobs.
     pub(super) queue: JobQueue,
     /// The dispenser that hands jobs to waiting consumers.
     pub(super) dispenser: Dispenser,
-    /// The end of the service.
     pub(super) end: ServiceEnd,
     /// The subscription that wakes consumers; dropping it ends it.
     _subscriber: Subscriber,
@@ -240,7 +238,6 @@ struct Index {
 /// A reading of the whole index in one round.
 struct WholeIndex {
     at: Instant,
-    /// Number of its members.
     size: u64,
     /// Number of those that are not topic names.
     unreadable: u64,

@@ -102,7 +102,6 @@ pub async fn run(loaded: Loaded, file: ConfigFile, mut signals: Signals) -> anyh
     Ok(code)
 }
 
-/// The running daemon.
 struct App {
     /// Every Redis that holds queues or jobs.
     servers: Vec<Redis>,

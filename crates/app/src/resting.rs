@@ -11,13 +11,13 @@ use delaybridge_jobs::{Counts, Stirred, Tick, Topic};
 /// Longest time between two looks at a topic while announcements are heard: the look finds what is neither announced nor
 /// counted, such as a key of another type.
 const LONGEST: Duration = Duration::from_secs(1_800);
-/// The same without announcements.
+/// Longest time between two looks at a topic without announcements.
 const LONGEST_UNHEARD: Duration = Duration::from_secs(30);
 /// Time between two counts of the jobs of a topic.
 const COUNTED_EVERY: Duration = Duration::from_secs(60);
 /// Largest number of topics that are counted in a round, so that a round is not long.
 const COUNTED_AT_ONCE: usize = 1_000;
-/// The same for a topic with ready jobs, whose age grows.
+/// Longest time between two looks at a topic with ready jobs, whose age grows.
 const LONGEST_READY: Duration = Duration::from_secs(5);
 /// Time for which a topic is empty before it is forgotten.
 const EMPTY: Duration = Duration::from_secs(600);

@@ -62,7 +62,6 @@ pub(super) enum Signal {
     Reload,
 }
 
-/// The effect of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Request(Signal),
@@ -88,7 +87,6 @@ fn name(number: c_int) -> &'static str {
     low_level::signal_name(number).unwrap_or("a signal")
 }
 
-/// The elements in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     pub(super) elements: u64,
@@ -96,7 +94,6 @@ pub(super) struct InFlight {
     pub(super) holders: String,
 }
 
-/// Counts the elements in flight.
 type Count = Box<dyn Fn() -> InFlight + Send + Sync>;
 
 /// The queue of caught signals.

@@ -18,7 +18,6 @@ pub(super) type ByName = HashMap<Arc<str>, Arc<SinkHandle>>;
 /// Time for a sink to close while the daemon goes on. After it, the sink is abandoned.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// The sinks of the process.
 pub(super) struct Sinks {
     process: Arc<Process>,
     open: Mutex<Open>,
@@ -32,7 +31,6 @@ struct Open {
 }
 
 impl Sinks {
-    /// Creates an empty set.
     pub(super) fn new(process: Arc<Process>) -> Sinks {
         Sinks { process, open: Mutex::default() }
     }
@@ -51,7 +49,6 @@ impl Sinks {
         handle
     }
 
-    /// Returns the active sinks.
     pub(super) fn at_work(&self) -> ByName {
         self.open.lock().at_work.clone()
     }

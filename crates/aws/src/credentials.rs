@@ -52,11 +52,8 @@ impl AwsCredentials {
         })
     }
 
-    /// Reads the credentials in an answer of the metadata of a container or an instance.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it; never its content.
+    /// Reads the credentials in an answer of the metadata of a container or an instance. An error never has its
+    /// content.
     pub(crate) fn of_json(text: Bytes) -> Result<AwsCredentials, &'static str> {
         let members = Json::read(text).ok().and_then(|json| json.members(MEMBERS).ok());
         let members = members.ok_or("the answer is no JSON object")?;
@@ -76,7 +73,6 @@ impl AwsCredentials {
         &self.key_id
     }
 
-    /// Returns the secret.
     pub(crate) fn secret(&self) -> &str {
         self.secret.expose_secret()
     }

@@ -98,7 +98,6 @@ enum KeptNow {
     Aged(Arc<AwsCredentials>),
     /// None, and it is too early to ask again.
     Failed(Failure),
-    /// None.
     Nothing,
 }
 

@@ -20,7 +20,6 @@ const ANSWER: usize = 64 << 10;
 const SESSION: &str = "delaybridge";
 const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
 
-/// A role to assume.
 #[derive(Debug, Clone)]
 pub(crate) struct AwsRole {
     pub(crate) arn: String,
@@ -49,20 +48,12 @@ impl StsClient {
     }
 
     /// Asks for the credentials of a role, for who has these.
-    ///
-    /// # Errors
-    ///
-    /// Why there are none.
     pub(crate) async fn assume(&self, own: &AwsCredentials, role: &AwsRole) -> Result<AwsCredentials, Failure> {
         let external = role.external_id.as_deref().map(|id| ("ExternalId", id));
         self.ask("AssumeRole", &role.arn, form("AssumeRole", role, external), Some(own)).await
     }
 
     /// Asks for the credentials of a role, for who has the token in this file.
-    ///
-    /// # Errors
-    ///
-    /// Why there are none.
     pub(crate) async fn with_token(&self, file: &Path, role: &AwsRole) -> Result<AwsCredentials, Failure> {
         let token = read_file(file).await.map_err(|why| refused(&format!("assume the role {}: {why}", role.arn)))?;
         let form = form("AssumeRoleWithWebIdentity", role, Some(("WebIdentityToken", token.trim())));

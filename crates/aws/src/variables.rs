@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The variables that are read.
 const NAMES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",

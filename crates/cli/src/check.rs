@@ -18,7 +18,8 @@ use delaybridge_settings::problem::ConfigErrors;
 /// Report all mistakes of the configuration, or show the settings in effect.
 ///
 /// Each problem has its place and a correction. Without --live it does not connect; with --live it checks server,
-/// rights, queues and sinks, and changes nothing.
+/// rights, queues and sinks, and changes nothing. What is the same for more than three queues is said once; --output json
+/// has it for each.
 ///
 /// file -> problems | settings -> (--live) Redis -> rights -> queues -> sinks -> inputs
 #[derive(Debug, Args)]

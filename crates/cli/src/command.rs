@@ -91,7 +91,7 @@ macro_rules! commands_of {
 }
 operations!(commands_of);
 
-/// Carries out any command but `run`, and answers the exit code.
+/// Carries out any command but `run`, and answers the exit code: after a signal that of the signal, also if a part of the work was done.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
 //! How far a long command is, on standard error: one line that changes where a person watches, else a line every ten seconds.
-//! Ctrl-C ends the command between two steps; pressed again, at once.
+//! Ctrl-C ends the command between two steps, with exit code 130; pressed again, at once.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::Arc;

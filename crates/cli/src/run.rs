@@ -58,7 +58,7 @@ pub(super) fn log_absent(problems: &[Problem]) {
     }
 }
 
-/// Logs what is doubtful in the configuration; `check` shows the same.
+/// Logs what is doubtful in the configuration; `check` shows the same. What many queues have is one line.
 pub fn log_warnings(warnings: &[Problem]) {
     for warning in warnings {
         tracing::warn!(

@@ -91,10 +91,6 @@ pub enum Broken {
 
 impl Producer {
     /// Starts the command.
-    ///
-    /// # Errors
-    ///
-    /// [`Broken::Start`].
     pub fn start(command: &[OsString], limit: Duration) -> Result<Producer, Broken> {
         let name = command.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |error: String| Broken::Start { command: name.clone(), error };
@@ -117,10 +113,6 @@ impl Producer {
     }
 
     /// Sends an operation and waits for its answer.
-    ///
-    /// # Errors
-    ///
-    /// [`Broken`], if there is no answer, or not to this operation.
     pub fn ask(&mut self, mut operation: Value) -> Result<Answer, Broken> {
         self.asked += 1;
         let op = operation["op"].as_str().unwrap_or_default();

@@ -94,7 +94,6 @@ impl KafkaRecord {
     }
 }
 
-/// A kind of field.
 #[derive(Clone, Copy)]
 enum Kind {
     To = 1,
@@ -221,7 +220,7 @@ fn take(rest: &mut Bytes, count: usize) -> Result<Bytes, NotCarried> {
     if rest.len() < count { Err(NotCarried) } else { Ok(rest.split_to(count)) }
 }
 
-/// Takes bytes that their length is in front of.
+/// Takes bytes that have their length in front of them.
 fn take_sized(rest: &mut Bytes) -> Result<Bytes, NotCarried> {
     let size = take(rest, 4)?.get_u32_le();
     take(rest, usize::try_from(size).map_err(|_| NotCarried)?)

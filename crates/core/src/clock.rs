@@ -43,7 +43,6 @@ impl Instant {
         Instant(self.0.saturating_sub(by))
     }
 
-    /// Returns the milliseconds on this clock.
     fn millis(self) -> i64 {
         i64::try_from(self.0.as_millis()).unwrap_or(i64::MAX)
     }

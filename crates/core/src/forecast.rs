@@ -143,7 +143,6 @@ fn exact_to_ms(backlog: u64, spans: &[DueSpan], per_second: f64) -> u64 {
     errors(backlog, spans, per_second).into_iter().fold(2 * FINEST_MS.unsigned_abs(), u64::max)
 }
 
-/// Returns the middle of a span, at which it is split.
 fn middle_ms(span: &DueSpan) -> i64 {
     span.from_ms + (span.until_ms - span.from_ms) / 2
 }

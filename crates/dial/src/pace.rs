@@ -21,7 +21,7 @@ pub struct ReadBudget(Mutex<ReadMoment>);
 
 #[derive(Debug)]
 struct ReadMoment {
-    /// Bytes of a moment.
+    /// Bytes that may be read in a moment.
     most: u64,
     /// Bytes that are left of this one; what was read beyond them is missing in the next.
     left: i64,

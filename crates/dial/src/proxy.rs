@@ -125,7 +125,6 @@ impl Proxy {
     }
 }
 
-/// Returns the status of an answer.
 fn status(head: &[u8]) -> Option<u16> {
     let line = head.split(|&byte| byte == b'\n').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();

@@ -19,10 +19,6 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// A condition under which bytes may still be written.
 pub trait WriteGate: fmt::Debug + Send + Sync {
     /// Refuses a write that is too late.
-    ///
-    /// # Errors
-    ///
-    /// The reason why nothing may be written any more.
     fn check(&self) -> io::Result<()>;
 }
 
@@ -36,7 +32,7 @@ pub(crate) struct Socket {
     /// The runtime of its timer: the client library of RabbitMQ uses the socket on a thread of its own.
     runtime: Handle,
     gate: Option<Arc<dyn WriteGate>>,
-    /// Since a write has failed.
+    /// Set once a write has failed.
     broken: Option<Broken>,
 }
 
@@ -61,7 +57,6 @@ impl Socket {
         Socket { inner: Inner::Unix(stream), runtime: Handle::current(), gate, broken: None }
     }
 
-    /// Runs one write.
     fn poll_written(
         &mut self,
         cx: &mut Context<'_>,

@@ -17,10 +17,6 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 const NEXT: Duration = Duration::from_millis(100);
 
 /// Looks up the addresses of a host.
-///
-/// # Errors
-///
-/// There is none.
 pub(crate) async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
     let found = tokio::net::lookup_host((host, port)).await.map_err(|error| DialError::resolve(host, &error))?;
     let addresses = in_turns(found.collect());
@@ -44,11 +40,7 @@ fn in_turns(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
     turns
 }
 
-/// Connects to the first of these addresses that answers.
-///
-/// # Errors
-///
-/// The error of the address that failed last.
+/// Connects to the first of these addresses that answers. An error is that of the address that failed last.
 pub(crate) async fn first_to_answer(
     addresses: Vec<SocketAddr>,
     user_timeout: Option<Duration>,

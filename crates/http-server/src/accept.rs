@@ -3,7 +3,6 @@
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue};
 
-/// One entry of a list.
 struct Entry<'a> {
     /// The name: a media type or a coding.
     name: &'a str,

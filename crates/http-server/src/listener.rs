@@ -62,9 +62,6 @@ impl ApiListener {
     }
 
     /// Prepares the socket to accept clients.
-    ///
-    /// # Errors
-    /// The runtime cannot take it.
     pub(super) fn into_async(self) -> Result<Accepting> {
         Ok(match self.socket {
             BoundSocket::Tcp(socket) => Accepting { _name: None, socket: Async::Tcp(TcpListener::from_std(socket)?) },
@@ -109,7 +106,6 @@ fn remove_stale(path: &Path) -> Result<()> {
     }
 }
 
-/// A socket that accepts.
 pub(super) struct Accepting {
     /// Removed before the socket is closed.
     _name: Option<SocketName>,
@@ -121,7 +117,6 @@ enum Async {
     Unix(UnixListener),
 }
 
-/// A connection that came in.
 pub(super) enum Accepted {
     Tcp(TcpStream, SocketAddr),
     Unix(UnixStream),

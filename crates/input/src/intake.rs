@@ -153,7 +153,6 @@ impl JobIntake {
         self.job(arrival, self.jobs.now_ms()).err()
     }
 
-    /// Builds the job of a message.
     fn job(&self, arrival: &Arrival, now_ms: i64) -> Result<NewJob, InputRefusal> {
         // Before all others: what is missing of it may be its address, or its delay.
         if arrival.is_partial {

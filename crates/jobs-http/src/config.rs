@@ -61,7 +61,6 @@ struct ApiKeys {
 
 /// The keys of the listeners.
 pub const KEYS: &[Key] = api::OWN;
-/// The variable with the default of `shutdown_delay`.
 const DELAY_VARIABLE: &str = "DELAYBRIDGE_JOBS_SHUTDOWN_DELAY";
 
 tables! {
@@ -169,7 +168,6 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     listeners
 }
 
-/// Returns certificate and key.
 fn certificate(section: &Section<'_>, key: &Key) -> Option<[PathBuf; 2]> {
     let tls = section.opt_section(key)?;
     let (certificate, of_certificate) = (tls.file(&tls::CERT_FILE), tls.file(&tls::KEY_FILE));

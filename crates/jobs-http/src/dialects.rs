@@ -35,9 +35,6 @@ pub fn no_token(dialect: ApiDialect) -> Problem {
 }
 
 /// Finds the owner of a token that is not in the file.
-///
-/// # Errors
-/// There is none.
 pub async fn owner(dialect: ApiDialect, api: &Api, token: &str, call: &JobCall) -> Result<Caller, Problem> {
     match dialect {
         ApiDialect::Own | ApiDialect::Ouqiang => Err(Problem::new(

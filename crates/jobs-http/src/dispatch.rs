@@ -138,7 +138,6 @@ async fn handle(
     route.answer(api.clone(), call).await
 }
 
-/// Finds out who sent the request.
 async fn caller(api: &Api, dialect: ApiDialect, call: &JobCall) -> Result<Caller, Problem> {
     let text = |name: &HeaderName| call.headers.get(name).and_then(|value| value.to_str().ok());
     let given = bearer(&call.headers).or_else(|| text(&TOKEN));

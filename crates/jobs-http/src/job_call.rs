@@ -14,34 +14,19 @@ pub type JobCall = Call<Caller>;
 /// The topics and jobs that a request names, for those who may use them.
 pub trait NamedInPath {
     /// Finds a topic, if the caller has this right on it.
-    ///
-    /// # Errors
-    /// It is no name of a topic, or the caller has no such right.
     fn topic_named(&self, right: Right, name: &str) -> Result<Topic, Problem>;
 
     /// Returns the topic in the path, if the caller has this right on it.
-    ///
-    /// # Errors
-    /// As for [`topic_named`](NamedInPath::topic_named).
     fn topic(&self, right: Right) -> Result<Topic, Problem>;
 
-    /// Returns the topics in the path, separated by commas, in the order of their priority.
-    ///
-    /// # Errors
-    /// As for [`topic_named`](NamedInPath::topic_named); or there are too many.
+    /// Returns the topics in the path, separated by commas, in the order of their priority. Refuses too many.
     fn topics(&self, right: Right) -> Result<Vec<Topic>, Problem>;
 
     /// Returns the job in the path, if the caller has this right on its topic. Where the path has the topic too, the id
     /// may be with or without it.
-    ///
-    /// # Errors
-    /// It is no id of a job, or the caller has no such right.
     fn job(&self, right: Right) -> Result<JobId, Problem>;
 
     /// Returns a job, if the caller has this right on its topic.
-    ///
-    /// # Errors
-    /// It is no id of a job, or the caller has no such right.
     fn job_named(&self, right: Right, id: &str) -> Result<JobId, Problem>;
 }
 

@@ -124,7 +124,6 @@ async fn remove(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     Ok(answer(0, DONE, Value::Null))
 }
 
-/// Answers with the job.
 async fn get(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     let job = match find(&api, &mut call).await? {
         Some(id) => api.queue.get(&id).await.map_err(|error| problem("look at the job", error))?,

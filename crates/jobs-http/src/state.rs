@@ -54,10 +54,7 @@ pub struct ServiceEnd {
 }
 
 impl Api {
-    /// Creates the state of a listener on this queue, until its end.
-    ///
-    /// # Errors
-    /// Every mistake in the tokens file.
+    /// Creates the state of a listener on this queue, until its end. An error has every mistake in the tokens file.
     pub(super) fn new(
         spec: &ApiSpec,
         (queue, dispenser): (JobQueue, Dispenser),

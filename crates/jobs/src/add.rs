@@ -249,7 +249,6 @@ fn alias_argument(alias: JobAlias, body: &Bytes, remember: Option<Duration>) -> 
     Some(Bytes::from(text))
 }
 
-/// Checks a priority.
 pub(super) fn check_priority(priority: u8) -> Result<u8, JobError> {
     match priority {
         ..=MAX_PRIORITY => Ok(priority),
@@ -257,7 +256,6 @@ pub(super) fn check_priority(priority: u8) -> Result<u8, JobError> {
     }
 }
 
-/// Checks the length of a content type.
 pub(super) fn check_content_type(content_type: &str) -> Result<(), JobError> {
     match content_type.len() {
         ..=255 => Ok(()),

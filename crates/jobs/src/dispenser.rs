@@ -139,7 +139,6 @@ impl Dispenser {
     }
 }
 
-/// A waiting consumer.
 struct Waiting {
     topics: Vec<Topic>,
     count: usize,
@@ -152,7 +151,6 @@ struct Waiting {
     reply: oneshot::Sender<Answer>,
 }
 
-/// A topic with waiting consumers.
 #[derive(Default)]
 struct Wanted {
     /// The waiting consumers, the longest waiting first.
@@ -165,7 +163,6 @@ struct Wanted {
     next_ms: Option<i64>,
 }
 
-/// A finished call.
 struct Called {
     topic: Topic,
     token: Token,

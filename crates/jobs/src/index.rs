@@ -55,10 +55,6 @@ impl JobQueue {
 
     /// Removes a topic from the index after its hash was removed. A job that was added in between enters the topic
     /// again.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error of the connection.
     pub(super) async fn leave(&self, topic: &Topic) -> Result<(), JobError> {
         self.left(topic);
         let conn = self.conn(self.index()).await?;
@@ -73,10 +69,6 @@ impl JobQueue {
 
     /// Refuses a topic that is not in the configuration if only those are allowed, and a new topic if the maximum number is
     /// reached.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`JobError::UnknownTopic`], [`JobError::TooManyTopics`], or an error of the connection.
     pub(super) async fn check_topics(&self, topic: &Topic) -> Result<(), JobError> {
         let settings = self.settings();
         if settings.unknown_topics == UnknownTopics::Refuse && !settings.topics.contains_key(topic) {

@@ -181,7 +181,6 @@ impl JobQueue {
         self.shared.redis.any().is_some()
     }
 
-    /// Returns the time-out of a command.
     pub(super) fn command_timeout(&self) -> Duration {
         self.shared.redis.command_timeout()
     }
@@ -204,13 +203,11 @@ impl JobQueue {
         self.run_on(script, topic, keys.of_waiting(), args).await
     }
 
-    /// Runs a script on all keys of a topic.
     pub(super) async fn run_on_all(&self, script: &Script, topic: &Topic, args: &[Bytes]) -> Result<Value, JobError> {
         let keys = self.keys(topic);
         self.run_on(script, topic, keys.all(), args).await
     }
 
-    /// Runs a script on these keys of a topic.
     pub(super) async fn run_on(
         &self,
         script: &Script,
@@ -239,7 +236,6 @@ impl JobQueue {
         }
     }
 
-    /// Records that any topic may have changes.
     pub(super) fn stir_all(&self) {
         self.shared.stirred.lock().all = true;
     }
@@ -302,7 +298,6 @@ impl JobQueue {
         Ok(())
     }
 
-    /// Returns whether this process has entered the topic in the index.
     pub(super) fn has_entered(&self, topic: &Topic) -> bool {
         self.shared.entered.lock().contains(topic)
     }
@@ -313,7 +308,6 @@ impl JobQueue {
     }
 }
 
-/// Formats an integer as an argument.
 pub(super) fn number(n: impl Into<i128>) -> Bytes {
     Bytes::from(n.into().to_string())
 }
@@ -328,7 +322,6 @@ pub(super) fn or_empty(value: Option<Bytes>) -> Bytes {
     value.unwrap_or_default()
 }
 
-/// Formats a text as an argument.
 pub(super) fn text(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }

@@ -306,7 +306,6 @@ impl Release {
     }
 }
 
-/// Builds the arguments of release.lua for one job.
 fn release_arguments(
     (id, token): (&LocalId, Token),
     how: &str,

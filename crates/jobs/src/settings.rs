@@ -113,7 +113,6 @@ impl JobSettings {
     }
 }
 
-/// Checks the length of a reservation.
 pub(super) fn check_ttr(ttr: Duration) -> Result<(), JobError> {
     if (Duration::from_millis(1)..=MAX_TTR).contains(&ttr) {
         Ok(())

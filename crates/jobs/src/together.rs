@@ -75,10 +75,6 @@ impl<T: Send + 'static, A: Clone + Send + Sync + 'static> Together<T, A> {
 
     /// Sends an item of `bytes` bytes, batched with others of the topic. `send` returns a result for each item, in
     /// order.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of the item, or of the whole call.
     pub(super) async fn call<R>(
         self: &Arc<Self>,
         topic: &Topic,
@@ -147,7 +143,6 @@ impl<T: Send + 'static, A: Clone + Send + Sync + 'static> Together<T, A> {
         (call, 0)
     }
 
-    /// Closes the call to further items.
     fn close(&self, topic: &Topic, number: u64) {
         let mut lines = self.lines.lock();
         let calls = lines.get_mut(topic).map(|line| &mut line.calls);

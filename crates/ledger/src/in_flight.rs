@@ -90,10 +90,6 @@ impl Ledger {
 
     /// Reads the members of all claims from the `first` on, each with its key: at least one unless the end is reached.
     /// Their scores are those in the keys.
-    ///
-    /// # Errors
-    ///
-    /// As for [`peek`](Ledger::peek).
     pub(super) async fn in_flight_page(
         &self,
         conn: &Conn,

@@ -115,7 +115,6 @@ enum Stage {
     Schedules(ScheduleCursor),
     /// Looks at what was claimed meanwhile.
     Moved,
-    /// Nothing.
     Over,
 }
 
@@ -265,7 +264,6 @@ impl IdSearch<'_> {
         Ok((located, if is_over { Stage::Moved } else { Stage::Schedules(next) }))
     }
 
-    /// Counts what is scheduled.
     async fn count(&self, conn: &Conn) -> Result<u64, StoreError> {
         let mut all = 0;
         for key in &self.schedules {

@@ -12,7 +12,6 @@ use super::error::StoreError;
 use super::score::Unit;
 use delaybridge_link::{Conn, LinkError, Redis, Score, Script, slot};
 
-/// The script of all looks.
 static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new("look", include_str!("scripts/look.lua")));
 
 /// Returns the script of looks, to be loaded when a connection is made.

@@ -41,11 +41,8 @@ pub fn to_share_looks(prefix: &KeyPrefix) -> Grant {
 /// A name and a value of the hash.
 type Field = (Vec<u8>, Vec<u8>);
 
-/// Writes the note of a daemon and reads those of all, in one round trip.
-///
-/// # Errors
-///
-/// Those of the connection, a key of another type, more daemons than may share looks, and a field that is too large for a note.
+/// Writes the note of a daemon and reads those of all, in one round trip. Refuses more daemons than may share looks,
+/// and a field that is too large for a note.
 pub(super) async fn exchange(conn: &Conn, key: &str, own: &LookerNote) -> Result<Vec<LookerNote>, StoreError> {
     let mut pipe = redis::Pipeline::with_capacity(3);
     pipe.cmd("HSET").arg(key).arg(&own.daemon[..]).arg(&own.text[..]);
@@ -69,10 +66,6 @@ pub(super) async fn exchange(conn: &Conn, key: &str, own: &LookerNote) -> Result
 }
 
 /// Removes the notes of daemons that ended.
-///
-/// # Errors
-///
-/// Those of the connection, and a key of another type.
 pub(super) async fn remove(conn: &Conn, key: &str, daemons: &[Bytes]) -> Result<(), StoreError> {
     let mut command = redis::cmd("HDEL");
     command.arg(key);

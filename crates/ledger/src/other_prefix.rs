@@ -11,7 +11,6 @@ pub struct OtherPrefix {
     pub(super) ours: KeyPrefix,
     /// The marker as it was found; it may be no valid prefix.
     pub(super) theirs: String,
-    /// The name of the marker.
     pub(super) marker: String,
     pub(super) found: FoundThere,
 }
@@ -19,7 +18,6 @@ pub struct OtherPrefix {
 /// The state under the other prefix.
 #[derive(Debug)]
 pub(super) enum FoundThere {
-    /// The number of daemons that listen there.
     Daemons(u64),
     /// Keys that exist there, three at most.
     Left(Vec<String>),

@@ -43,7 +43,6 @@ impl Ledger {
         (!self.has_no_marker()).then_some(get)
     }
 
-    /// Reads the marker in the answer.
     pub(super) fn marker(&self, answer: Result<redis::Value, LinkError>) -> Result<Option<Vec<u8>>, StoreError> {
         match answer {
             // Rights of an earlier version, whose daemons all have the default.

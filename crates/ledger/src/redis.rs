@@ -37,7 +37,6 @@ use delaybridge_link::{Conn, Durable, DurableRedis, History, LinkError, NoAnswer
 pub struct RedisStore {
     place: Place,
     ledger: Ledger,
-    /// The connection of claims that have to be durable.
     durable: Option<Durable>,
 }
 

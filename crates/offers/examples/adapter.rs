@@ -7,7 +7,6 @@ use delaybridge_offers::{Clock, DelayedOffers, Due, Error, Id, Layout, Offer, Pa
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, stdin, stdout};
 
-/// Why an operation failed.
 enum Failed {
     /// The producer does not have it.
     Unsupported(&'static str),

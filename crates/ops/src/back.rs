@@ -38,7 +38,6 @@ pub fn is_of_sets(queue: &Queue) -> bool {
     queue.spec.source.redisson().is_none()
 }
 
-/// Nothing of this queue.
 fn nothing(queue: &Queue) -> BroughtBack {
     BroughtBack { queue: queue.id().to_owned(), key: queue.spec.source.name().to_owned(), ..BroughtBack::default() }
 }

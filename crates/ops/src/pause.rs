@@ -79,20 +79,14 @@ pub struct PauseState {
     pub until_ms: Option<i64>,
 }
 
-/// A change of a pause.
 #[derive(Clone, Copy)]
 pub(super) enum PauseStep<'a> {
     /// A pause begins, in place of the one that is there.
     Pause(NewPause<'a>),
-    /// The pause ends.
     Resume,
 }
 
-/// Pauses or resumes something, queue by queue.
-///
-/// # Errors
-///
-/// When the target cannot be, and when the end of the pause is over already.
+/// Pauses or resumes something, queue by queue. Refuses an end that is over already.
 pub(super) async fn change(
     session: &Session,
     target: &ChangeTarget,
@@ -142,11 +136,7 @@ fn failed(error: &StoreError, verb: &str) -> String {
     format!("{}{more}", explained(error))
 }
 
-/// Returns the queues that a target is about.
-///
-/// # Errors
-///
-/// When there is no such queue or sink, and when no queue delivers to the sink.
+/// Returns the queues that a target is about. There is at least one.
 pub(super) fn queues_of(config: &Config, target: &ChangeTarget) -> Result<Vec<Arc<QueueSpec>>, Error> {
     let sink = match target {
         ChangeTarget::Sink(name) => name.as_str(),

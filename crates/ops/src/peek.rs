@@ -191,7 +191,6 @@ impl PeekedElement {
         PeekedElement { size, content, ..PeekedElement::of(spec, &ask, seen) }
     }
 
-    /// Returns a dead letter.
     pub(super) fn of_letter(queue: &Queue, letter: &DeadLetter) -> Self {
         let payload = queue.ledger.dead_payload(letter).unwrap_or_default();
         PeekedElement {

@@ -104,10 +104,6 @@ impl Queue {
     }
 
     /// Returns the identity of the element that a person means.
-    ///
-    /// # Errors
-    ///
-    /// When no element of the queue can be called so.
     pub(super) fn identity(&self, text: &str) -> Result<Identity, Error> {
         identity(&self.spec, text)
     }
@@ -140,7 +136,6 @@ pub(super) struct LetterPages<'a> {
 }
 
 impl LetterPages<'_> {
-    /// Reads the next page; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<DeadLetter>>, Error> {
         let page = self.letters.next(self.conn, usize::MAX).await.attempt(self.what)?;
         Ok((!page.is_empty()).then_some(page))

@@ -9,7 +9,6 @@ use super::value::{self, Item};
 
 const NAME: &str = "CBOR";
 
-/// Decodes the payload.
 pub(super) fn decode(payload: &[u8], budget: usize) -> Read<Item> {
     let mut reader = Reader::new(payload, budget);
     let item = item(&mut reader)?;

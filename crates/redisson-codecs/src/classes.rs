@@ -128,7 +128,6 @@ impl Classes {
         &self.inner().classes[place]
     }
 
-    /// Returns the class of this name, if it is known.
     pub(crate) fn named(&self, name: &str) -> Option<Class> {
         if let Some(elements) = name.strip_prefix('[') {
             return self.array_of(elements);

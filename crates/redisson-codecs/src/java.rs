@@ -38,7 +38,6 @@ mod token {
     pub(super) const ENUM: u8 = 0x7e;
 }
 
-/// Decodes the payload.
 pub(super) fn decode(payload: &Bytes, budget: usize, types: JavaTypes) -> Answer {
     let mut reader = Reader::new(payload, budget);
     if reader.array::<4>()? != MAGIC {
@@ -72,7 +71,6 @@ struct Java<'a> {
 }
 
 enum Handle {
-    /// Being read.
     Open,
     Class(Rc<Class>),
     Value(Item),

@@ -10,7 +10,6 @@ use super::error::{DecodeProblem, Refusal};
 use super::payload::{Answer, Decoded};
 use super::reader::VALUE_COST;
 
-/// Decodes the payload.
 pub(super) fn decode(payload: &Bytes, budget: usize) -> Answer {
     parse(payload, budget).map(|value| Decoded::Json(payload.clone(), value))
 }

@@ -6,7 +6,6 @@ use super::error::DecodeProblem;
 use super::reader::{Read, Reader};
 use super::value::{self, Item};
 
-/// Decodes the payload.
 pub(super) fn decode(payload: &[u8], budget: usize) -> Read<Item> {
     let mut reader = Reader::new(payload, budget);
     let item = item(&mut reader)?;

@@ -8,7 +8,6 @@ use serde_json::{Number, Value};
 use super::error::{DecodeProblem, Refusal};
 use super::payload::{Answer, Decoded};
 
-/// Decodes the payload.
 pub(super) fn decode(payload: &Bytes) -> Answer {
     match &payload[..] {
         b"NaN" | b"Infinity" | b"-Infinity" => return Ok(Decoded::Text(payload.clone())),

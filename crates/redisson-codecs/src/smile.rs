@@ -19,7 +19,6 @@ const MOST_SHARED: usize = 1024;
 const END_OF_TEXT: u8 = 0xfc;
 const END_OF_CONTENT: u8 = 0xff;
 
-/// Decodes the payload.
 pub(super) fn decode(payload: &[u8], budget: usize) -> Read<Item> {
     let mut reader = Reader::new(payload, budget);
     let header = reader.array::<4>()?;

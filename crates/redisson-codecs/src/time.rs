@@ -15,7 +15,6 @@ fn year(year: i32, plus: bool) -> String {
     }
 }
 
-/// Formats a `LocalDate`.
 pub(super) fn date(of_year: i32, month: u8, day: u8) -> Option<String> {
     let valid = (1..=12).contains(&month) && (1..=31).contains(&day);
     valid.then(|| format!("{}-{month:02}-{day:02}", year(of_year, true)))
@@ -62,7 +61,6 @@ pub(super) fn zoned(date_time: &str, offset: Option<&str>, zone: &str) -> String
     }
 }
 
-/// Formats an `Instant`.
 pub(super) fn instant(seconds: i64, nano: u32) -> Option<String> {
     if seconds.unsigned_abs() > 31_556_889_864_403_199 + 31_557_014_167_219_200 || nano >= NANOS {
         return None;
@@ -121,18 +119,15 @@ pub(super) fn duration(seconds: i64, nano: u32) -> Option<String> {
     Some(text)
 }
 
-/// Formats a `YearMonth`.
 pub(super) fn year_month(of_year: i32, month: u8) -> Option<String> {
     (1..=12).contains(&month).then(|| format!("{}-{month:02}", year(of_year, false)))
 }
 
-/// Formats a `MonthDay`.
 pub(super) fn month_day(month: u8, day: u8) -> Option<String> {
     let valid = (1..=12).contains(&month) && (1..=31).contains(&day);
     valid.then(|| format!("--{month:02}-{day:02}"))
 }
 
-/// Formats a `Period`.
 pub(super) fn period(years: i32, months: i32, days: i32) -> String {
     let part = |number: i32, unit| if number == 0 { String::new() } else { format!("{number}{unit}") };
     match (years, months, days) {

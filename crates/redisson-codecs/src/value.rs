@@ -101,7 +101,6 @@ pub(super) fn bytes(reader: &mut Reader<'_>, count: usize) -> Read<Item> {
     Ok(Item::Bytes(taken.to_vec()))
 }
 
-/// Reads UTF-8 text of `count` bytes.
 pub(super) fn utf8(reader: &mut Reader<'_>, count: usize) -> Read<String> {
     let start = reader.at();
     let taken = reader.take(count)?;

@@ -20,7 +20,6 @@ fn peak(codec: &str, payload: Vec<u8>) -> (usize, Option<usize>) {
     (ALLOCATOR.peak_usage() - before, body)
 }
 
-/// A list with one value and references to it.
 fn references(codec: &str) -> Vec<u8> {
     let digits = |text: &str| hex::decode(text.replace(' ', "")).unwrap();
     let list = |head: &str, first: Vec<u8>, again: &str| [digits(head), first, digits(again).repeat(60_000)].concat();

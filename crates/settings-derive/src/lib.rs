@@ -18,6 +18,7 @@
 //! `#[settings(MODULE, at = "PATH")]` may have
 //! - `help = TEXT`, in place of the comment; `offered = GROUPS`, keys of others behind its own
 //! - `based`: a function `over` reads what is written, and takes the rest from another value of the struct
+//! - `hidden`: nothing of it is shown
 //!
 //! `#[key(KIND)]` may have
 //! - `default = TEXT`, `required`; `name = TEXT`, `help = TEXT` in place of the field's
@@ -25,10 +26,12 @@
 //! - `same = KEY` in place of the kind: a key that others have too
 //! - `read = FUNCTION`, of the section and the key; `show = FUNCTION`, of the field, `None` for nothing; `hidden`
 //! - `later = VALUE`: the code around reads the key, and replaces this value
+//! - `elsewhere`: the code around reads the key; the field is `()`
 //!
 //! `#[settings]` on a field is for a value without a key of the same name:
 //! - `keys(A, B)`: the keys that it is made of; `read = FUNCTION`, of the section, or `later = VALUE`
 //! - `has = KEY`: whether that key is written
+//! - `group = KEYS`: the keys of another such struct, which the field is; `read = FUNCTION` in place of its `of`
 //! - `flatten`: shown with the fields of the struct; else it is not shown
 
 use proc_macro2::{Ident, TokenStream};
@@ -122,6 +125,7 @@ fn comment(attributes: &[Attribute]) -> String {
 #[derive(Default)]
 struct Parts {
     constants: Vec<TokenStream>,
+    /// Lists of keys.
     own: Vec<TokenStream>,
     reads: Vec<TokenStream>,
     bases: Vec<TokenStream>,

@@ -237,9 +237,8 @@ pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>)
     (best.0 >= 0.5).then_some(best.1)
 }
 
-/// Tables of keys: for each a module with a constant for each key and the `TABLE` itself, and `TABLES` with all of them.
-///
-/// `+ GROUPS` behind the keys adds what others offer for the map.
+/// Tables of keys that are read by hand, as those of a file of cases are: for each a module with a constant for each key and
+/// the `TABLE` itself. Elsewhere a key is a field of a struct that derives [`Settings`](crate::Settings).
 #[macro_export]
 macro_rules! tables {
     ($(mod $module:ident at $path:literal, $help:literal { $($name:ident = $key:expr;)* } $(+ $offered:expr)?)*) => {

@@ -4,7 +4,7 @@
 //! belongs, with these tools. Values that several parts share, such as certificates and passwords, are read here.
 //!
 //! - [`node`] is the YAML with the places of its values; [`problem`] collects all problems of a file.
-//! - [`keys`] has the types of a table of keys: `tables!` makes one, and the reference and the schema are made of it.
+//! - [`keys`] has the types of a table of keys; the reference and the schema are made of tables.
 //! - [`files`] reads the files that a configuration names, within bounds.
 //! - [`words`](mod@words) has the words of a key beside their values: `words!` makes them.
 //! - [`Settings`] is a struct of the model whose fields are keys; its derive makes table, reading and showing of it.

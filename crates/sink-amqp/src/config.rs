@@ -179,7 +179,6 @@ pub(super) fn broker(section: &Section<'_>) -> AmqpSpec {
     spec(section, &AmqpKeys::default())
 }
 
-/// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = AmqpKeys::of_sink(section);
     SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec(section, &keys), move |at| {

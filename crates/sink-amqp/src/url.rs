@@ -6,7 +6,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use delaybridge_settings::url::{decoded, host_and_port};
 
-/// The parts of a URL.
 #[derive(Debug)]
 pub(super) struct AmqpUrl {
     pub(super) tls: bool,

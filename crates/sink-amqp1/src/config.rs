@@ -100,7 +100,6 @@ impl Amqp1Spec {
     }
 }
 
-/// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = Amqp1Keys::of(section);
     SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec(section), move |at| {

@@ -17,7 +17,6 @@ pub(super) struct PeerError {
 }
 
 impl PeerError {
-    /// Returns the broker's words.
     pub(super) fn words(&self) -> String {
         match (self.condition.as_str(), self.description.as_str()) {
             ("", _) => "no condition".to_owned(),
@@ -53,7 +52,6 @@ fn meaning(condition: &str) -> Option<ErrorRow> {
     })
 }
 
-/// Builds the failure of one message that the broker rejects.
 pub(super) fn rejected(attempt: &str, error: &PeerError) -> Failure {
     let row = match meaning(&error.condition) {
         // What the broker refuses of a link concerns the address, what it refuses of a message that message alone.
@@ -169,7 +167,6 @@ pub(super) fn at_connect(address: &str, error: &PeerError) -> Failure {
     row.failure(format!("connect to AMQP 1.0 broker {address}: it answered {}: {advice}", error.words()))
 }
 
-/// Builds the failure of a login that has no success.
 pub(super) fn login(address: &str, outcome: u64) -> Failure {
     let (class, text) = match outcome {
         1 => (Class::TargetPermanent, "the broker does not accept the login: check user and password"),

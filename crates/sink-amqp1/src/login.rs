@@ -44,7 +44,6 @@ impl Serialize for Amqp1Login {
 }
 
 impl Amqp1Login {
-    /// Returns the name of the mechanism.
     pub(super) fn mechanism(&self) -> &'static str {
         match self {
             Amqp1Login::Anonymous => "ANONYMOUS",
@@ -53,10 +52,8 @@ impl Amqp1Login {
         }
     }
 
-    /// Builds the first answer of the mechanism. Blocks: the file is read at every connect, because it is rotated.
-    ///
-    /// # Errors
-    /// Which file cannot be used, and why; never its content.
+    /// Builds the first answer of the mechanism. Blocks: the file is read at every connect, because it is rotated. An
+    /// error names the file, and never has its content.
     pub(super) fn response(&self) -> Result<Vec<u8>, String> {
         match self {
             Amqp1Login::Anonymous => Ok(b"delaybridge".to_vec()),

@@ -112,7 +112,6 @@ pub(super) fn read_sqs(section: &Section<'_>) -> SinkSettings {
     settings(section, AwsService::Sqs, keys, origin)
 }
 
-/// Reads a sink of SNS.
 pub(super) fn read_sns(section: &Section<'_>) -> SinkSettings {
     settings(section, AwsService::Sns, AwsKeys::of_sink(AwsService::Sns, section), None)
 }

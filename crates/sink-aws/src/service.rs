@@ -9,7 +9,7 @@ pub enum AwsService {
     Sns,
 }
 
-/// Messages in one request, at most.
+/// Maximum number of messages in a request.
 pub(crate) const MOST: usize = 10;
 
 impl AwsService {

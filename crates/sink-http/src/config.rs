@@ -125,7 +125,6 @@ impl fmt::Debug for HttpSpec {
     }
 }
 
-/// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let (origin, path) = url(section);
     let spec = spec(section, origin);

@@ -192,7 +192,6 @@ mod tests {
     use delaybridge_core::message::MessageId;
     use delaybridge_core::template::{ElementInfo, FieldValue, Fields};
 
-    /// A payload that is one text.
     struct Text(&'static str);
 
     impl Fields for Text {

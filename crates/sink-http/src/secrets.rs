@@ -9,10 +9,8 @@ const PREFIX: &str = "whsec_";
 /// Lengths of a key that the Standard Webhooks scheme allows, in bytes.
 const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// Reads the keys in a file: one a line, the current one first; empty lines do not count.
-///
-/// # Errors
-/// Which line is no key, and why.
+/// Reads the keys in a file: one a line, the current one first; empty lines do not count. An error names the line that
+/// is no key.
 pub(super) fn keys(text: &str) -> Result<Vec<Vec<u8>>, String> {
     let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
     let read = lines.map(|(at, line)| key(line).map_err(|why| format!("line {}: {why}", at + 1)));
@@ -27,9 +25,6 @@ fn key(line: &str) -> Result<Vec<u8>, &'static str> {
 }
 
 /// Reads the token in the first line of a file.
-///
-/// # Errors
-/// Why it is no token.
 pub(super) fn token(text: &str) -> Result<&str, &'static str> {
     match secrets::first_line(text.as_bytes())?.trim() {
         token if token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(token),

@@ -81,7 +81,6 @@ pub struct HttpTarget {
 }
 
 impl HttpTarget {
-    /// Creates the target for requests to this path.
     fn new(path: Path, headers: Arc<[HeaderName]>) -> HttpTarget {
         let secret = path.is_secret();
         let constant = path.constant().map(|path| HttpDestination { path, secret }.into());

@@ -132,7 +132,6 @@ pub(super) fn cluster(section: &Section<'_>) -> KafkaSpec {
     spec(section)
 }
 
-/// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = KafkaKeys::of(section);
     SinkSettings::new(section, section.duration_or_auto(&TIMEOUT), spec(section), move |at| {

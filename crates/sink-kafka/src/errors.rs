@@ -18,12 +18,10 @@ pub(super) struct DeliveryReport {
     pub(super) persistence: Persistence,
 }
 
-/// The treatment of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Treatment {
-    /// As this class.
     As(Class),
-    /// As this class, and about the one topic.
+    /// Of this class, and about the one topic.
     Topic(Class),
     /// As this class, and the fault of the topic's settings or of the host: the topic is there.
     Fault(Class),

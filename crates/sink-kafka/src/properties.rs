@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use delaybridge_settings::keys::Key;
 use delaybridge_settings::reader::{Section, clip};
 
-/// Why a property is refused.
 #[derive(Clone, Copy)]
 enum RefusedProperty {
     /// A property with a key of its own, which is named here.

@@ -83,7 +83,6 @@ impl NatsSpec {
     }
 }
 
-/// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = NatsKeys::of(section);
     let spec = NatsSpec::of(section);

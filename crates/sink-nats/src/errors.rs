@@ -50,7 +50,6 @@ pub(super) fn members(body: Bytes) -> Option<Vec<(String, Json)>> {
     Json::read(body).ok()?.members(MEMBERS).ok()
 }
 
-/// Returns the member of this name.
 pub(super) fn member<'a>(members: &'a [(String, Json)], name: &str) -> Option<&'a Json> {
     members.iter().find(|(other, _)| other == name).map(|(_, value)| value)
 }
@@ -89,7 +88,6 @@ pub(super) fn unclear(attempt: &str) -> Failure {
     codes::ERROR.failure(text).about(About::Target)
 }
 
-/// Builds the failure of a subject that no stream takes.
 pub(super) fn no_stream(attempt: &str) -> Failure {
     codes::NO_STREAM.with_cure(format_args!("{attempt}: no stream takes the subject")).about(About::Target)
 }
@@ -118,7 +116,6 @@ pub(super) fn too_large(attempt: &str, bytes: usize, max: usize) -> Failure {
     codes::TOO_LARGE.failure(text)
 }
 
-/// Builds the failure of a header that cannot be sent.
 pub(super) fn bad_header(attempt: &str) -> Failure {
     let text = format!("{attempt}: a header's value has a line break: correct its template");
     codes::BAD_HEADER.failure(text)

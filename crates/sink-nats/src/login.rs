@@ -74,10 +74,7 @@ pub(super) struct NatsProof {
 }
 
 /// Proves who we are to a server that has sent this number. Blocks: files are read at every connect, because they are
-/// rotated.
-///
-/// # Errors
-/// Which file cannot be used, and why; never its content.
+/// rotated. An error names the file, and never has its content.
 pub(super) fn prove(login: &NatsLogin, nonce: Option<&str>) -> Result<NatsProof, String> {
     let asked = || nonce.ok_or("the server does not ask for a key: check that it knows users with keys".to_owned());
     match login {
@@ -105,7 +102,6 @@ fn text(key: &str, path: &Path) -> Result<String, String> {
     String::from_utf8(content).map_err(|_| failed(&"it is not UTF-8 text"))
 }
 
-/// Checks that the content of a file has a key.
 pub(super) fn check_key(text: &str) -> Result<(), &'static str> {
     seed(text).map(drop)
 }

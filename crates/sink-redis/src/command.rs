@@ -94,7 +94,6 @@ pub(super) fn is_of_many(message: &Outbound) -> bool {
     message.mark.is_none() && matches!(message.destination.of_kind(NAME), Ok(RedisDestination::List { .. }))
 }
 
-/// Returns the name of the command.
 fn name(destination: &Destination) -> &'static str {
     match destination.of_kind(NAME) {
         Ok(RedisDestination::List { push: Side::Left, .. }) => "LPUSH",

@@ -25,7 +25,6 @@ fn no_answer(reason: &delaybridge_link::NoAnswer) -> &'static str {
     }
 }
 
-/// Returns the class of an error reply.
 fn class_of(code: &str) -> Class {
     match code {
         "OOM" => Class::Backpressure,

@@ -21,7 +21,6 @@ pub(super) fn script() -> Script {
     Script::new("add_entries", include_str!("scripts/entries.lua"))
 }
 
-/// Sends the runs of a sink.
 pub(super) struct RunSender<'a> {
     pub(super) redis: &'a Redis,
     /// The script of [`script`].

@@ -130,7 +130,6 @@ impl KeyTarget {
 }
 
 impl KeyValue {
-    /// Creates the destination with this key.
     fn at(self, key: String) -> RedisDestination {
         match self {
             KeyValue::List { push, .. } => RedisDestination::List { key, push },

@@ -77,7 +77,6 @@ words! {
     }
 }
 
-/// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = RocketMqKeys::of(section);
     let spec = RocketMqSpec::of(section);

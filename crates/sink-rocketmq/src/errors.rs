@@ -113,7 +113,6 @@ pub(super) fn at_connect(attempt: &str, answer: &RemotingAnswer) -> Failure {
     }
 }
 
-/// Returns the server's words.
 fn words(answer: &RemotingAnswer) -> String {
     match answer.remark.as_str() {
         "" => format!("code {}", answer.code),

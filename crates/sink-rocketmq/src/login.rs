@@ -34,16 +34,13 @@ impl Serialize for RocketMqLogin {
 }
 
 impl RocketMqLogin {
-    /// Reads the secret. Blocks: the file is read at every connect, because it is rotated.
-    ///
-    /// # Errors
-    /// Which file cannot be used, and why; never its content.
+    /// Reads the secret. Blocks: the file is read at every connect, because it is rotated. An error names the file, and
+    /// never has its content.
     pub(super) fn read_secret(&self) -> Result<String, String> {
         self.secret.read(SECRET_KEY_FILE.name).map(|secret| secret.expose_secret().trim().to_owned())
     }
 }
 
-/// Reads the login of a sink.
 pub(super) fn read(section: &Section<'_>) -> Option<RocketMqLogin> {
     let access_key = section.text(&ACCESS_KEY).map(|text| text.value);
     let secret = secrets::either(section, &SECRET_KEY, &SECRET_KEY_FILE, "ROCKETMQ_SECRET_KEY");

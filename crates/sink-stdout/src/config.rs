@@ -31,7 +31,6 @@ const CODES: &[Code] = &[
     code("encode", "A line of JSON could not be written.", DEFECT),
 ];
 
-/// The kind in the configuration.
 pub(super) const NAME: &str = "stdout";
 
 tables! {
@@ -68,7 +67,6 @@ impl fmt::Display for StdoutDestination {
 /// The one destination, shared by all elements.
 static STDOUT: LazyLock<Destination> = LazyLock::new(|| StdoutDestination.into());
 
-/// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     SinkSettings::new(section, Some(section.duration(&sink_stdout::TIMEOUT)), StdoutSpec, |at| {
         Some((Arc::new(StdoutSpec), at.sink_spot.clone()))

@@ -10,12 +10,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use delaybridge_core::message::{Class, Failure, lateness};
 use delaybridge_sink::Outbound;
 
-/// Appends the element's line, newline included.
-///
-/// # Errors
-///
-/// The line could not be made, and nothing is appended. Strings, numbers and checked JSON always serialise, so this is
-/// a defect; it must not count as delivered.
+/// Appends the element's line, newline included. Strings, numbers and checked JSON always serialise, so an error is a
+/// defect; nothing is appended, and it must not count as delivered.
 pub(super) fn append(lines: &mut Vec<u8>, message: &Outbound) -> Result<(), Failure> {
     let start = lines.len();
     let body = LineBody::of(&message.body);

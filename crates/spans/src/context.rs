@@ -4,11 +4,9 @@ use std::fmt;
 
 use delaybridge_core::message::Identity;
 
-/// The id of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TraceId(pub(super) [u8; 16]);
 
-/// The id of a span in its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SpanId(pub(super) [u8; 8]);
 

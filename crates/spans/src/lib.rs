@@ -127,7 +127,6 @@ struct Trace {
     judged: Option<(&'static str, Instant)>,
 }
 
-/// The delivery to one sink.
 #[derive(Debug)]
 struct Delivery {
     /// The position among the queue's destinations.
@@ -150,7 +149,6 @@ struct Finished {
 }
 
 impl Finished {
-    /// Returns the number of spans of the element.
     fn spans(&self) -> u64 {
         // The element's own span, and those for claim, decoding and settling.
         4 + self.trace.deliveries.len() as u64

@@ -93,7 +93,6 @@ pub(super) fn request(elements: &[Finished], instance: &str) -> Vec<u8> {
     request.0
 }
 
-/// A span of an element.
 struct Span<'a> {
     name: &'a str,
     id: SpanId,

@@ -28,9 +28,6 @@ pub(super) enum NotTaken {
 const ANSWER_MAX: usize = 64 << 10;
 
 /// Sends a request, within its time-out.
-///
-/// # Errors
-/// Returns the reason if the collector did not take it.
 pub(super) async fn send(spec: &OtlpSpec, message: &[u8]) -> Result<(), NotTaken> {
     let sending = exchange(spec, message);
     match tokio::time::timeout(spec.timeout, sending).await {

@@ -118,7 +118,6 @@ impl AttemptHistory {
         self.0.lock().attempts.get(&id)?.last().map(|attempt| attempt.sink.clone()).filter(|sink| !sink.is_empty())
     }
 
-    /// Returns the failed attempts of an element.
     fn seen(&self, id: MessageId) -> Vec<FailedAttempt> {
         self.0.lock().attempts.get(&id).cloned().unwrap_or_default()
     }

@@ -43,7 +43,6 @@ macro_rules! catalogue {
         pub(super) struct Families { $(pub(super) $field: $type,)* }
 
         impl Families {
-            /// Registers all families.
             pub(super) fn register(registry: &Registry) -> prometheus::Result<Families> {
                 let mut definitions = CATALOGUE.iter();
                 Ok(Families { $($field: add::<$type>(registry, definitions.next())?,)* })

@@ -519,7 +519,6 @@ impl QueueMetrics {
         self.0.metrics.families()
     }
 
-    /// Returns the value of the label `queue`.
     fn label(&self) -> &str {
         if self.is_own() { &self.0.queue } else { OTHERS }
     }

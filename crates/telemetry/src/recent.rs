@@ -19,7 +19,6 @@ const KEPT: usize = 7;
 /// The activity between two samples, of the queues that had any.
 #[derive(Debug)]
 struct Step {
-    /// The end of the step.
     at: Instant,
     queues: Vec<(Arc<str>, Counts)>,
 }
@@ -28,7 +27,6 @@ struct Step {
 #[derive(Debug, Default)]
 struct Samples {
     steps: VecDeque<Step>,
-    /// The totals at the last sample.
     last: HashMap<Arc<str>, Counts>,
 }
 
@@ -118,7 +116,6 @@ impl Recent {
 }
 
 impl Samples {
-    /// Returns the activity of a queue since the last sample.
     fn since_last(&self, queue: &str, tally: &Tally) -> Counts {
         let now = tally.counts();
         self.last.get(queue).map_or_else(|| now.clone(), |before| now.since(before))

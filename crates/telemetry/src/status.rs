@@ -179,19 +179,16 @@ impl Status {
         (held, paused)
     }
 
-    /// Returns the state of a sink, if it is known by name.
     pub(super) fn sink_state(&self, sink: &Arc<str>) -> Option<SinkState> {
         self.board().sinks.get(sink).map(|(state, _)| state.clone())
     }
 
-    /// Removes a sink.
     pub(super) fn remove_sink(&self, sink: &Arc<str>) {
         let mut board = self.board();
         board.sinks.remove(sink);
         board.destinations.remove_all(sink);
     }
 
-    /// Forgets the state of a sink's destinations.
     pub(super) fn forget_destinations(&self, sink: &Arc<str>) {
         self.board().destinations.remove_all(sink);
     }

@@ -108,55 +108,31 @@ pub fn kubernetes() -> Result<PathBuf> {
 }
 
 /// The program helm, as setup downloads it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn helm() -> Result<PathBuf> {
     there(root()?.join(HELM))
 }
 
 /// The definition of KEDA's ScaledObject, as setup downloads it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn keda() -> Result<PathBuf> {
     there(root()?.join(KEDA))
 }
 
 /// The definition of a kind of the Prometheus operator, `servicemonitors` or `prometheusrules`, as setup downloads it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn prometheus_operator(kind: &str) -> Result<PathBuf> {
     there(root()?.join(format!("{kind}-{PROMETHEUS_OPERATOR}.yaml")))
 }
 
 /// The schema of the Compose specification, as setup downloads it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn compose() -> Result<PathBuf> {
     there(root()?.join(COMPOSE))
 }
 
 /// The program actionlint, as setup builds it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn actionlint() -> Result<PathBuf> {
     there(root()?.join(ACTIONLINT))
 }
 
 /// The folder of the generators of clients from an OpenAPI document, if setup has completed it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn openapi() -> Result<PathBuf> {
     let folder = root()?.join("openapi");
     if folder.join("complete").exists() {
@@ -167,10 +143,6 @@ pub fn openapi() -> Result<PathBuf> {
 }
 
 /// The program with a client of lmstfy, as setup builds it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn lmstfy_client() -> Result<PathBuf> {
     let program = root()?.join("lmstfy-client/lmstfy-client-program");
     if program.exists() {
@@ -181,19 +153,11 @@ pub fn lmstfy_client() -> Result<PathBuf> {
 }
 
 /// The server of faktory, as setup builds it for benchmarks.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn faktory() -> Result<PathBuf> {
     job_queue("faktory")
 }
 
 /// The server of lmstfy, as setup builds it for benchmarks.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn lmstfy() -> Result<PathBuf> {
     job_queue("lmstfy")
 }
@@ -208,10 +172,6 @@ fn job_queue(name: &str) -> Result<PathBuf> {
 }
 
 /// The program with asynq, as setup builds it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn asynq() -> Result<PathBuf> {
     let program = root()?.join("asynq/asynq-program");
     if program.exists() {
@@ -222,10 +182,6 @@ pub fn asynq() -> Result<PathBuf> {
 }
 
 /// The folder with the packages of BullMQ, if setup has completed it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn bullmq() -> Result<PathBuf> {
     let folder = root()?.join("bullmq");
     if folder.join("complete").exists() {
@@ -236,10 +192,6 @@ pub fn bullmq() -> Result<PathBuf> {
 }
 
 /// A server of this name and version, such as `valkey-9.1.2`, as setup unpacks it.
-///
-/// # Errors
-///
-/// If it is missing.
 pub fn redis_server(version: &str) -> Result<PathBuf> {
     let program = root()?.join("servers").join(version);
     if program.exists() {

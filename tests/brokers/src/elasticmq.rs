@@ -93,10 +93,6 @@ impl ElasticMq {
     }
 
     /// Asks for an action of SQS, `CreateQueue`, with these parameters in JSON; returns the JSON of the answer.
-    ///
-    /// # Errors
-    ///
-    /// The server refuses, or does not answer.
     pub fn ask(&self, action: &str, parameters: &str) -> Result<String> {
         let headers =
             ["content-type: application/x-amz-json-1.0".to_owned(), format!("x-amz-target: AmazonSQS.{action}")];

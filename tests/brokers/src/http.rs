@@ -10,10 +10,6 @@ use crate::error::{During, Error, Result};
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// Posts a body to `/` at this port of 127.0.0.1; `headers` are lines. Returns the body of the answer.
-///
-/// # Errors
-///
-/// The server refuses, or does not answer.
 pub(crate) fn post(what: &str, port: u16, headers: &[String], body: &str) -> Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).during(what)?;
     stream.set_read_timeout(Some(ANSWER)).during(what)?;

@@ -51,7 +51,6 @@ impl Java {
         Self::with(folder, jars.join(":"))
     }
 
-    /// With this class path.
     pub(crate) fn with(folder: PathBuf, class_path: String) -> Result<Self> {
         let program = program()?;
         let metadata = fs::metadata(&program).and_then(|metadata| metadata.modified());
@@ -98,7 +97,6 @@ impl Java {
         }
     }
 
-    /// The class path.
     pub(crate) fn class_path(&self) -> &str {
         &self.class_path
     }

@@ -55,10 +55,6 @@ impl Moto {
     }
 
     /// Asks a service for an action, with these parameters as a form (`&Name=orders`); returns the XML of the answer. Nobody has signed it.
-    ///
-    /// # Errors
-    ///
-    /// The server refuses, or does not answer.
     pub fn ask(&self, service: &str, action: &str, parameters: &str) -> Result<String> {
         // The service is read from what would be the signature.
         let scope = format!("Credential=test/20260101/eu-west-1/{service}/aws4_request");

@@ -24,11 +24,6 @@ const JARS: [&str; VERSIONS.len()] = [
 const SOURCE: &str = include_str!("../redisson/Client.java");
 
 /// A command that runs the program with one of the [`VERSIONS`].
-///
-/// # Errors
-///
-/// There is no Java, or setup has not installed that version; the text names `make setup`. Or the program does not
-/// compile.
 pub fn command(version: &str) -> Result<Command> {
     // Compiled against the oldest version, whose methods all versions have.
     let client = java(JARS[0])?.compiled("Client", SOURCE)?;
@@ -40,10 +35,6 @@ pub fn command(version: &str) -> Result<Command> {
 
 /// A command that runs a class of the caller's with one of the [`VERSIONS`] and Kafka's own client, as a user would run
 /// it: the virtual machine's defaults, a heap of 1 GB.
-///
-/// # Errors
-///
-/// The same as [`command`].
 pub fn beside_kafka(version: &str, class: &str, source: &str) -> Result<Command> {
     let jars = jars(version)?;
     let libraries = format!("{}:{}", class_path(jars)?, cache::kafka_client()?.display());
@@ -55,10 +46,6 @@ pub fn beside_kafka(version: &str, class: &str, source: &str) -> Result<Command>
 
 /// Compiles a program of the caller's for one of the [`VERSIONS`]; returns the Java that runs it, and the class path
 /// with Redisson.
-///
-/// # Errors
-///
-/// The same as [`command`].
 pub fn compiled(version: &str, class: &str, source: &str) -> Result<(Command, String)> {
     let java = java(jars(version)?)?.and_program(class, source)?;
     let mut command = java.plain();

@@ -13,7 +13,6 @@ use crate::error::{During, Result};
 /// deletes repeatedly, because a dying server may still create files.
 const SWEEP: &str = r#"cat; for _ in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$0" && exit; sleep 0.2; done"#;
 
-/// The folder.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     dir: Option<TempDir>,

@@ -100,12 +100,10 @@ impl Server {
         Error::new(format!("start {}: {what}. The end of its log:\n{}", self.name, self.log.tail(40)))
     }
 
-    /// The output so far.
     pub(crate) fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Sends a signal, if the server runs.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(process) = &mut self.state().process {
             process.signal(signal);

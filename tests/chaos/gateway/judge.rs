@@ -10,11 +10,8 @@ use super::{CameOut, GatewayBook, Way};
 /// A rule that was broken, with some of the messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// The rule.
     pub rule: &'static str,
-    /// The number of messages.
     pub count: usize,
-    /// Some of them.
     pub some: Vec<String>,
 }
 

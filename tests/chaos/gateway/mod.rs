@@ -57,7 +57,6 @@ pub struct CameOut {
     pub at_ms: i64,
     /// The due time in its header, in ms.
     pub due_ms: Option<i64>,
-    /// The number of the attempt.
     pub attempt: u32,
     /// The identity of the sending: a reader may get it twice.
     pub sending: String,

@@ -42,16 +42,13 @@ pub struct GatewayFault {
     pub number: usize,
     /// The begin, after the start of the run.
     pub at: Duration,
-    /// The duration.
     pub lasts: Duration,
-    /// The fault.
     pub what: (Struck, Blow),
 }
 
 /// The schedule of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatewayPlan {
-    /// The seed.
     pub seed: u64,
     /// The time of publishing and of all faults.
     pub length: Duration,

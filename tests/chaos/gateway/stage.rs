@@ -35,7 +35,6 @@ struct GatewaySeat {
 pub struct GatewayStage {
     redis: Mutex<RedisServer>,
     rabbit: Arc<Rabbit>,
-    /// The Kafka.
     pub kafka: Arc<Kafka>,
     seats: [Mutex<GatewaySeat>; DAEMONS],
     yaml: String,
@@ -43,7 +42,6 @@ pub struct GatewayStage {
 }
 
 impl GatewayStage {
-    /// Starts everything.
     pub async fn start(lie: Option<&str>) -> GatewayStage {
         let redis = RedisServer::start_with(ServerOptions::default().append_only()).await;
         let brokers = || {
@@ -80,7 +78,6 @@ impl GatewayStage {
         stage
     }
 
-    /// The URL of RabbitMQ.
     pub fn rabbit_url(&self) -> String {
         format!("amqp://127.0.0.1:{}", self.rabbit.port())
     }

@@ -8,9 +8,7 @@ use tokio::net::TcpStream;
 /// A complete response.
 #[derive(Debug)]
 pub struct Reply {
-    /// The status.
     pub status: u16,
-    /// The body.
     pub body: Vec<u8>,
 }
 

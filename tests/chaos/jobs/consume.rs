@@ -32,7 +32,6 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// A consumer with this number.
     pub fn new(stage: &Arc<Stage>, plan: &Plan, number: u64, notes: &Arc<Notes>, book: &Arc<Book>) -> Self {
         let random = Rng::with_seed(plan.seed.wrapping_mul(113).wrapping_add(number));
         let stage = Arc::clone(stage);

@@ -43,7 +43,6 @@ pub fn counts(handed: &[Handed]) -> String {
     )
 }
 
-/// Adds the violations.
 pub fn judge(evidence: &Evidence, found: &mut Found) {
     let mut jobs: BTreeMap<u64, Vec<&Handed>> = BTreeMap::new();
     for handed in &evidence.handed {

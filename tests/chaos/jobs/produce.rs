@@ -36,7 +36,6 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// A producer for this topic.
     pub fn new(stage: &Arc<Stage>, seed: u64, topic: usize, book: &Arc<Book>) -> Self {
         let random = Rng::with_seed(seed.wrapping_mul(89).wrapping_add(topic as u64));
         let stage = Arc::clone(stage);

@@ -21,13 +21,11 @@ use harness::process::{Process, command};
 use harness::redis_server::RedisServer;
 use harness::redisson::{OFFER, RedissonQueue};
 
-/// The queue.
 const QUEUE: &str = "orders";
 /// The time for handling an element, in ms.
 const WORK_MS: &str = "20";
 /// Number of retries of asynq.
 const RETRIES: &str = "20";
-/// Time-out of a server.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The version of the consuming Redisson.
 const VERSION: &str = "4.7.0";
@@ -168,7 +166,6 @@ impl Consumer {
     }
 }
 
-/// The producer.
 pub struct Producer {
     kind: Kind,
     port: u16,
@@ -176,7 +173,6 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// A producer for this kind of consumer.
     pub fn new(kind: Kind, port: u16) -> Producer {
         Producer { kind, port, redis: None }
     }

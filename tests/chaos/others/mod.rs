@@ -37,7 +37,6 @@ pub enum Kind {
     Delaybridge,
 }
 
-/// All kinds.
 pub const ALL: [Kind; 4] = [Kind::Take, Kind::DrainTo, Kind::Asynq, Kind::Delaybridge];
 
 impl fmt::Display for Kind {

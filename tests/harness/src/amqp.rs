@@ -22,10 +22,6 @@ pub struct Rabbits {
 
 impl Rabbits {
     /// Connects to `amqp://...`.
-    ///
-    /// # Errors
-    ///
-    /// The broker refuses the connection, for example while it restarts.
     pub async fn connect(url: &str) -> Result<Self, String> {
         let connection = Connection::connect(url, ConnectionProperties::default()).await.map_err(|e| e.to_string())?;
         let channel = connection.create_channel().await.map_err(|e| e.to_string())?;
@@ -49,10 +45,6 @@ impl Rabbits {
     }
 
     /// Takes all messages in the queue.
-    ///
-    /// # Errors
-    ///
-    /// The queue does not exist, or the broker is gone.
     pub async fn take_all(&mut self, queue: &str) -> Result<Vec<Delivery>, String> {
         let mut deliveries = Vec::new();
         let no_ack = BasicGetOptions { no_ack: true };
@@ -64,10 +56,6 @@ impl Rabbits {
 
     /// Takes all messages in the queue, and confirms each after it was passed to `take`: unconfirmed ones come again
     /// after a broken connection.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`take_all`](Rabbits::take_all).
     pub async fn take_each(&self, queue: &str, mut take: impl FnMut(Delivery)) -> Result<(), String> {
         let text = |error: lapin::Error| error.to_string();
         while let Some(message) =

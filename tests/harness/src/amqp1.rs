@@ -7,20 +7,12 @@ use brokers::{Artemis, ArtemisMessage};
 use super::oracle::Delivery;
 
 /// All messages in a queue, in their order.
-///
-/// # Errors
-///
-/// The broker is away, or has no such queue.
 pub fn read_queue(artemis: &Artemis, queue: &str) -> Result<Vec<Delivery>, String> {
     let messages = artemis.messages(queue).map_err(|e| e.to_string())?;
     Ok(messages.into_iter().map(|message| delivery(message, queue)).collect())
 }
 
 /// Takes all messages of a queue, in their order.
-///
-/// # Errors
-///
-/// The broker is away, or has no such queue.
 pub fn take_from_queue(artemis: &Artemis, queue: &str) -> Result<Vec<Delivery>, String> {
     let messages = artemis.take(queue).map_err(|e| e.to_string())?;
     Ok(messages.into_iter().map(|message| delivery(message, queue)).collect())

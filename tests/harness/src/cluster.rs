@@ -19,7 +19,6 @@ use brokers::ports::free_port;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time of silence after which a node counts as failed.
 const NODE_TIMEOUT_MS: u64 = 1_000;
-/// Number of masters; each has one replica.
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
 

@@ -15,10 +15,6 @@ use super::oracle::Delivery;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Reads all records of the topic, partition by partition in order; none if the topic does not exist.
-///
-/// # Errors
-///
-/// A broker does not respond, for example while it restarts.
 pub async fn read_topic(bootstrap: &str, topic: &str) -> Result<Vec<Delivery>, String> {
     let bootstrap = bootstrap.to_owned();
     let topic = topic.to_owned();
@@ -27,10 +23,6 @@ pub async fn read_topic(bootstrap: &str, topic: &str) -> Result<Vec<Delivery>, S
 }
 
 /// Counts the records of the topic.
-///
-/// # Errors
-///
-/// The same as [`read_topic`].
 pub async fn count_topic(bootstrap: &str, topic: &str) -> Result<usize, String> {
     let bootstrap = bootstrap.to_owned();
     let topic = topic.to_owned();

@@ -11,10 +11,6 @@ use serde_json::{Value, json};
 use super::oracle::Delivery;
 
 /// Asks JetStream.
-///
-/// # Errors
-///
-/// It answers with an error, or not at all.
 pub fn ask(nats: &Nats, subject: &str, body: &Value) -> Result<Value, String> {
     let mut client = nats.client().map_err(|e| e.to_string())?;
     let answer = client.request(&format!("$JS.API.{subject}"), body.to_string().as_bytes());
@@ -38,10 +34,6 @@ pub fn make_stream(nats: &Nats, name: &str, subjects: &str, more: &Value) {
 }
 
 /// All messages in a stream, in their order.
-///
-/// # Errors
-///
-/// The server is away.
 pub fn read_stream(nats: &Nats, stream: &str) -> Result<Vec<Delivery>, String> {
     let state = ask(nats, &format!("STREAM.INFO.{stream}"), &json!({}))?["state"].clone();
     let number = |name: &str| state[name].as_u64().expect("a number");

@@ -401,7 +401,6 @@ async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Share
 /// The decision which bytes of the server are forwarded to the client.
 struct ReplyRelay {
     scanner: Scanner,
-    /// Number of completed replies.
     count: u64,
     /// The beginning of a reply that may be an error, which is forwarded because its command did not run.
     held: Vec<u8>,

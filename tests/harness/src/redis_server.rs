@@ -29,7 +29,6 @@ pub fn program() -> String {
     std::env::var("DELAYBRIDGE_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
-/// The major version of a program.
 fn major_version(program: &str) -> u32 {
     static KNOWN: LazyLock<Mutex<HashMap<String, u32>>> = LazyLock::new(Mutex::default);
     let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -235,10 +234,6 @@ impl RedisServer {
 
     /// Makes the server write a replication stream: it keeps a backlog from the first replica on, and for an hour without
     /// one. The replica is a dummy that disconnects before it receives anything.
-    ///
-    /// # Errors
-    ///
-    /// The dummy was refused.
     pub async fn keep_backlog(&self) -> Result<(), String> {
         let mut replica =
             TcpStream::connect(("127.0.0.1", self.port)).map_err(|e| format!("connect as a replica: {e}"))?;

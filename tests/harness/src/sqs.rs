@@ -44,20 +44,12 @@ pub fn make_queue(server: &ElasticMq, name: &str) {
 }
 
 /// Asks SQS.
-///
-/// # Errors
-///
-/// It answers with an error, or not at all.
 pub fn ask(server: &ElasticMq, action: &str, parameters: &Value) -> Result<Value, String> {
     let answer = server.ask(action, &parameters.to_string()).map_err(|e| e.to_string())?;
     Ok(serde_json::from_str(&answer).unwrap_or_default())
 }
 
 /// Takes all messages out of a queue, and puts them behind those that were taken before.
-///
-/// # Errors
-///
-/// The server is away for a minute.
 pub fn take(server: &ElasticMq, name: &str, taken: &mut TakenMessages) -> Result<(), String> {
     let url = server.queue_url(name);
     let begun = Instant::now();

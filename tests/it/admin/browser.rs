@@ -34,7 +34,6 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    /// Starts the browser.
     pub fn start() -> Browser {
         let profile = TempDir::with_prefix("delaybridge-browser-").expect("a directory");
         // The browser uses the descriptors 3 and 4.
@@ -133,7 +132,6 @@ impl Browser {
         self.until("the focus behind the skip link", &format!("'#' + document.activeElement.id === {target}"));
     }
 
-    /// Evaluates an expression on the page.
     pub fn eval(&mut self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.call("Runtime.evaluate", asked);
@@ -158,7 +156,6 @@ impl Browser {
         }
     }
 
-    /// Presses a key.
     pub fn press(&mut self, key: &str) {
         let (code, text) = match key {
             "Tab" => (9, ""),

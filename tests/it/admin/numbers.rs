@@ -106,7 +106,6 @@ async fn page(port: u16, path: &str) -> String {
     answer.body
 }
 
-/// The number in a tile of a page.
 fn tile(page: &str, label: &str) -> String {
     let after = page.split_once(&format!("<dt>{label}</dt><dd>")).map_or("", |(_, after)| after);
     after.split('<').next().unwrap_or_default().to_owned()

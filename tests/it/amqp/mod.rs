@@ -75,7 +75,6 @@ fn started(options: RabbitOptions) -> Rabbit {
     blocking(|| Rabbit::start_with(options)).unwrap_or_else(|e| panic!("start RabbitMQ: {e}"))
 }
 
-/// The URL of a broker.
 pub fn url(rabbit: &Broker) -> String {
     format!("amqp://127.0.0.1:{}{}", rabbit.port(), rabbit.vhost)
 }

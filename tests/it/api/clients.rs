@@ -39,7 +39,6 @@ pub fn document(port: u16, directory: &TempDir) -> PathBuf {
     file
 }
 
-/// Generates a Python package from the document.
 pub fn generate(document: &Path, directory: &TempDir, package: &str) {
     let python = tools().join("python/bin");
     let client = directory.path().join("client");

@@ -20,7 +20,6 @@ pub fn known(member: &Bytes) -> bool {
     member.starts_with(&[0xdb, 1])
 }
 
-/// The last score with its member.
 fn last(scores: &Scores) -> Option<(f64, &Bytes)> {
     scores.iter().map(|(m, score)| (*score, m)).max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)))
 }

@@ -121,7 +121,6 @@ impl Daemon {
         self.cleanup == ListCleanup::Exact
     }
 
-    /// A name for its next claim.
     pub fn new_name(&mut self) -> ClaimName {
         self.next_number += 1;
         ClaimName::new(self.owner, self.next_number - 1)

@@ -9,7 +9,6 @@ use super::directed_sweep::{NOW_MS, start};
 use super::rig::Rig;
 use super::world::{LEASE, LEASE_MS};
 
-/// Removes all free memory.
 async fn fill_up(rig: &mut Rig) {
     rig.run(redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("noeviction")).await;
     rig.run(redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1")).await;

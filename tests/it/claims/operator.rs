@@ -33,7 +33,6 @@ fn score_of(number: f64) -> Score {
     Score::parse(&number.to_string()).expect("a number")
 }
 
-/// The set in which an element was found.
 fn set<'a>(seen: &'a mut Snapshot, found: &Located) -> &'a mut Scores {
     if found.place == Place::Scheduled { &mut seen.z } else { &mut seen.retry }
 }

@@ -36,7 +36,6 @@ impl Rig {
         Rig::start_with(ServerOptions::default()).await
     }
 
-    /// Starts a rig on a server with these options.
     pub async fn start_with(options: ServerOptions) -> Rig {
         let server = RedisServer::start_with(options).await;
         let endpoint = least_rights(&server);
@@ -99,7 +98,6 @@ impl Rig {
         Rig { server, link, conn, redis, replica: None }
     }
 
-    /// Sets the clock of the scripts.
     pub async fn set_clock(&mut self, now_us: i64) {
         redis::pipe()
             .atomic()

@@ -42,7 +42,6 @@ const QUEUES: [(&str, &str); 9] = [
     ("", "to: [{ sink: out, list: out, duplicates: look }]"),
 ];
 
-/// The name of the queue.
 const NAME: &str = "orders";
 
 /// Log messages about problems, which are expected.

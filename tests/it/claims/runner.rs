@@ -15,7 +15,6 @@ pub type Trace = Arc<Mutex<VecDeque<String>>>;
 /// Number of servers and threads: a step waits for Redis half of its time.
 const THREADS: u64 = 3;
 
-/// Number of steps in a trace.
 const STEPS: usize = 30;
 
 /// Reads a number from the environment.
@@ -23,7 +22,6 @@ pub fn number(variable: &str) -> Option<u64> {
     Some(std::env::var(variable).ok()?.parse().unwrap_or_else(|e| panic!("read {variable}: {e}")))
 }
 
-/// Records a step.
 pub fn note(trace: &Trace, loud: bool, text: String) {
     if loud {
         println!("{text}");

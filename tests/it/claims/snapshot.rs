@@ -49,7 +49,6 @@ impl Holding {
         self.len() == 0
     }
 
-    /// All members, each with its part.
     pub fn members(&self) -> BTreeSet<(Part, Bytes)> {
         let of = |part| self.part(part).keys().map(move |m| (part, m.clone()));
         of(Part::Bare).chain(of(Part::Entries)).collect()
@@ -174,7 +173,6 @@ fn scores(value: Value) -> Scores {
 }
 
 impl Snapshot {
-    /// Reads all keys.
     pub async fn read(redis: &mut MultiplexedConnection, keys: &Keys, names: &Names) -> Snapshot {
         let mut all = array(READ.invoke_async(redis).await.expect("read all keys")).into_iter();
         let mut seen = Snapshot::default();

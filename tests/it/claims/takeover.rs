@@ -40,7 +40,6 @@ impl World<'_> {
         }
     }
 
-    /// Reads the content of a claim.
     pub async fn contents(&mut self, daemon: usize, name: ClaimName) -> Vec<Element> {
         let what = format!("contents of {name} for {daemon}");
         let contents = self.daemons[daemon].store.contents(name).await.unwrap_or_else(|e| panic!("{what}: {e}"));

@@ -89,7 +89,6 @@ impl World<'_> {
         Batch { serial: self.batches, verdicts: Arc::new(verdicts) }
     }
 
-    /// Sends verdicts; the daemon receives the answers.
     async fn settle_heard(&mut self, daemon: usize, batch: Batch) {
         let answers = self.settle(daemon, &batch).await;
         let d = &mut self.daemons[daemon];
@@ -162,7 +161,6 @@ impl super::daemon::Daemon {
         header
     }
 
-    /// Records the answer to one verdict.
     fn learn(&mut self, verdict: &SettleCommand, answer: Answer) {
         let SettleCommand { claim, part, member, step, body: _ } = verdict;
         let Some(held) = self.held.get_mut(claim) else { return };

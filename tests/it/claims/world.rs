@@ -18,7 +18,6 @@ use harness::RedissonQueue;
 
 /// The lease of all claims in this test.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// The lease in ms.
 pub const LEASE_MS: i64 = 10_000;
 /// The name of the queue.
 pub const NAME: &str = "orders";
@@ -183,7 +182,6 @@ impl<'a> World<'a> {
         Snapshot::read(&mut self.rig.redis, &self.keys, &self.names).await
     }
 
-    /// Records a step.
     pub fn note(&mut self, text: String) {
         runner::note(&self.trace, self.loud, format!("[{}] {text}", self.now()));
     }

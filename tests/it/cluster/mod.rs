@@ -34,7 +34,6 @@ struct World {
     done: RedisServer,
     queues: Vec<RedissonQueue>,
     oracle: Oracle,
-    /// The number of elements that were offered to each queue.
     offered: Vec<usize>,
     /// The time from an offer to the due time of its last element.
     last: Duration,
@@ -48,7 +47,6 @@ impl World {
         World { cluster, done, queues, oracle: Oracle::new(), offered, last: Duration::ZERO }
     }
 
-    /// Starts a daemon that delivers from all queues.
     async fn daemon(&self) -> Daemon {
         let queue = |queue: &RedissonQueue| {
             let name = &queue.name;
@@ -104,7 +102,6 @@ impl World {
         .await;
     }
 
-    /// Waits until everything has arrived.
     async fn complete(&self) -> Report {
         let mut report = None;
         eventually("everything to arrive", self.last + PATIENCE, async || {
@@ -115,7 +112,6 @@ impl World {
         report.expect("it is complete")
     }
 
-    /// Waits until `count` more have been delivered.
     async fn more_delivered(&self, count: usize) {
         let mut done = self.done.client().await;
         let so_far: usize = done.xlen("done").await.expect("count what arrived");
@@ -126,7 +122,6 @@ impl World {
         .await;
     }
 
-    /// Waits until a queue is empty.
     async fn emptied(&self, queue: usize) {
         let queue = &self.queues[queue];
         eventually("the queue to be empty", PATIENCE, async || {
@@ -185,7 +180,6 @@ impl World {
     }
 }
 
-/// Checks that every delivery is a first attempt.
 fn assert_first_attempts(deliveries: &[Delivery]) {
     let counted: Vec<_> = deliveries.iter().filter(|delivery| delivery.attempt != Some(1)).collect();
     assert!(counted.is_empty(), "attempts were counted: {counted:?}");

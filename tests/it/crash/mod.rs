@@ -78,7 +78,6 @@ impl Owners {
     }
 }
 
-/// Waits until `count` elements are in flight.
 async fn wait_in_flight(redis: &mut MultiplexedConnection, queue: &RedissonQueue, count: usize) {
     let what = format!("{count} elements in flight");
     eventually(&what, PATIENCE, async || {

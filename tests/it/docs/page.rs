@@ -1,6 +1,5 @@
 //! The fenced blocks of a page, and the comments before them.
 
-/// A fenced block.
 #[derive(Debug)]
 pub struct Block {
     /// The word after the fence.
@@ -41,13 +40,11 @@ impl Block {
         self.text.lines().next()?.strip_prefix("# ").filter(|name| name.ends_with(".yaml"))
     }
 
-    /// Whether the block is to be run.
     pub fn is_to_be_run(&self) -> bool {
         self.kind == "sh" && !matches!(self.remark, Some(Remark::NotRun(_)))
     }
 }
 
-/// All blocks of a page, in order.
 pub fn blocks(page: &str) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
     let mut open = false;

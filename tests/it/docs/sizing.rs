@@ -16,7 +16,6 @@ const PAYLOADS: &str = "2026-11-23-memory.txt";
 
 /// One figure in a file of results.
 struct Figure {
-    /// The file in `bench/results`.
     file: &'static str,
     /// The heading above the line, or an empty text.
     under: &'static str,
@@ -43,7 +42,6 @@ const AMQP: &str = "== AMQP, this build";
 const WORST: Figure = figure(PAYLOADS, "", "The shipped limit is 256 MiB:", 0, 18);
 
 impl Figure {
-    /// The figure as it is in the file.
     fn text(&self) -> String {
         let all = read(&format!("bench/results/{}", self.file));
         let start = all.find(self.under).unwrap_or_else(|| panic!("{} has no {:?}", self.file, self.under));

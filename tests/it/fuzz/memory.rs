@@ -75,7 +75,6 @@ fn worst() -> [(&'static str, Vec<u8>); 5] {
     ]
 }
 
-/// The name of the queue for a codec.
 fn name(codec: &str) -> String {
     codec.replace('+', "-")
 }

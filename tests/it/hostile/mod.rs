@@ -99,7 +99,6 @@ impl Peer {
     }
 }
 
-/// The result of an attack.
 struct Endured {
     daemon: Daemon,
     /// Memory at its peak above what the daemon had before, in bytes.

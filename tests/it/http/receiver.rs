@@ -28,7 +28,6 @@ pub struct Received {
     pub version: Version,
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
-    /// The status of the response.
     pub status: u16,
 }
 

@@ -28,7 +28,6 @@ pub(super) fn yaml(server: &RedisServer, rabbit: &Broker, input: &str) -> String
     )
 }
 
-/// Waits for this many messages in a queue.
 pub(super) async fn arrived(rabbit: &Broker, queue: &str, count: usize) -> Vec<Delivery> {
     let mut all = Vec::new();
     eventually(&format!("{count} messages in {queue}"), PATIENCE, async || {

@@ -62,7 +62,6 @@ fn cluster() -> Kafka {
     kafka
 }
 
-/// Waits for this many records in a topic.
 async fn arrived(bootstrap: &str, topic: &str, count: usize) -> Vec<Delivery> {
     eventually(&format!("{count} records in {topic}"), PATIENCE, async || {
         let there = count_topic(bootstrap, topic).await?;

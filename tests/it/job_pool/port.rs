@@ -6,9 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::{Commands, Connection};
 
-/// The topic of all jobs.
 const TOPIC: &str = "order";
-/// Number of buckets.
 pub const BUCKETS: usize = 3;
 /// The time to run of a job, in ms.
 const TTR_MS: i64 = 2_000;

@@ -71,7 +71,6 @@ impl Worker {
         Worker { process, printed }
     }
 
-    /// Number of handled jobs so far.
     pub(super) fn count(&self) -> usize {
         self.printed.count()
     }

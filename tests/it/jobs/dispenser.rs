@@ -18,7 +18,6 @@ use harness::{Cut, Proxy, RedisServer, Stopwatch, eventually};
 
 const WAKE: &str = "delaybridge:jobs:wake";
 
-/// A process with consumers.
 struct Process {
     jobs: JobQueue,
     dispenser: Dispenser,

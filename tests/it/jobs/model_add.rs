@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::model::{AddVerdict, Job, Model, Place};
 
 impl Model {
-    /// The job that holds a unique key.
     pub(super) fn holder(&self, key: &str) -> Option<String> {
         let (until, finished, id) = self.keys.get(key)?;
         (*until > self.now && (!finished || self.jobs.contains_key(id))).then(|| id.clone())

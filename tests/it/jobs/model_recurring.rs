@@ -8,7 +8,6 @@ use super::model::{Job, Model, Place};
 
 const MINUTE: i64 = 60_000;
 
-/// A recurring job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recurring {
     pub definition: Definition,

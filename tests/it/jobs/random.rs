@@ -34,7 +34,6 @@ pub fn settings() -> JobSettings {
     JobSettings { defaults, ..JobSettings::default() }
 }
 
-/// A history.
 pub struct History<'a> {
     pub(super) rig: &'a mut Rig,
     pub(super) random: fastrand::Rng,
@@ -113,7 +112,6 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Checks that Redis and the model agree.
     pub(super) async fn check(&mut self, seed: u64) {
         let seen = self.rig.snapshot().await;
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.model.check(&seen)));

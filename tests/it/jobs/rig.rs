@@ -14,7 +14,6 @@ use harness::{RedisServer, ServerOptions, cluster};
 
 /// The environment of one test, or of one thread of the random test.
 pub struct Rig {
-    /// The servers, which end with the rig.
     servers: Vec<RedisServer>,
     library: Redis,
     /// The connection that reads the keys.

@@ -57,7 +57,6 @@ async fn migrate(node: &mut MultiplexedConnection, port: u16, keys: &[Vec<u8>]) 
     }
 }
 
-/// The results of the calls during moves.
 #[derive(Debug, Default)]
 struct Calls {
     refused: usize,

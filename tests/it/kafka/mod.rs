@@ -24,7 +24,6 @@ pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-/// Starts a Kafka for this test.
 pub fn start(options: KafkaOptions) -> Kafka {
     blocking(|| Kafka::start_with(options)).unwrap_or_else(|e| panic!("start Kafka: {e}"))
 }

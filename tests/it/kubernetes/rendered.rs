@@ -19,7 +19,6 @@ pub fn tool(name: &str) -> PathBuf {
 
 /// One rendered overlay.
 pub struct Overlay {
-    /// The folder.
     pub folder: PathBuf,
     /// The input of `kubectl apply`.
     pub yaml: String,
@@ -47,7 +46,6 @@ impl Overlay {
         &ALL
     }
 
-    /// The overlay with this name.
     pub fn named(name: &str) -> &'static Self {
         let named = Self::all().iter().find(|overlay| overlay.folder.ends_with(name));
         named.unwrap_or_else(|| panic!("there is an overlay {name}"))

@@ -31,10 +31,8 @@ pub struct Rig {
     pub conn: Conn,
     /// The connection that plays all other clients.
     pub redis: MultiplexedConnection,
-    /// The queue.
     pub queue: Redisson,
     _link: Link,
-    /// The server.
     pub server: RedisServer,
 }
 

@@ -61,7 +61,6 @@ impl Guide {
         out
     }
 
-    /// Starts the daemon of the next command.
     async fn start(&mut self, expected: &str) -> Daemon {
         let line = self.next(expected);
         let (file, log) = line

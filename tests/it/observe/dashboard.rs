@@ -8,7 +8,6 @@ use super::{assert_current, read};
 
 const DASHBOARD: &str = "deploy/grafana/delaybridge.json";
 
-/// Number of columns in Grafana's grid.
 const COLUMNS: usize = 24;
 
 /// All queries of the committed dashboard: row, panel, and expression as Grafana stores it.

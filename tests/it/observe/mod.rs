@@ -10,7 +10,6 @@ mod scrape;
 
 use std::path::{Path, PathBuf};
 
-/// The path of a file of the project.
 fn project_file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }

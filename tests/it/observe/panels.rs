@@ -13,7 +13,6 @@ pub struct Row {
     pub panels: Vec<Panel>,
 }
 
-/// One panel.
 pub struct Panel {
     pub title: &'static str,
     pub description: String,

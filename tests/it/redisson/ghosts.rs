@@ -17,7 +17,6 @@ const CODEC: &str = "StringCodec";
 /// Number of elements due in an hour: more than the delivered ones, whose number alone would otherwise start the sweep.
 const PENDING: usize = 6_000;
 const DELIVERED: usize = 4_000;
-/// `ghost_max_age` of these tests.
 const MAX_AGE: Duration = Duration::from_secs(10);
 /// The interval between two looks at the age of the oldest ghost, plus the duration of a turn through ten thousand
 /// entries.

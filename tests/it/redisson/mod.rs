@@ -72,7 +72,6 @@ async fn make_due(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     let _: () = redis.publish(&queue.channel, now).await.expect("announce the head");
 }
 
-/// Waits for `count` deliveries.
 async fn arrived(redis: &mut MultiplexedConnection, count: usize) -> Vec<Delivery> {
     eventually("the deliveries", PATIENCE, async || match redis.xlen::<_, usize>("out").await {
         Ok(length) if length >= count => Ok(()),

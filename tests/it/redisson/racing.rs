@@ -12,7 +12,6 @@ use harness::{Daemon, JavaClient, Oracle};
 const VERSIONS: [&str; 3] = ["3.21.1", "3.45.1", "4.7.0"];
 const CODEC: &str = "StringCodec";
 
-/// Connects live clients of all [`VERSIONS`].
 pub(super) async fn clients(server: &RedisServer, count: usize) -> Vec<JavaClient> {
     let url = server.url();
     join_all((0..count).map(|n| JavaClient::connect(VERSIONS[n % VERSIONS.len()], &url))).await

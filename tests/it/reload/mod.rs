@@ -14,7 +14,6 @@ use harness::redisson::redis_now_ms;
 use harness::{Daemon, Element, Layout, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The destination of all queues.
 const OUT: &str = "out";
 const REPEATS: &str = "delaybridge_possible_duplicates_total";
 
@@ -31,14 +30,12 @@ fn elements(first_ms: i64, every_ms: i64, numbers: std::ops::Range<i64>) -> Vec<
         .collect()
 }
 
-/// The connections of a user, by their ids.
 async fn connections(redis: &mut MultiplexedConnection, user: &str) -> BTreeSet<String> {
     let clients: String = redis::cmd("CLIENT").arg("LIST").query_async(redis).await.unwrap();
     let of_user = |line: &&str| line.split(' ').any(|field| field == format!("user={user}"));
     clients.lines().filter(of_user).filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// The name with which the daemon logs in.
 fn user_of(daemon: &Daemon) -> String {
     let text = std::fs::read_to_string(daemon.file()).unwrap();
     let (_, login) = text.split_once("redis://").expect("a URL");

@@ -14,7 +14,6 @@ use harness::{Daemon, JavaClient, RedisServer, Sentinels, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Waits for `count` more arrivals.
 async fn more(sink: &mut MultiplexedConnection, count: usize) {
     let so_far: usize = sink.xlen("arrived").await.expect("count what arrived");
     eventually("deliveries", PATIENCE, async || match sink.xlen::<_, usize>("arrived").await {

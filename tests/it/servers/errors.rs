@@ -47,7 +47,6 @@ fn script(way: Way, declared: bool, key: &str, words: &[&str]) -> Cmd {
     eval
 }
 
-/// A command on a key.
 fn command(key: &str, words: &[&str]) -> Cmd {
     let mut command = cmd(words[0]);
     command.arg(key).arg(&words[1..]);

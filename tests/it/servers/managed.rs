@@ -30,7 +30,6 @@ const OFF: [&str; 21] = [
     "SYNC",
 ];
 
-/// Renames these commands.
 fn switched_off(options: ServerOptions, commands: &[&str]) -> ServerOptions {
     commands
         .iter()

@@ -40,7 +40,6 @@ async fn random_histories_of_jobs_are_the_same_on_every_version() {
     .await;
 }
 
-/// Offers overdue elements for the webhook.
 async fn offer_to(redis: &mut redis::aio::MultiplexedConnection, to: &str, count: usize) -> Vec<Element> {
     let queue = RedissonQueue::new("web");
     let now = redis_now_ms(redis).await;

@@ -32,7 +32,6 @@ async fn ask(port: u16, request: &str, headers: &[(&str, &str)], body: &str) -> 
     answer.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Adds a job, as JSON.
 async fn add(port: u16, topic: &str, job: &str) -> Answer {
     ask(port, &format!("POST /v1/topics/{topic}/jobs"), &[JSON], job).await
 }

@@ -9,7 +9,6 @@ use harness::daemon::ConfigFile;
 use harness::redisson::redis_now_ms;
 use harness::{Daemon, RedissonQueue, eventually};
 
-/// The value of a tile.
 fn tile(page: &str, name: &str) -> String {
     let from = format!("<dt>{name}</dt><dd>");
     let value = page.split(&from).nth(1).and_then(|rest| rest.split('<').next());

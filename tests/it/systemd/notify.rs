@@ -10,7 +10,6 @@ use harness::{Daemon, Mode, Proxy, RedisServer};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The side of systemd.
 struct Manager {
     dir: TempDir,
     socket: UnixDatagram,

@@ -18,7 +18,6 @@ struct Source {
     /// Where it is in the house: path under `src/`, with the crate's name before it for those of a crate. `core` has parts of
     /// its own, as `src/` has.
     path: String,
-    /// The original text.
     text: String,
     /// The text without comments and the contents of strings, with the same line numbers.
     code: String,
@@ -404,7 +403,6 @@ fn names_of_keys_have_the_prefix_of_the_configuration() {
     assert!(wrong.is_empty(), "make the name with a `KeyPrefix`, a script's of its keys:\n{}", wrong.join("\n"));
 }
 
-/// The scripts under a folder.
 fn scripts(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let is_script = |path: &Path| path.extension().is_some_and(|extension| extension == "lua");

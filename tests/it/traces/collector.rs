@@ -17,7 +17,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A request.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub path: String,

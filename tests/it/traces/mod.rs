@@ -23,7 +23,6 @@ fn yaml(server: &RedisServer, hook: u16, tracing: &str) -> String {
     )
 }
 
-/// Offers a payload that is due now.
 fn offer(daemon: &Daemon, payload: &str) {
     let output = harness::daemon::cli(daemon.config(), &["offer", "q", "--delay", "0s", "--payload", payload]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

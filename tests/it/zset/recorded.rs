@@ -13,9 +13,7 @@ use harness::{RedisServer, eventually};
 
 #[derive(Deserialize)]
 struct Recorded {
-    /// The program that wrote it.
     program: String,
-    /// The source of the queue.
     source: String,
     key: String,
     /// The score as Redis shows it.

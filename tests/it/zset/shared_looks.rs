@@ -15,7 +15,6 @@ use harness::{RedisServer, eventually};
 
 const QUEUES: usize = 60;
 
-/// A configuration with this value of `redis:`.
 fn yaml(redis: &str) -> String {
     let queue = |n| {
         format!("  q{n}: {{ source: {{ zset: {{ key: 'set:{n}', score: ms }} }}, lease: 3s, to: [{{ sink: out }}] }}\n")

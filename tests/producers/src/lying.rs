@@ -13,7 +13,6 @@ fn fault(name: &str) -> bool {
     std::env::var("FAULT").is_ok_and(|asked| asked == name)
 }
 
-/// The queue that is open.
 struct Queue {
     conn: Connection,
     tag: String,

@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-/// A test program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
     /// The name of its target: a crate's for unit tests, that of the file for integration tests.

@@ -26,7 +26,6 @@ pub enum Kind {
 }
 
 impl Job {
-    /// The tests of a program.
     pub fn test(program: &Program, place: Place) -> Job {
         Job { name: program.target.clone(), place, kind: Kind::Tests(program.clone()) }
     }

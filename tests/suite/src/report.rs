@@ -7,7 +7,6 @@ use crate::events::Outcome;
 use crate::results::{Attempt, Ran, full_name};
 use crate::verdict::{Once, Verdict};
 
-/// The number of slowest tests in the report.
 const SLOWEST: usize = 20;
 
 /// Prints the result of a program that has just ended.

@@ -58,7 +58,6 @@ impl Room {
     }
 }
 
-/// Runs one job.
 pub fn run(job: &Job) -> Ran {
     let ran = attempt(job, None);
     report::progress(&ran);
@@ -138,7 +137,6 @@ fn follow(child: &mut Child, program: &str) -> (Vec<Attempt>, Option<String>) {
     (tests, broken)
 }
 
-/// The lines of a child's output.
 fn lines(child: &mut Child) -> Receiver<String> {
     let (sender, receiver) = sync_channel(64);
     let output = child.stdout.take().expect("the output is a pipe");

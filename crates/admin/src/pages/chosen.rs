@@ -145,7 +145,6 @@ async fn each<O: Operation<Answer = ActOutcome>>(
     Ok(done.shown(word, fields))
 }
 
-/// The outcome for the chosen rows.
 #[derive(Default)]
 struct Outcomes {
     done: usize,

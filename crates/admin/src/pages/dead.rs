@@ -104,9 +104,6 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 }
 
 /// Returns the filter of a query, if the caller has the right that it needs.
-///
-/// # Errors
-/// What cannot be read, and the right that is missing.
 pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem> {
     let filter = filter_of(&call.query)?;
     if let Some(need) = filter.need() {

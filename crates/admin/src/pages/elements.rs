@@ -54,7 +54,6 @@ fn address(id: &Identity, element: &PeekedElement, place: &ListPlace) -> String 
     format!("elements/{}{due}{}", encoded(&id.to_string()), place.behind(if due.is_empty() { '?' } else { '&' }))
 }
 
-/// Returns the range of elements on a page.
 fn range(first: usize, count: usize) -> String {
     match first {
         0 => format!("The first {count}"),

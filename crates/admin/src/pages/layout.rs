@@ -25,7 +25,6 @@ pub struct View {
     pub up: String,
     /// The name of the token or person, if there is one.
     pub name: Option<String>,
-    /// The rights.
     grant: Option<Grantee>,
     /// Whether a proxy names the person, who logs out there.
     by_proxy: bool,

@@ -11,7 +11,6 @@ use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 
 /// The parameter of a page below the list.
 pub const LIST: &str = "list";
-/// The parameters of the list.
 const PARAMETERS: [&str; 5] = ["like", "sort", "show", "after", "limit"];
 
 /// The list of queues from which a page was reached.

@@ -74,7 +74,6 @@ fn listed(found: &Overview, only: QueueFilter) -> String {
     number(found.fit[at] as u64)
 }
 
-/// Returns the address of the first page of a list.
 fn address(which: &ListQueues) -> String {
     format!("?like={}&sort={}&show={}", encoded(&which.like), which.sort.as_str(), which.show.as_str())
 }

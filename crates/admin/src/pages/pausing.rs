@@ -16,7 +16,6 @@ use delaybridge_http_server::reply::Reply;
 use delaybridge_ops::operations::{Pause, Resume};
 use delaybridge_ops::time::Moment;
 
-/// The names of the fields.
 const FIELDS: [&str; 4] = ["why", "for", "until", LIST];
 
 /// Returns the form to pause, or to resume what is paused; `subject` is `queue` or `sink`, `path` the way to its page.
@@ -64,10 +63,8 @@ fn shown(call: &Call<AdminCaller>, fields: &Query) -> Reply {
     see_other(&format!("../{}{}", encoded(&name), ListPlace::carried(fields).behind('?')))
 }
 
-/// Returns the pause that a form asks for, of the queue or sink in the path.
-///
-/// # Errors
-/// There is no reason, or no time that can be read.
+/// Returns the pause that a form asks for, of the queue or sink in the path. A form needs a reason, and a time that can
+/// be read.
 fn wanted(call: &Call<AdminCaller>, fields: &Query) -> Result<Pause, Problem> {
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
     let why = text("why")

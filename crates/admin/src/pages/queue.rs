@@ -103,7 +103,6 @@ fn numbers(row: &QueueRow) -> Markup {
     }
 }
 
-/// Pause or resume.
 fn pauses(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
     let s = &row.state;
     let effect = format!(

@@ -47,10 +47,7 @@ impl SweepKind {
 /// The parameter that says that only ticked rows are meant, and the filter is only kept for the way back.
 const CHOSEN: &str = "chosen";
 
-/// Returns the letters that a query or a form means.
-///
-/// # Errors
-/// What cannot be read; or rows are meant, and none is ticked.
+/// Returns the letters that a query or a form means. Refuses rows of which none is ticked.
 fn which_of(queue: &str, query: &Query) -> Result<Letters, Problem> {
     let queue = queue.to_owned();
     let filter = filter_of(query)?;
@@ -164,7 +161,6 @@ async fn sweep(admin: Arc<Admin>, mut call: Call<AdminCaller>, deed: SweepKind) 
     Ok(see_other(&format!("../dead?done={}{filter}", encoded(&done))))
 }
 
-/// Returns the result of a redrive as a sentence.
 fn redriven(done: &Redriven) -> String {
     let mut words = format!("{} redriven", done.redriven);
     if done.left + done.failed > 0 {

@@ -190,7 +190,6 @@ fn numbers(found: &TopicDetail) -> Markup {
     }
 }
 
-/// Returns the recurring jobs.
 fn recurring(found: &TopicDetail) -> Markup {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "of another version".to_owned());
     html! {
@@ -221,7 +220,6 @@ fn recurring(found: &TopicDetail) -> Markup {
     }
 }
 
-/// Pause or resume.
 fn pauses(view: &View, found: &TopicDetail) -> Markup {
     let topic = encoded(&found.state.topic);
     let paused = found.state.sizes.paused;

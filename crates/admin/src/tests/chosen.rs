@@ -23,7 +23,6 @@ async fn schedule(world: &World, ids: &[&str]) {
     }
 }
 
-/// The number of elements in this state.
 async fn count(world: &World, state: &str) -> i64 {
     world.get("/v1/queues/orders").await[state].as_i64().unwrap()
 }

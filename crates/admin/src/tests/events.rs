@@ -14,7 +14,6 @@ use delaybridge_core::message::Identity;
 use delaybridge_http_server::testing::Client;
 use delaybridge_telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS};
 
-/// An event of an element with this id.
 fn event(id: &str, fate: Fate, payload: &str) -> ElementEvent {
     ElementEvent {
         number: 0,
@@ -34,7 +33,6 @@ fn event(id: &str, fate: Fate, payload: &str) -> ElementEvent {
     }
 }
 
-/// A connection that follows the events.
 struct Follower {
     stream: TcpStream,
     read: String,
@@ -62,7 +60,6 @@ impl Follower {
         &self.read
     }
 
-    /// The events so far.
     fn events(&self) -> Vec<Value> {
         let lines = self.read.lines().filter_map(|line| line.strip_prefix("data: "));
         lines.map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -35,7 +35,6 @@ use delaybridge_model::Config;
 use delaybridge_ops::reload::{ReloadHandle, ReloadRequest};
 use delaybridge_telemetry::events::Events;
 
-/// A token of the tests.
 pub(super) const TOKEN: &str = "0123456789abcdef";
 
 /// Tokens with roles, beside that which may do everything.
@@ -60,12 +59,10 @@ impl Drop for World {
 }
 
 impl World {
-    /// With a file of tokens or without.
     pub(super) async fn start(tokens: bool) -> World {
         World::with(tokens, "").await
     }
 
-    /// With more keys of the listener.
     pub(super) async fn with(tokens: bool, more: &str) -> World {
         delaybridge_dial::init();
         let redis = TestServer::start();
@@ -112,7 +109,6 @@ impl World {
         answer.json()
     }
 
-    /// Runs a command on Redis.
     pub(super) async fn redis(&self, words: &[&str]) {
         self.redis.command(words).await;
     }

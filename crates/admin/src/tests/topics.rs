@@ -9,7 +9,6 @@ use delaybridge_ops::jobs::NewJob;
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
-/// Adds jobs as a client does.
 pub(super) async fn add(world: &World, topic: &str, bodies: &[&str]) {
     let yaml = format!("redis: {{ url: 'redis://127.0.0.1:{}' }}\njobs: {{}}\n", world.redis.port());
     let config = load_str(&yaml, "c.yaml", &|_| None).unwrap().config;

@@ -113,9 +113,6 @@ pub struct EventFilter {
 
 impl EventFilter {
     /// By the parameters `queue` and `fate`.
-    ///
-    /// # Errors
-    /// There is no such queue or fate.
     pub fn of(admin: &Admin, call: &Call<AdminCaller>) -> Result<EventFilter, Problem> {
         let queue = call.query.text("queue").filter(|queue| !queue.is_empty()).map(str::to_owned);
         if let Some(queue) = &queue {

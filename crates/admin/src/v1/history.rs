@@ -80,9 +80,6 @@ pub async fn sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 }
 
 /// Refuses a name that no sink has.
-///
-/// # Errors
-/// There is none of this name.
 pub fn known_sink(admin: &Admin, name: &str) -> Result<(), Problem> {
     if admin.session().config.sinks.iter().any(|sink| *sink.name == *name) {
         Ok(())

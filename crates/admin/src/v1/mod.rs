@@ -16,9 +16,6 @@ use delaybridge_ops::{Queue, find};
 
 impl Admin {
     /// Returns the queue that the path names, with a connection to its server.
-    ///
-    /// # Errors
-    /// The configuration has none of this name, or its Redis cannot be reached.
     pub async fn queue(self: &Arc<Self>, call: &Call<AdminCaller>) -> Result<Queue, Problem> {
         let session = self.session();
         let spec = find(&session.config, call.part("queue")).map_err(|error| errors::problem(&error))?;

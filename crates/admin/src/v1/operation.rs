@@ -39,7 +39,6 @@ pub async fn operation<O: Remote>(admin: Arc<Admin>, mut call: Call<AdminCaller>
 
 /// The parameters of a page that say how it is shown, or what was done before.
 const SHOWN_BY: [&str; 4] = ["still", "reload", "done", LIST];
-/// Returns the lines of a body.
 fn lines_of(body: Bytes) -> Result<Vec<Bytes>, Problem> {
     let lines: Vec<_> = body.split(|byte| *byte == b'\n').take(LINES + 2).map(|line| body.slice_ref(line)).collect();
     // A line break at the end begins no further line.
@@ -51,9 +50,6 @@ fn lines_of(body: Bytes) -> Result<Vec<Bytes>, Problem> {
 }
 
 /// Reads an operation from the path and the query of a page.
-///
-/// # Errors
-/// The mistake in a field.
 pub fn read_query<O: Remote>(call: &Call<AdminCaller>) -> Result<O, Problem> {
     fields(call, &SHOWN_BY).read().map_err(|error| problem(&error))
 }

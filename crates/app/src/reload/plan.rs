@@ -23,11 +23,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Compares the loaded file with the running configuration. `file` is the name for problems.
-    ///
-    /// # Errors
-    ///
-    /// Returns the changed keys that need a restart.
+    /// Compares the loaded file with the running configuration. `file` is the name for problems. An error has the
+    /// changed keys that need a restart.
     pub(super) fn new(running: &Config, parts: &Parts, loaded: Loaded, file: &str) -> Result<Plan, Vec<Problem>> {
         let Loaded { config, warnings, parts: new } = loaded;
         let fixed = parts.other_changes(&new).into_iter().map(|(path, position)| Problem {

@@ -31,10 +31,6 @@ pub(super) fn container_url(variables: &AwsVariables) -> Option<String> {
 }
 
 /// Asks for the credentials of the container: a task of ECS, or a pod with an identity of EKS.
-///
-/// # Errors
-///
-/// Why there are none.
 pub(super) async fn of_container(variables: &AwsVariables) -> Result<AwsCredentials, Failure> {
     let what = "ask the container's server for credentials of AWS";
     let url = container_url(variables)
@@ -57,10 +53,6 @@ pub(super) async fn of_container(variables: &AwsVariables) -> Result<AwsCredenti
 
 /// Asks for the credentials of the instance, by version 2 of its metadata. `Ok(None)` without a response: this is no
 /// instance.
-///
-/// # Errors
-///
-/// Why there are none.
 pub(super) async fn of_instance(variables: &AwsVariables) -> Result<Option<AwsCredentials>, Failure> {
     let what = "ask the instance for credentials of AWS";
     if variables.get("AWS_EC2_METADATA_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {

@@ -40,12 +40,8 @@ impl CredentialChain {
         CredentialChain { variables, files, role, sts }
     }
 
-    /// Asks for new credentials.
-    ///
-    /// # Errors
-    ///
-    /// Why there are none: `TargetPermanent` where a person has to do something, `Transient` where the server that
-    /// gives them is away.
+    /// Asks for new credentials. The failure is `TargetPermanent` where a person has to do something, `Transient` where
+    /// the server that gives them is away.
     pub(crate) async fn ask(&self) -> Result<AwsCredentials, Failure> {
         let own = self.own().await?;
         match &self.role {

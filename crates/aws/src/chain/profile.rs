@@ -55,11 +55,7 @@ impl ProfileFiles {
         }
     }
 
-    /// Finds the way to credentials; `None` if the profile is not there, or has none.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the profile, and where; nothing of its values.
+    /// Finds the way to credentials; `None` if the profile is not there, or has none. An error never has its values.
     pub(super) fn path(&self) -> Result<Option<ProfilePath>, String> {
         let mut profiles = parse(&read(&self.config)?, true);
         for (name, values) in parse(&read(&self.credentials)?, false) {

@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use super::number;
 use crate::template::{Field, FieldValue, Filler};
 
-/// A test of an element.
 #[derive(Debug)]
 pub(super) enum Test {
     All(Vec<Test>),
@@ -55,7 +54,6 @@ pub(super) enum Relation {
 }
 
 impl Test {
-    /// Returns whether the test holds for an element.
     pub(super) fn holds(&self, element: &Filler<'_>) -> bool {
         match self {
             Test::All(tests) => tests.iter().all(|test| test.holds(element)),
@@ -151,7 +149,6 @@ impl Relation {
         (">", Relation::Greater),
     ];
 
-    /// Returns the sign of the relation.
     pub(super) fn sign(self) -> &'static str {
         Relation::ALL.iter().find(|(_, relation)| *relation == self).map_or("", |(sign, _)| sign)
     }

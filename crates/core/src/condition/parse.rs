@@ -12,7 +12,6 @@ use super::expression::{Literal, Operand, Relation, Test};
 use super::token::{ConditionError, DEEPEST, LONGEST, Lexeme, Lexemes, Mistake};
 use crate::template::{Field, TemplateError};
 
-/// Parses a whole condition.
 pub(super) fn parse(text: &str) -> Result<Test, ConditionError> {
     let mut tokens = Lexemes::of(text);
     if text.len() > LONGEST {

@@ -8,10 +8,6 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 /// Creates the check against these authorities.
-///
-/// # Errors
-///
-/// Why there can be none.
 pub(super) fn verifier(roots: RootCertStore) -> Result<Arc<dyn ServerCertVerifier>, String> {
     let checked = WebPkiServerVerifier::builder(Arc::new(roots)).build();
     let checked = checked.map_err(|error| format!("trust the certificates of `ca_file`: {error}"))?;

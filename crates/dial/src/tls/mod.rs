@@ -74,11 +74,8 @@ impl Tls {
         Tls { protocols, ..self }
     }
 
-    /// Runs the handshake with a server of this name. The inner error is that of the handshake.
-    ///
-    /// # Errors
-    ///
-    /// The handshake could not begin.
+    /// Runs the handshake with a server of this name. The inner error is that of the handshake. The outer one says that
+    /// it could not begin.
     pub(crate) async fn over(&self, stream: DialStream, host: &str) -> Result<std::io::Result<DialStream>, DialError> {
         let config = self.config().await?;
         let name = self.files.server_name.as_deref().unwrap_or(host);

@@ -10,7 +10,6 @@ use schemars::SchemaGenerator;
 use crate::call::Query;
 use crate::problem::{Problem, ProblemKind};
 
-/// The schema of a body.
 #[derive(Clone, Copy)]
 pub(super) struct BodySchema {
     /// Adds the schema to a document, and returns a reference to it.
@@ -19,7 +18,6 @@ pub(super) struct BodySchema {
 }
 
 impl BodySchema {
-    /// Creates the schema of a type.
     #[allow(clippy::extra_unused_type_parameters, reason = "the document is made with `testing` alone")]
     const fn of<T: JsonSchema>() -> BodySchema {
         BodySchema {
@@ -40,7 +38,6 @@ impl BodySchema {
         (part("properties"), part("required"))
     }
 
-    /// Returns the schema of bytes.
     const fn bytes() -> BodySchema {
         BodySchema {
             #[cfg(any(test, feature = "testing"))]
@@ -55,7 +52,6 @@ impl BodySchema {
 pub struct Operation {
     pub(super) summary: &'static str,
     pub(super) description: &'static str,
-    /// Parameters of the query.
     pub(super) query: &'static [&'static str],
     /// Parameters that only the description names.
     unlisted: &'static [&'static str],

@@ -116,7 +116,6 @@ impl<'a> DescribedEndpoint<'a> {
         operation.as_ref().map(|operation| DescribedEndpoint { name, method, path, open, always, operation })
     }
 
-    /// Returns the endpoint in the terms of OpenAPI.
     fn write(&self, tag: &str, parameters: &[Parameter], schemas: &mut SchemaGenerator) -> Value {
         let operation = self.operation;
         let names = self.path.split('{').skip(1).filter_map(|part| part.split('}').next());

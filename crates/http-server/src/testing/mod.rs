@@ -1,4 +1,4 @@
-//! A client of one connection, and the check of an answer against an OpenAPI document, for tests of HTTP interfaces.
+//! A client of one connection, and checks of an OpenAPI document, for tests of HTTP interfaces.
 
 mod client;
 mod conforms;

@@ -26,7 +26,6 @@ pub(crate) fn reply(problem: &Problem) -> Reply {
     problem.waits(answer(status, body))
 }
 
-/// Returns an answer with a JSON body.
 pub(super) fn answer(status: StatusCode, value: serde_json::Value) -> Reply {
     // A value of this type always has JSON.
     Reply::json(status, &value).unwrap_or_else(|_| Reply::empty(StatusCode::INTERNAL_SERVER_ERROR))

@@ -82,7 +82,6 @@ pub async fn bulk(api: Arc<Api>, mut call: JobCall) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::CREATED, json!({ "msg": "published", "job_ids": ids })))
 }
 
-/// The settings of jobs in the query.
 struct PublishSettings {
     delay: std::time::Duration,
     ttl: std::time::Duration,

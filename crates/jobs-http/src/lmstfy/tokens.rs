@@ -28,12 +28,10 @@ const POOL: &str = "default";
 /// Shortest token that a client may choose.
 const SHORTEST: usize = 20;
 
-/// Returns the hash under which a token is kept.
 fn hash(token: &str) -> String {
     hex::encode(digest::digest(&digest::SHA256, token.as_bytes()).as_ref())
 }
 
-/// Returns the token without its pool.
 fn without_pool(token: &str) -> Result<&str, Problem> {
     match token.split_once(':') {
         None => Ok(token),
@@ -71,9 +69,6 @@ pub async fn owner(api: &Api, token: &str, call: &JobCall) -> Result<Caller, Pro
 }
 
 /// Counts a request with a token that has limits.
-///
-/// # Errors
-/// It is one too many.
 pub fn throttle(api: &Api, call: &JobCall, how: TokenUse) -> Result<(), Problem> {
     let Some(Made { hash, limits: Some(limits) }) = &call.caller.made else { return Ok(()) };
     let (count, interval) = match how {

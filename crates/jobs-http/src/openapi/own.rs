@@ -20,7 +20,6 @@ const ALWAYS: [ProblemKind; 9] = [
     ProblemKind::Stopping,
 ];
 
-/// Returns the document.
 pub(crate) fn document() -> Value {
     let endpoints = OWN.iter().filter_map(|route| {
         let open = route.rule.open;

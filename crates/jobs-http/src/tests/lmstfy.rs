@@ -13,7 +13,6 @@ use super::{Answer, World};
 use delaybridge_jobs::JobSettings;
 use delaybridge_model::Face;
 
-/// A client of a namespace.
 struct Lmstfy {
     world: World,
     token: String,
@@ -21,7 +20,6 @@ struct Lmstfy {
     dir: tempfile::TempDir,
 }
 
-/// A job as the client sees it.
 #[derive(Debug)]
 struct Job {
     id: String,

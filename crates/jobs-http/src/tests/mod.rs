@@ -42,12 +42,10 @@ pub(super) struct World {
 }
 
 impl World {
-    /// With the defaults.
     pub(super) async fn start() -> World {
         World::with(|_| {}, JobSettings::default()).await
     }
 
-    /// With other settings.
     pub(super) async fn with(change: impl FnOnce(&mut ApiSpec), settings: JobSettings) -> World {
         delaybridge_dial::init();
         let redis = TestServer::start();
@@ -88,7 +86,6 @@ impl World {
         }
     }
 
-    /// A connection.
     pub(super) async fn client(&self) -> Client {
         Client::connect(self.address).await
     }
@@ -101,7 +98,6 @@ impl World {
         answer
     }
 
-    /// Adds a job.
     pub(super) async fn add(&self, topic: &str, job: &str) -> Answer {
         self.ask("POST", &format!("/v1/topics/{topic}/jobs"), job).await
     }
@@ -118,7 +114,6 @@ impl World {
         [sizes.delay, sizes.ready, sizes.reserved, sizes.dead]
     }
 
-    /// Waits until the topic has so many jobs in each state.
     pub(super) async fn until_sizes(&self, topic: &str, expected: [u64; 4]) {
         let reached = async {
             while self.sizes(topic).await != expected {

@@ -131,7 +131,6 @@ fn is_job_with_settings(body: &Bytes) -> bool {
         && JsonFields::parse(body.clone()).is_ok_and(|fields| fields.names().any(|name| SETTINGS.contains(&name)))
 }
 
-/// Reads the jobs of a batch.
 fn jobs(body: Bytes, now_ms: i64) -> Result<Vec<NewJob>, Problem> {
     let mut fields = JsonFields::parse(body)?;
     let items = fields.list("jobs", BATCH)?;
@@ -141,7 +140,6 @@ fn jobs(body: Bytes, now_ms: i64) -> Result<Vec<NewJob>, Problem> {
     items.iter().enumerate().map(read).collect()
 }
 
-/// Reads a job as a JSON object.
 fn job(mut fields: JsonFields, now_ms: i64) -> Result<NewJob, Problem> {
     let none = "`body` is missing: a text, or any JSON value; bytes are `body_base64`";
     let (body, default_type) = body(&mut fields)?.ok_or_else(|| fields.problem(none))?;
@@ -258,7 +256,6 @@ fn with_settings(job: NewJob, from: &mut impl SettingsSource, now_ms: i64) -> Re
     Ok(NewJob { id, due, ttr, tries, ttl, priority, unique, ..job })
 }
 
-/// Reads the priority, if there is one.
 pub(super) fn priority(from: &mut impl SettingsSource) -> Result<Option<u8>, Problem> {
     let priority = from.whole("priority")?.map(u8::try_from).transpose();
     priority
@@ -267,7 +264,6 @@ pub(super) fn priority(from: &mut impl SettingsSource) -> Result<Option<u8>, Pro
         .ok_or_else(|| from.refused(&format!("`priority` is 0 to {MAX_PRIORITY}, and the highest is handed out first")))
 }
 
-/// Reads the unique key, if there is one.
 fn unique(from: &mut impl SettingsSource) -> Result<Option<Unique>, Problem> {
     let key = from.word("unique")?.map(|key| key.parse()).transpose();
     let key = key.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`unique`: {error}")))?;

@@ -99,9 +99,7 @@ async fn said(call: &mut JobCall, names: &[&'static str]) -> Result<(JobId, Toke
     Ok((id, token, said))
 }
 
-/// The names of a delay.
 pub(super) const DELAY: [&str; 2] = ["delay", "delay_ms"];
-/// The names of a time to run.
 pub(super) const TTR: [&str; 2] = ["ttr", "ttr_ms"];
 
 fn in_query(query: &Query) -> Result<(String, Said), Problem> {

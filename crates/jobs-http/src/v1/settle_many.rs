@@ -50,7 +50,6 @@ const OF_A_TOPIC: usize = 4;
 /// The verdict on a job, with its time.
 type Done = (&'static str, Option<i64>);
 
-/// The jobs of one topic.
 type JobsOfTopic = Vec<(LocalId, Token)>;
 /// The outcomes of the jobs of one topic.
 type DoneInTopic = Result<Vec<Result<Done, JobError>>, JobError>;

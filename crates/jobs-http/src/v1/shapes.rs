@@ -95,7 +95,6 @@ impl BodyShape {
     }
 }
 
-/// Returns whether a priority is that of a job without one.
 pub(super) fn is_zero(priority: &u8) -> bool {
     *priority == 0
 }

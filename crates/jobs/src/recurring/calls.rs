@@ -42,7 +42,6 @@ enum RecurringSwitch {
     Remove,
 }
 
-/// The selection of a list.
 pub(super) enum RecurringSelection<'a> {
     /// The due ones, from behind this many.
     Due(usize),
@@ -50,13 +49,11 @@ pub(super) enum RecurringSelection<'a> {
     One(&'a RecurringName),
 }
 
-/// The result of a list.
 pub(super) struct ListedRecurring {
     pub(super) now_ms: i64,
     pub(super) recurring: Vec<RecurringState>,
     /// Number of rows with a name that no recurring job has.
     pub(super) nameless: u64,
-    /// Number of rows in the reply.
     pub(super) rows: usize,
     pub(super) more: bool,
 }
@@ -290,7 +287,6 @@ impl JobQueue {
         Ok(ListedRecurring { now_ms, recurring, nameless, rows: read_rows, more })
     }
 
-    /// Asks for the time of Redis, in ms since 1970.
     async fn redis_ms(&self, topic: &Topic) -> Result<i64, JobError> {
         Ok(self.list_recurring(topic, RecurringSelection::Due(0), 0).await?.now_ms)
     }

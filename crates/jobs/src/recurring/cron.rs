@@ -48,10 +48,6 @@ impl CronSchedule {
     }
 
     /// Reads what was accepted once, also by a version that accepted more: it fires as the parser understands it.
-    ///
-    /// # Errors
-    ///
-    /// The rule that one of them breaks.
     pub(super) fn stored(expression: &str, zone: &str) -> Result<CronSchedule, String> {
         let expression = expression.split_whitespace().collect::<Vec<_>>().join(" ");
         if expression.len() > MAX_EXPRESSION {

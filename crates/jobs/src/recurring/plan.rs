@@ -10,14 +10,12 @@ const ON_TIME_MS: i64 = 60_000;
 /// Maximum number of missed firings that are counted.
 const MAX_COUNTED: u64 = 10_000;
 
-/// The decision about a due firing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FiringPlan {
     /// The firings for which a job is added, the earliest first, in ms since 1970.
     pub(super) fires: Vec<i64>,
     /// The number of firings without a job.
     pub(super) skipped: u64,
-    /// The next firing; `None` if there is none.
     pub(super) next_ms: Option<i64>,
 }
 

@@ -19,7 +19,6 @@ const VERSION: u8 = 1;
 const HEAD: usize = 10;
 const FIXED: usize = 30;
 
-/// A definition as it was read.
 pub(super) struct ReadDefinition {
     pub(super) revision: u64,
     pub(super) paused: bool,

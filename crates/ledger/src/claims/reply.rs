@@ -11,7 +11,6 @@ use crate::hints::{Hints, large_head};
 use crate::source::Source;
 use delaybridge_link::{BadReply, Fields, Score};
 
-/// Reads the reply of a claim.
 pub(super) fn claim(
     source: &dyn Source,
     answer: Value,
@@ -88,7 +87,6 @@ pub(super) fn claim(
     }))
 }
 
-/// Reads the reply of a takeover.
 pub(super) fn take_over(source: &dyn Source, answer: Value) -> Result<TakeOverReply, BadReply> {
     const SCRIPT: &str = "claims_take_over";
     let mut fields = Fields::of(SCRIPT, answer)?;

@@ -23,7 +23,6 @@ impl Held {
         self.hashes.contains(&xxh3_64(element))
     }
 
-    /// Returns whether the element of the body at this place is held.
     pub(super) fn has_body(&self, place: u64) -> bool {
         self.bodies.contains(&place)
     }

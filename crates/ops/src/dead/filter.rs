@@ -212,7 +212,7 @@ impl Filter {
     /// # Errors
     ///
     /// For too many values, for a reason or a class that no letter has, and for times that exclude each other. Sinks and codes
-    /// may be those of an earlier configuration.
+    /// may be those of an earlier configuration: a sink that no letter has either is reported behind the search.
     pub fn check(&self) -> Result<(), Error> {
         let counts = [self.reason.len(), self.class.len(), self.code.len(), self.sink.len(), self.field.len()];
         if counts.iter().any(|count| *count > MOST) {

@@ -28,13 +28,11 @@ pub(crate) async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)
     }
 }
 
-/// Returns whether the queue has this letter.
 pub(crate) async fn is_there(queue: &Queue, id: &str) -> Result<bool, Error> {
     let found = queue.ledger.dead_letter(&queue.conn, id).await;
     Ok(found.attempt(&format!("look for letter {id} of `{}`", queue.id()))?.is_some())
 }
 
-/// A line of an export.
 #[derive(Debug)]
 pub(crate) struct LetterLine {
     /// The fields, with the queue that it is in from now on.

@@ -68,7 +68,7 @@ pub struct Detail {
     pub confirmed: Vec<String>,
     /// Sinks that are still to get it.
     pub outstanding: Vec<String>,
-    /// Each attempt of a dead letter, as far as the daemon that wrote it remembered them.
+    /// Each attempt of a dead letter, as far as the daemon that wrote it, or that killed the element, remembered them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts_seen: Option<Value>,
     /// `D` elements came from the schedule, `ready` ones from the ready list.
@@ -202,7 +202,6 @@ impl Detail {
         }
     }
 
-    /// Returns a dead letter.
     pub(super) fn dead(queue: &Queue, letter: DeadLetter) -> Detail {
         let spec = &queue.spec;
         let text = |name: &str| letter.text(name).to_owned();

@@ -10,7 +10,8 @@ use delaybridge_ledger::{IN_DOUBT, sink_hash};
 /// Why it died: what a daemon never writes.
 pub const KILLED: &str = "killed";
 
-/// The fields, in the order of a daemon's letters. `message` says who and why.
+/// The fields, in the order of a daemon's letters. `message` says who and why. The attempts are those that a daemon has `seen`, and the
+/// last one as the header has it, without the sink.
 pub fn fields(
     queue: &Queue,
     id: &Identity,

@@ -31,7 +31,6 @@ pub struct ImportedElements {
 }
 
 impl ImportedElements {
-    /// Returns the progress.
     pub(super) fn step(&self, of: u64) -> Progress {
         Progress { done: self.moved + self.taken + self.deleted + self.left, of: Some(of), acted: self.moved }
     }

@@ -279,7 +279,6 @@ impl Jobs {
         Ok(Jobs::over(redis, settings))
     }
 
-    /// Returns the job queue over a connection that is there.
     pub(super) fn over(redis: Redis, settings: JobSettings) -> Jobs {
         Jobs { queue: JobQueue::new(&redis, settings, &SCRIPTS), redis }
     }

@@ -31,7 +31,6 @@ use delaybridge_source::zset::announced;
 /// Nanoseconds that `LREM` takes for each entry of the list, on average over all places of the element.
 const LREM_NS: u64 = 36;
 
-/// Looks at everything that the configuration names.
 pub(super) async fn look(config: &Config) -> Vec<LiveFinding> {
     let mut findings = Vec::new();
     let mut servers = Vec::new();

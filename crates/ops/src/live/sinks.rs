@@ -8,7 +8,6 @@ use delaybridge_link::{Conn, Redis, missing_rights, whoami};
 use delaybridge_model::{Config, RouteSpec};
 use delaybridge_sink::{Fixed, SinkRedis, SinkSpec};
 
-/// Looks at one sink.
 pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, source_conn: Option<&Conn>) -> LiveFinding {
     let what = format!("sink {}", spec.name);
     let (own, conn) = match spec.connector.redis() {

@@ -97,8 +97,9 @@ pub struct Cancel {
 
 /// Make a dead letter of an element.
 ///
-/// It is kept with its bytes and its history, and not delivered until it is redriven. The reason of the letter is `killed`. An
-/// element in flight is not touched.
+/// It is kept with its bytes and its history, and not delivered until it is redriven. The reason of the letter is `killed`. Of
+/// its failed attempts the letter has the number and the last; over a daemon, those that this daemon saw too. An element in
+/// flight is not touched.
 ///
 /// scheduled | retry -> dead
 #[derive(Debug, Clone, Args, Serialize, Deserialize, JsonSchema)]

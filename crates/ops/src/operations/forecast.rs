@@ -44,7 +44,6 @@ const STEP: Length = Length(Duration::from_secs(900));
 
 /// Most steps of a forecast.
 const STEPS: u128 = 1_000;
-/// Shortest step.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Longest time that is looked ahead.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
@@ -58,7 +57,6 @@ fn step() -> Length {
 }
 
 impl MakeForecast {
-    /// Returns the length of a step.
     fn step(&self) -> Duration {
         self.step.0.min(self.until.0)
     }

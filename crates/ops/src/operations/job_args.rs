@@ -102,7 +102,6 @@ impl JobDone {
         Ok((JobDone { id: id.to_string(), done, due_ms: None, deadline_ms: None }, value))
     }
 
-    /// In a line.
     pub(super) fn line(&self) -> String {
         format!("{} {}\n", self.id, self.done)
     }

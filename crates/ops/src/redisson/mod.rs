@@ -15,11 +15,7 @@ use delaybridge_source::redisson::Redisson;
 pub use delaybridge_source::redisson::layout::Layout;
 
 impl Queue {
-    /// Refuses a queue that is not Redisson's.
-    ///
-    /// # Errors
-    ///
-    /// For a queue with another source, for which `command` does not exist; `instead` says what does it there.
+    /// Refuses a queue that is not Redisson's. `instead` says what does the same as `command` there.
     fn only_of_redisson(&self, command: &str, instead: &str) -> Result<(), Error> {
         match self.spec.source.redisson() {
             Some(_) => Ok(()),

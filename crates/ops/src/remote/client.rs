@@ -79,7 +79,6 @@ impl Daemon {
         self.address.to_string()
     }
 
-    /// Returns the value of the `Host` header.
     fn host(&self) -> String {
         match &self.address {
             Address::Tcp { .. } => self.address.to_string(),
@@ -87,7 +86,6 @@ impl Daemon {
         }
     }
 
-    /// Reads the answer to a GET.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         self.ask(Method::GET, path, Bytes::new()).await
     }

@@ -8,7 +8,6 @@ use super::error::Error;
 use super::overview::{Hold, QueueRow};
 
 impl Daemon {
-    /// Reads one queue.
     pub(super) async fn row(&self, queue: &str) -> Result<QueueRow, Error> {
         self.get(&format!("/v1/queues/{}", part(queue))).await
     }

@@ -51,7 +51,7 @@ pub enum Looked {
 impl Lost {
     /// Creates the record of a claim or takeover with a lost reply, with its reservations.
     ///
-    /// It cannot run after `not_after_ms` by Redis's clock, which is `patience_over` by our own if the clock has not
+    /// It cannot run after its `not_after_ms` by Redis's clock, which is `patience_over` by our own if the clock has not
     /// changed.
     pub fn reply(
         name: ClaimName,

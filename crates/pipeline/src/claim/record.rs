@@ -3,14 +3,16 @@
 //! | stage of an element | who has the duty for it | what moves it on | what a crash leaves in Redis |
 //! |---|---|---|---|
 //! | in hand, not sent | its `ClaimBatch`; off the common way a `ClaimedElement` | the door of its sinks | the element |
-//! | in hand, at its sinks | its delivery | their last answer | the element, perhaps delivered |
+//! | in hand, at its sinks | its `ClaimDelivery`, or a `ClaimedElement` in a round | their last answer | the element, perhaps delivered |
+//! | in hand, judged | its `ClaimedElement`, beside the verdict | the settler, or first the answer of the audit trail | the same |
 //! | unwritten: confirmed by all sinks | the claim | the last of the claim, or a flush | the same |
 //! | on its way: its verdict is queued or sent | the settler | the answer of Redis | the same, or the verdict |
 //! | ended | nobody | nothing | the verdict |
 //! | stale: its lease was over before it was sent | nobody | nothing | the element, for whoever takes the claim over |
 //!
-//! A duty that is dropped releases its elements; those at their sinks, as possibly delivered. The room of an element is given back
-//! when it comes to one of the last two stages. Most claims end as a whole: every element confirmed, one command.
+//! A duty that is dropped in hand releases its elements; those at their sinks, as possibly delivered. Later nothing is left to be
+//! released: what is not written stays under its lease. The room of an element is given back when it comes to one of the last two
+//! stages. Most claims end as a whole: every element confirmed, one command.
 //!
 //! That one command removes whatever is under the name. The server may have an older state than this process has seen: then what
 //! left the claim is in it again. So a claim ends as a whole only if nothing has left it in another way than by a confirmation.

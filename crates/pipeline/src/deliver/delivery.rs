@@ -1,12 +1,11 @@
-//! The way of every element: decoded and routed, handed to the sinks that have not confirmed it, answered, judged.
+//! Elements of one claim at all of their sinks, from the hand-over ([`outgoing`](super::outgoing)) to their verdicts.
 //!
 //! ```text
 //! outcome = decode -> route -> deliver        verdict = judge(round)        element.settle(verdict)
 //! ```
 //!
-//! A delivery is a batch of elements of one claim at all of their sinks. Elements with one sink that confirms them need no more
-//! than their places in the claim, and are confirmed together. Any other element is a [`ClaimedElement`] until the last of its
-//! sinks has answered.
+//! Elements with one sink that confirms them need no more than their places in the claim, and are confirmed together. Any other
+//! element is a [`ClaimedElement`] in a [`round`](super::round) of its own until the last of its sinks has answered.
 //!
 //! If one sink has confirmed an element and another has not within a second, that progress is written, so that a crash does not
 //! deliver to the first again.

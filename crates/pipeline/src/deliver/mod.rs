@@ -1,6 +1,6 @@
 //! From a claim to the answers of its sinks: batches leave in the order of their claims ([`dispatch`]), each element is
-//! decoded and routed ([`outbound`], by the rules in [`understand`]) and [delivered](delivery) through the handles of its sinks
-//! ([`sink_handle`]), and its verdict is [concluded](conclude) from their answers. In a queue in order it waits in its
+//! decoded and routed ([`outgoing`], by the rules in [`understand`]) and [delivered](delivery) through the handles of its sinks
+//! ([`sink_handle`]), and the last of their answers ends its [`round`] with a verdict. In a queue in order it waits in its
 //! [`key_queues`] first. A sink without anything to deliver is probed ([`probes`]).
 
 pub mod answer;

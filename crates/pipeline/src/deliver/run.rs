@@ -66,9 +66,10 @@ enum Goes {
     Away(Verdict),
 }
 
-/// Makes the messages of these elements, hands over those that can go together, and puts back what stays behind. `in_lines`: those
-/// of a key have to be on one line of the sink, which keeps their order; else each has a key of its own. `None` if nothing of it is
-/// at the sink.
+/// Makes the messages of these elements, which have the numbers of their keys and of each key are in their order. Hands over those
+/// that can go together, and puts back what stays behind. `in_lines`: those of a key have to be on one line of the sink, which keeps
+/// their order; else each has a key of its own. Returns what is at the sink, with the places of its elements in the claim, in their
+/// order, and their keys.
 pub(super) fn begin(
     claim: &Arc<Claim>,
     hands: &[KeyInHand],

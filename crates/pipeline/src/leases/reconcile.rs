@@ -4,7 +4,7 @@
 //! So before anything more is settled there, each claim is compared with what is under its name. What every sink has confirmed is
 //! removed again. What was moved elsewhere goes to the retries once more, marked as possibly delivered, so that it is claimed at
 //! once. A queue in order leaves it to its claimer, which has to stop what is behind it first
-//! ([`returned`](crate::claim::returned)).
+//! (`claim/claimer/order.rs`).
 
 use crate::claim::differences::ClaimDifferences;
 use crate::claim::record::{Claim, takes_neighbours_along};

@@ -123,8 +123,8 @@ impl Settler {
         self.push(Settling { claim, place, step, what: SettlingKind::Verdict(verdict, state) });
     }
 
-    /// Records that every sink has confirmed these elements of a claim, to be written now. A caller that has nothing
-    /// else to do may write; else a task of its own does.
+    /// Records that every sink has confirmed these elements of a claim. They are to be written with all that is confirmed of it, now
+    /// or, if not `partly`, when none of it is in hand. A caller that has nothing else to do may write; else a task of its own does.
     pub fn confirmed(
         self: &Arc<Self>,
         claim: &Arc<Claim>,

@@ -162,6 +162,7 @@ fn finish_confirmed(leases: &Leases, claim: &Claim, places: &[(usize, Answer)], 
         if !resent && claim.deadline() < now {
             queue.events.metrics().late_acks(done as u64);
         }
+        // The answer to a resend says nothing of when it was done.
         delivered(claim, done);
         queue.recent.confirmed(now, places.iter().map(|(place, _)| &claim.elements[*place]));
         queue.adapt(now.since(claim.since), done);

@@ -46,7 +46,7 @@ impl Kryo<'_> {
         Ok(item)
     }
 
-    /// Reads one in a known form.
+    /// Reads an atomic value in a known form.
     pub(super) fn atomic_in(&mut self, form: Form, written: Written) -> Read<Item> {
         Ok(match (form, written) {
             (Form::AtomicBoolean, Written::BySerializer) => self.flag()?.into(),

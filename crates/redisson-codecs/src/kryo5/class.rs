@@ -13,7 +13,6 @@ pub(crate) enum Class {
     Constants(&'static [&'static str]),
     /// A class that the application has declared, by its index.
     Own(usize),
-    /// An array of objects of this class.
     Array(Arc<Class>),
     /// A type of fields and arrays without objects of its own: an interface, `Object`.
     Open,

@@ -154,7 +154,6 @@ impl Kryo<'_> {
         }
     }
 
-    /// Returns the class of a type, if it is final.
     pub(super) fn final_class(&self, of: &Type) -> Option<Class> {
         self.generics.resolve(of).filter(|class| self.classes.is_final(class))
     }

@@ -51,9 +51,9 @@ pub(crate) enum Form {
     JavaMap,
     /// An address that Redisson writes by Java serialization; earlier versions wrote nothing of it.
     Host,
-    /// The same of a final class.
+    /// An address of a final class.
     FinalHost,
-    /// A host and a port, written so too.
+    /// A host and a port, written as [`Form::Host`] is.
     Socket,
     EmptyList,
     EmptyMap,

@@ -54,7 +54,6 @@ pub(super) enum References {
 
 const NAME: &str = "Kryo 5";
 
-/// Decodes the payload.
 pub(super) fn decode(
     payload: &Bytes,
     budget: usize,
@@ -151,7 +150,6 @@ struct Named {
 enum Tag {
     Null,
     Registered(u64),
-    /// The index in `names`.
     Named(usize),
 }
 

@@ -34,7 +34,6 @@ pub(super) const VERSION: u8 = 4;
 
 const NAME: &str = "JBoss Marshalling";
 
-/// Decodes the payload.
 pub(super) fn decode(payload: &Bytes, budget: usize, types: JavaTypes) -> Answer {
     let mut reader = Reader::new(payload, budget);
     if reader.u8()? != VERSION {

@@ -29,7 +29,6 @@ pub(super) fn number<'a>(part: &'a Part, name: &str) -> Option<&'a Number> {
     }
 }
 
-/// Returns the text in a field.
 pub(super) fn text<'a>(part: &'a Part, name: &str) -> Option<&'a str> {
     match part.fields.iter().find(|(field, _)| field == name) {
         Some((_, Item::Json(Value::String(text)))) => Some(text),

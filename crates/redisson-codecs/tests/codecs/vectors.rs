@@ -80,7 +80,6 @@ fn declared() -> Classes {
     declared_in(include_str!("../recorder/elements.yaml"))
 }
 
-/// Whether the payload is the offered value.
 fn is_value(vector: &Vector, coding: Coding, payload: &Payload) -> bool {
     let bytes =
         vector.value.as_str().and_then(|text| text.strip_prefix("hex:")).map(|digits| hex::decode(digits).unwrap());

@@ -13,11 +13,8 @@ use super::session::AmqpSession;
 use crate::errors;
 use delaybridge_core::message::Failure;
 
-/// Opens a channel. The session is given up, and not up any more, if it can never open one again.
-///
-/// # Errors
-///
-/// Why there is none now: that costs no element an attempt.
+/// Opens a channel. The session is given up, and not up any more, if it can never open one again. An error costs no
+/// element an attempt.
 pub(crate) async fn open(session: &AmqpSession, time: Duration) -> Result<Channel, Failure> {
     match timeout(time, unused(session)).await {
         Ok(Ok(channel)) => Ok(channel),

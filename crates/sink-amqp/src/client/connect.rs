@@ -27,10 +27,6 @@ pub(super) fn address(spec: &AmqpSpec, node: usize) -> String {
 }
 
 /// Connects to a node and logs in, within the sink's `connect_timeout`.
-///
-/// # Errors
-///
-/// What failed, where, and what to do about it.
 pub(super) async fn connect(
     spec: &Arc<AmqpSpec>,
     reads: &Arc<ReadBudget>,
@@ -99,7 +95,6 @@ impl AmqpAttempt<'_> {
         opening.await.map_err(|error| self.explain(&error))
     }
 
-    /// Explains a failed attempt.
     fn explain(&self, error: &lapin::Error) -> Failure {
         match error.kind() {
             ErrorKind::ProtocolError(error) => {

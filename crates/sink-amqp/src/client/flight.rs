@@ -56,7 +56,6 @@ pub(super) struct Flight {
     answers: FuturesUnordered<BoxFuture<'static, Event>>,
     /// The messages without an answer to come.
     left: Vec<WorkItem>,
-    /// Why the channel ends.
     pub(super) cause: Option<ChannelError>,
     /// Whether an answer of the broker has been seen on this channel.
     tried: bool,
@@ -64,7 +63,7 @@ pub(super) struct Flight {
     begun: Option<Instant>,
     /// Whether the outstanding message must be alone.
     pub(super) alone: bool,
-    /// Of the unanswered bodies.
+    /// Bytes of the unanswered bodies.
     bytes: usize,
     /// One more handle for each message that the library has not sent to its last byte.
     unsent: Arc<()>,

@@ -53,11 +53,11 @@ pub(super) struct Publisher {
     context: Arc<SinkContext>,
     state: watch::Receiver<ConnectionState>,
     items: mpsc::Receiver<WorkItem>,
-    /// False once nothing more can come.
+    /// Whether more can come.
     open: bool,
-    /// Not sent.
+    /// Elements that were not sent yet.
     waiting: VecDeque<WorkItem>,
-    /// Sent alone if they come again.
+    /// Elements that are sent alone if they come again.
     suspects: Suspects,
     /// The publishers of routes that go aside, by their place; `None` for one of those.
     sides: Option<HashMap<u64, mpsc::Sender<WorkItem>>>,

@@ -91,7 +91,7 @@ impl AmqpSession {
         self.used_up.store(true, Ordering::Release);
     }
 
-    /// Returns whether there was such a number.
+    /// Returns whether the number of a channel can never be used again.
     pub(super) fn has_used_up(&self) -> bool {
         self.used_up.load(Ordering::Acquire)
     }

@@ -32,15 +32,12 @@ const STABLE_AFTER: Duration = Duration::from_secs(2);
 /// The interval at which the state is polled beside the library's events.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The state of the connection.
 #[derive(Debug, Clone)]
 pub(crate) enum ConnectionState {
-    /// There is none now.
     Connecting {
         /// Why the last round of attempts failed; none has failed yet since the start or since the last connection.
         failure: Option<Failure>,
     },
-    /// There is one.
     Up {
         session: Arc<AmqpSession>,
         /// The broker's reason for accepting nothing for the moment.

@@ -25,7 +25,6 @@ pub(super) enum ChannelEnd {
 pub(super) struct Suspects(HashMap<MessageId, u8>);
 
 impl Suspects {
-    /// Returns whether it is to be sent alone.
     pub(super) fn is_alone(&self, id: MessageId) -> bool {
         self.0.get(&id).is_some_and(|deaths| *deaths >= DEATHS)
     }

@@ -17,10 +17,6 @@ use delaybridge_core::message::{Class, Failure};
 use delaybridge_sink::Destination;
 
 /// Declares exchange, queue and binding; what is there already must be the same.
-///
-/// # Errors
-///
-/// What was declared, what the broker said, and what to do.
 pub(super) async fn declare(session: &AmqpSession, topology: &AmqpTopology, time: Duration) -> Result<(), Failure> {
     let channel = channels::open(session, time).await?;
     let AmqpTopology { exchange, queue, .. } = topology;
@@ -115,12 +111,8 @@ impl fmt::Display for BrokerObject {
     }
 }
 
-/// Asks whether the exchanges of these destinations exist; for the default exchange, whether the queue does. Returns what
-/// does not exist and what [`declare`] makes.
-///
-/// # Errors
-///
-/// What is missing or differs from what would be declared, and what to do.
+/// Asks whether the exchanges of these destinations exist; for the default exchange, whether the queue does. Returns
+/// what does not exist and what [`declare`] makes. An error says what is missing or differs, and what to do.
 pub(super) async fn look(
     session: &Arc<AmqpSession>,
     topology: Option<&AmqpTopology>,

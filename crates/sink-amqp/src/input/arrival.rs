@@ -27,7 +27,6 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Reads the message in a delivery of this queue.
     pub(super) fn of(delivery: Delivery, queue: &str) -> Taken {
         let headers = delivery.properties.headers().as_ref();
         let rounds = headers.map_or(0, |headers| rounds(headers, queue));
@@ -47,7 +46,6 @@ fn rounds(headers: &FieldTable, queue: &str) -> u64 {
     deaths.as_slice().iter().filter_map(count).max().unwrap_or(0)
 }
 
-/// Returns the arrival that a delivery is.
 fn arrival(delivery: Delivery) -> Arrival {
     let Delivery { exchange, routing_key, redelivered, properties, data, .. } = delivery;
     let origin = vec![

@@ -46,7 +46,6 @@ impl<A> Aside<A> {
         self.in_window += 1;
     }
 
-    /// Returns the number of held messages.
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }
@@ -98,7 +97,6 @@ impl KnownRefused {
         arrival.is_redelivered && !self.hashes.is_empty() && self.hashes.contains(&arrival.hash())
     }
 
-    /// Remembers a refused message.
     pub(super) fn add(&mut self, hash: u128) {
         if self.hashes.insert(hash) {
             self.order.push_back(hash);

@@ -35,12 +35,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The wait before a queue is tried again that cannot be consumed.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The input itself.
 pub(super) struct AmqpInput {
     spec: AmqpInputSpec,
 }
 
-/// The end of a consumer.
 enum End {
     Stopped,
     /// The queue cannot be consumed, or not any more.
@@ -49,7 +47,7 @@ enum End {
 
 /// A consumer that was told to end. It has ended when it gives no message any more.
 struct Ending {
-    /// The window of the next one.
+    /// The window of the next consumer.
     window: u16,
     cancelled: Fuse<BoxFuture<'static, lapin::Result<()>>>,
     /// The time at which it must have ended, unless it still gives messages.
@@ -271,7 +269,6 @@ impl AmqpInput {
         }
     }
 
-    /// Shows the messages that are aside.
     fn show(&self, aside: &mut Aside<Acker>, rejects: &Result<(), String>, intake: &JobIntake) {
         if let Err(why) = rejects
             && aside.held() > 0
@@ -326,7 +323,6 @@ impl AmqpInput {
         let _ = tokio::time::timeout(CLOSE, end).await;
     }
 
-    /// Begins to consume.
     async fn begin(&self, channel: &Channel, count: u16) -> Result<Consumer, Failure> {
         let begin = async {
             let queue = short(&self.spec.queue);

@@ -15,10 +15,8 @@ use delaybridge_core::message::Failure;
 /// The beginning of a refusal of a user without the right.
 const NO_RIGHT: &str = codes::ACCESS_REFUSED.code;
 
-/// Asks whether the place is there where the rejected messages of a queue go; returns the exchange or the queue.
-///
-/// # Errors
-/// Why they must not be rejected, and what to do.
+/// Asks whether the place is there where the rejected messages of a queue go; returns the exchange or the queue. An
+/// error says why they must not be rejected, and what to do.
 pub(super) async fn place(
     session: &AmqpSession,
     queue: &str,

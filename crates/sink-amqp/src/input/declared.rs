@@ -45,10 +45,7 @@ struct Differs {
 }
 
 impl Declared {
-    /// Asks how a queue was declared.
-    ///
-    /// # Errors
-    /// The text of the broker's refusal, or what else is in the way.
+    /// Asks how a queue was declared. An error is the text of the broker's refusal, or what else is in the way.
     pub(super) async fn ask(session: &AmqpSession, queue: &str, time: Duration) -> Result<Declared, String> {
         // Values of another type than the broker takes. So a queue that was deleted meanwhile is not made: of the last one that is
         // asked for, the broker does not check the type.

@@ -8,12 +8,11 @@ const ROUND: u32 = 1_000;
 /// The size below which messages count as this large: their own bytes are less than what is held beside them.
 const SMALL: u64 = 1 << 10;
 
-/// The window of one consumer.
 #[derive(Debug)]
 pub(super) struct Window {
     most: u16,
     bytes: u64,
-    /// The size that the window is for.
+    /// The message size that the window is for.
     largest: u64,
     /// The largest message of this round, and the number of its messages.
     round: (u64, u32),

@@ -50,7 +50,6 @@ enum Part {
     },
 }
 
-/// A part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BodyPart {
     pub(super) passes: bool,
@@ -91,7 +90,7 @@ struct Unconfirmed {
     before: u64,
     /// Whether each of the following tags waits.
     waits: VecDeque<bool>,
-    /// The number of those that wait.
+    /// The number of tags that wait.
     count: u64,
 }
 
@@ -128,10 +127,6 @@ impl Unconfirmed {
 
 impl Expected {
     /// Takes in a method of the broker.
-    ///
-    /// # Errors
-    ///
-    /// No broker sends it here.
     pub(super) fn method(&mut self, channel: u16, number: [u16; 2], arguments: &[u8]) -> Result<Fate, Violation> {
         let at = channel;
         let mut rest = Rest(arguments);
@@ -204,10 +199,6 @@ impl Expected {
     }
 
     /// Takes in a header of the broker: what it belongs to. `passes` says whether a body of this size does.
-    ///
-    /// # Errors
-    ///
-    /// No message is expected.
     pub(super) fn header(
         &mut self,
         channel: u16,
@@ -224,10 +215,6 @@ impl Expected {
     }
 
     /// Takes in a part of a body of the broker.
-    ///
-    /// # Errors
-    ///
-    /// No body is expected, or less of it.
     pub(super) fn body(&mut self, channel: u16, more: u64) -> Result<BodyPart, Violation> {
         let place = self.channels.get_mut(&channel).map(|channel| &mut channel.incoming);
         let Some(place @ &mut Part::Body { left, size, passes }) = place else {

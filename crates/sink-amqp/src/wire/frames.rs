@@ -93,11 +93,7 @@ impl Frames {
         }
     }
 
-    /// Takes bytes in, and appends to `out` what the library may read of them.
-    ///
-    /// # Errors
-    ///
-    /// The broker sends what none does, so the connection ends.
+    /// Takes bytes in, and appends to `out` what the library may read of them. An error ends the connection.
     pub(super) fn take(
         &mut self,
         mut bytes: &[u8],

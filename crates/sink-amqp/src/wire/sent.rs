@@ -8,13 +8,12 @@ const PROTOCOL_HEADER: usize = 8;
 /// Bytes of a payload that are looked at: a tag behind the number of its method, with its flags.
 const BEGIN: usize = 13;
 
-/// The frames that were sent on one connection.
 #[derive(Debug)]
 pub(super) struct SentFrames {
     /// The head of the current frame, and the first bytes of its payload.
     begin: [u8; HEAD + BEGIN],
     known: usize,
-    /// Bytes to come that are not looked at.
+    /// Bytes to come that are skipped.
     passing: usize,
 }
 

@@ -22,7 +22,7 @@ const PROPERTIES: [Property; 14] = [
     Property::Short,
 ];
 
-/// The places of two of them.
+/// The places of two properties.
 const HEADERS: usize = 2;
 const MESSAGE_ID: usize = 8;
 

@@ -14,7 +14,6 @@ use delaybridge_dial::{Address, Attempt, DialError, DialStream, Phase, Tls};
 /// The remedy of a connection that needs no TLS.
 const PLAIN: &str = "write `amqp://`";
 
-/// A connection that is open.
 pub(super) struct Amqp1Connection {
     pub(super) stream: DialStream,
     /// Bytes that were read and not looked at yet.
@@ -29,9 +28,6 @@ const SASL: &[u8; 8] = b"AMQP\x03\x01\x00\x00";
 const AMQP: &[u8; 8] = b"AMQP\x00\x01\x00\x00";
 
 /// Connects and logs in, within the sink's `connect_timeout`.
-///
-/// # Errors
-/// What failed, where, and what to do about it.
 pub(super) async fn connect(spec: &Arc<Amqp1Spec>) -> Result<Amqp1Connection, Failure> {
     let address = spec.shown_address();
     let attempt = ConnectAttempt { spec, address: &address, dial: Attempt::new(spec.tls.is_some(), PLAIN) };

@@ -6,7 +6,6 @@ use tokio::time::Instant;
 
 use delaybridge_sink::worker_queue::WorkItem;
 
-/// A delivery that has begun.
 struct SentDelivery {
     /// The element, until it has its answer.
     item: Option<WorkItem>,
@@ -19,7 +18,7 @@ struct SentDelivery {
 #[derive(Default)]
 pub(super) struct Flights {
     deliveries: VecDeque<SentDelivery>,
-    /// The number of the first of them.
+    /// The number of the first delivery.
     first: u32,
     open: usize,
 }
@@ -83,7 +82,7 @@ impl Flights {
         self.deliveries.drain(..).filter_map(|delivery| delivery.item).collect()
     }
 
-    /// Forgets the oldest that have their answers.
+    /// Forgets the oldest deliveries that have their answers.
     fn shrink(&mut self) {
         while self.deliveries.front().is_some_and(|delivery| delivery.item.is_none()) {
             self.deliveries.pop_front();

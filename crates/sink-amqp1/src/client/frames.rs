@@ -19,7 +19,6 @@ const MIN_MAX_FRAME: u32 = 512;
 /// Bytes of a frame before its body.
 const HEAD: usize = 8;
 
-/// A frame of the broker.
 #[derive(Debug)]
 pub(super) enum PeerFrame {
     /// Nothing but a sign of life.
@@ -34,7 +33,6 @@ pub(super) enum PeerFrame {
     Challenge,
 }
 
-/// A performative of the broker.
 #[derive(Debug)]
 pub(super) enum Performative {
     Open(PeerOpen),
@@ -52,7 +50,6 @@ pub(super) enum Performative {
 pub(super) struct PeerOpen {
     /// Largest frame that it takes.
     pub(super) max_frame: u32,
-    /// Largest number of a channel.
     pub(super) channel_max: u16,
     /// Time within which it wants to hear from us.
     pub(super) idle: Option<Duration>,
@@ -82,7 +79,6 @@ pub(super) struct PeerDisposition {
     pub(super) outcome: DeliveryOutcome,
 }
 
-/// The outcome of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DeliveryOutcome {
     Accepted,
@@ -93,7 +89,7 @@ pub(super) enum DeliveryOutcome {
     },
     /// Nothing final.
     None,
-    /// None of the protocol's.
+    /// An outcome that the protocol does not have.
     Other,
 }
 
@@ -251,7 +247,6 @@ pub(super) fn open(out: &mut BytesMut, container: &str, hostname: &str, heartbea
     });
 }
 
-/// Writes the beginning of a session.
 pub(super) fn begin(out: &mut BytesMut, channel: u16) {
     // Nothing comes in; what goes out is bounded by credit.
     put(out, channel, 0x11, |list| {
@@ -298,7 +293,6 @@ pub(super) fn detach(out: &mut BytesMut, channel: u16) {
     });
 }
 
-/// Writes the end of a session.
 pub(super) fn end(out: &mut BytesMut, channel: u16) {
     put(out, channel, 0x17, |_| {});
 }

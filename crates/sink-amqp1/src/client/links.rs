@@ -22,7 +22,6 @@ use delaybridge_sink::worker_queue::WorkItem;
 /// Age of an unused link: some brokers end it after ten minutes by themselves.
 const UNUSED: Duration = Duration::from_secs(300);
 
-/// The links of one connection.
 pub(super) struct Amqp1Links {
     links: BTreeMap<u16, Amqp1Link>,
     by_address: HashMap<Arc<str>, u16>,
@@ -40,12 +39,10 @@ pub(super) struct Amqp1Links {
     named: u64,
 }
 
-/// The limits of a connection's links.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LinksLimits {
-    /// Addresses with a link.
+    /// Maximum number of addresses with a link.
     pub(super) most: usize,
-    /// Largest number of a channel.
     pub(super) channel_max: u16,
     /// The broker has an anonymous terminus.
     pub(super) relays: bool,
@@ -75,7 +72,6 @@ impl Amqp1Links {
         self.links.values().map(Amqp1Link::load).sum::<usize>() + self.without_link.len()
     }
 
-    /// Takes an element.
     pub(super) fn put(&mut self, item: WorkItem, out: &mut BytesMut) {
         match item.message().destination.of_kind(NAME) {
             Ok(Amqp1Destination { address, .. }) => {
@@ -303,8 +299,6 @@ impl Amqp1Links {
 
 /// A question whether an address is there; without one, whether the broker is.
 pub struct Amqp1Question {
-    /// The address.
     pub(super) address: Option<Arc<str>>,
-    /// The answer.
     pub(super) reply: oneshot::Sender<LinkReply>,
 }

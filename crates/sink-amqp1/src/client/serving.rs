@@ -154,7 +154,7 @@ impl Service<'_> {
         }
     }
 
-    /// Looks at all that was read.
+    /// Handles everything that was read.
     fn read_all(&mut self) -> Result<(), String> {
         loop {
             match frames::take(&mut self.input) {

@@ -14,9 +14,7 @@ use delaybridge_sink::reconnect::{Intake, Reconnects, ServiceEnd};
 
 /// The broker that a sink delivers to.
 pub(super) struct Amqp1Broker {
-    /// The settings.
     pub(super) spec: Arc<Amqp1Spec>,
-    /// Time-out of a delivery.
     pub(super) timeout: Duration,
 }
 

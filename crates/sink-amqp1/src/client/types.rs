@@ -24,7 +24,6 @@ pub(super) struct WireValue {
 }
 
 impl WireValue {
-    /// Takes the first value.
     pub(super) fn take(from: &mut Bytes) -> Result<WireValue, NotAmqp> {
         if from.first() != Some(&0) {
             return plain(from);
@@ -50,7 +49,7 @@ impl WireValue {
         self.number().and_then(|number| u32::try_from(number).ok())
     }
 
-    /// Returns the value of a truth.
+    /// Returns the value of a boolean.
     pub(super) fn flag(&self) -> Option<bool> {
         match (self.code, self.bytes.first()) {
             (0x41, _) => Some(true),
@@ -65,12 +64,10 @@ impl WireValue {
         matches!(self.code, 0xa1 | 0xa3 | 0xb1 | 0xb3).then(|| String::from_utf8_lossy(&self.bytes).into_owned())
     }
 
-    /// Returns whether it is there.
     pub(super) fn is_null(&self) -> bool {
         self.code == 0x40
     }
 
-    /// Reads the fields of a list.
     pub(super) fn fields(&self) -> Result<WireFields, NotAmqp> {
         let mut bytes = self.bytes.clone();
         let count = match self.code {
@@ -219,18 +216,18 @@ impl WireWriter<'_> {
         self.out
     }
 
-    /// Writes a field that is not there.
+    /// Writes an absent field.
     pub(super) fn null(&mut self) -> &mut Self {
         self.next().put_u8(0x40);
         self
     }
 
-    /// Writes fields that are not there.
+    /// Writes absent fields.
     pub(super) fn nulls(&mut self, count: usize) -> &mut Self {
         (0..count).fold(self, |writer, _| writer.null())
     }
 
-    /// Writes a truth.
+    /// Writes a boolean.
     pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
         self.next().put_u8(if flag { 0x41 } else { 0x42 });
         self
@@ -271,7 +268,6 @@ impl WireWriter<'_> {
         self
     }
 
-    /// Writes a string.
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
         put_text(self.next(), text.as_bytes(), (0xa1, 0xb1));
         self
@@ -283,13 +279,11 @@ impl WireWriter<'_> {
         self
     }
 
-    /// Writes bytes.
     pub(super) fn binary(&mut self, bytes: &[u8]) -> &mut Self {
         put_text(self.next(), bytes, (0xa0, 0xb0));
         self
     }
 
-    /// Writes a list within.
     pub(super) fn list(&mut self, descriptor: u8, fields: impl FnOnce(&mut WireWriter<'_>)) -> &mut Self {
         list(self.next(), descriptor, fields);
         self
@@ -299,7 +293,6 @@ impl WireWriter<'_> {
 /// Fields that only brokers write.
 #[cfg(test)]
 impl WireWriter<'_> {
-    /// Writes a map within.
     pub(super) fn map(&mut self, fields: impl FnOnce(&mut WireWriter<'_>)) -> &mut Self {
         compound(self.next(), 0xd1, fields);
         self

@@ -14,12 +14,11 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Longest age of a connection: a name may get another address.
 const OLDEST: Duration = Duration::from_secs(300);
 
-/// The connections to one server.
 #[derive(Debug)]
 pub(super) struct AwsConnections {
     peer: HttpPeer,
     connect_timeout: Duration,
-    /// Used last at the end.
+    /// Idle connections, the last used at the end.
     idle: Mutex<Vec<HttpConnection>>,
 }
 
@@ -38,11 +37,7 @@ impl AwsConnections {
         self.peer.origin().authority()
     }
 
-    /// Finds or opens a connection that is ready for a request; with `fresh` a new one.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none; nothing was sent.
+    /// Finds or opens a connection that is ready for a request; with `fresh` a new one. Sends nothing.
     pub(super) async fn acquire(&self, fresh: bool) -> Result<HttpConnection, Failure> {
         while let Some(mut connection) = self.kept() {
             if !fresh && connection.is_fit(OLDEST, IDLE).await {

@@ -19,7 +19,6 @@ use delaybridge_http_client::{ExchangeError, HttpAnswer, HttpConnection, HttpPee
 use delaybridge_sink::Outbound;
 use delaybridge_sink::worker_queue::WorkItem;
 
-/// The daemon's `User-Agent`.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("delaybridge/", env!("CARGO_PKG_VERSION")));
 /// Largest answer: that to ten messages has some KB.
 const ANSWER: usize = 256 << 10;
@@ -39,7 +38,7 @@ pub(super) struct AwsClient {
 enum BatchEnd {
     /// The outcome of each, in their order.
     Each(Vec<Outcome>),
-    /// The request was refused because of one of them.
+    /// The request was refused because of one of its messages.
     OfOne,
 }
 
@@ -241,10 +240,6 @@ impl AwsClient {
     }
 
     /// Asks for the settings of a queue or a topic.
-    ///
-    /// # Errors
-    ///
-    /// Why they are not known.
     pub(super) async fn look(&self, attempt: &str, place: &str) -> Result<Vec<(String, String)>, Failure> {
         let credentials = self.login.current().await?;
         let request = wire::look(self.spec.service, place);
@@ -256,10 +251,6 @@ impl AwsClient {
     }
 
     /// Connects, and finds credentials; sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// What does not work.
     pub(super) async fn connects(&self) -> Result<(), Failure> {
         self.login.current().await?;
         let connection = self.connections.acquire(true).await?;

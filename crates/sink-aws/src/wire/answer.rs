@@ -5,9 +5,8 @@ use delaybridge_aws::XmlElement;
 /// An error as the service says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServiceError {
-    /// The word for it; empty if there is none.
+    /// The code of the error; empty if there is none.
     pub(crate) code: String,
-    /// The text beside the word.
     pub(crate) text: String,
     /// The service says that it is the sender's fault.
     pub(crate) is_senders: bool,
@@ -33,7 +32,7 @@ pub(crate) type EntryAnswer = Result<(), ServiceError>;
 /// The answer to a request with messages.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BatchAnswer {
-    /// To each message, where there is one.
+    /// The answer to each message that has one.
     Each(Vec<Option<EntryAnswer>>),
     /// The request was refused as a whole, with this status.
     Refused(u16, ServiceError),

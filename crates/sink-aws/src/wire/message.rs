@@ -18,7 +18,7 @@ const ENCODING: &str = "delaybridge-encoding";
 const MORE: &str = "delaybridge-headers";
 /// The body of an empty payload: a message has one character at least.
 const EMPTY: &str = "-";
-/// Attributes of a message, at most.
+/// Maximum number of attributes of a message.
 const MOST: usize = 10;
 /// The longest id in the default of `deduplication_id`.
 const LONGEST_ID: usize = 80;
@@ -33,7 +33,6 @@ pub(crate) struct WireMessage<'a> {
 }
 
 impl<'a> WireMessage<'a> {
-    /// Builds the message for this element.
     pub(crate) fn of(message: &'a Outbound, destination: &'a AwsDestination) -> WireMessage<'a> {
         let (body, encoding) = encoded(&message.body);
         let mut all: Vec<(Cow<'a, str>, Cow<'a, str>)> =

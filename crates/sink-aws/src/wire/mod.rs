@@ -12,7 +12,6 @@ use answer::{BatchAnswer, PlaceAnswer};
 use delaybridge_http_client::HttpAnswer;
 use message::WireMessage;
 
-/// Returns the request that sends these messages to a queue or a topic.
 pub(super) fn send(service: AwsService, place: &str, messages: &[WireMessage<'_>]) -> WireRequest {
     match service {
         AwsService::Sqs => sqs::send(place, messages),

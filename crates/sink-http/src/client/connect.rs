@@ -19,10 +19,9 @@ use delaybridge_http_client::{FairStream, PLAIN, TooMany, read_budget};
 /// The versions of HTTP that are offered over TLS.
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// Headers of an answer.
+/// Maximum number of headers of an answer.
 const MOST_HEADERS: usize = 256;
 
-/// A new connection.
 #[derive(Debug)]
 pub(super) enum OpenedConnection {
     /// HTTP/1.1: one request after the other.
@@ -57,9 +56,6 @@ impl HttpConnector {
     }
 
     /// Connects within the sink's `connect_timeout`. Nothing of an element is sent.
-    ///
-    /// # Errors
-    /// What failed, and what to do about it.
     pub(super) async fn open(&self) -> Result<OpenedConnection, Failure> {
         let attempt = Attempt::new(self.tls.is_some(), PLAIN);
         let opening = async {

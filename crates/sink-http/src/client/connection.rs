@@ -147,7 +147,6 @@ impl Drop for RequestStream {
     }
 }
 
-/// A connection that is ready for one request.
 #[derive(Debug)]
 pub(super) enum ReadyConnection {
     Alone(Http1Connection),

@@ -18,7 +18,6 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Proof of the sender's identity.
 #[derive(Debug)]
 pub(super) struct Credentials {
-    /// Value of `Authorization`.
     pub(super) authorization: Option<HeaderValue>,
     pub(super) signer: Option<Signer>,
 }
@@ -41,10 +40,8 @@ impl CredentialFiles {
         }
     }
 
-    /// Reads the files, or returns what was in them within the last second.
-    ///
-    /// # Errors
-    /// The file that cannot be used, and the reason; never its content.
+    /// Reads the files, or returns what was in them within the last second. An error names the file, and never has its
+    /// content.
     pub(super) async fn current(&self) -> Result<Arc<Credentials>, String> {
         let mut read = self.read.lock().await;
         if let Some((at, credentials)) = &*read {

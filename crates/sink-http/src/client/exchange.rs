@@ -53,9 +53,9 @@ pub(super) enum Progress {
 enum AnswerRead {
     /// To its end, so that the connection can carry the next request.
     Complete,
-    /// As much as is read at all.
+    /// An answer longer than what is read.
     Long,
-    /// The connection broke within it.
+    /// The connection broke within the answer.
     Broken,
 }
 
@@ -103,9 +103,6 @@ impl HttpClient {
     }
 
     /// Sends a request that asks for nothing, on a new connection: whether the server answers and speaks HTTP.
-    ///
-    /// # Errors
-    /// Why no request would be answered now.
     pub(super) async fn probe(&self, method: hyper::Method) -> Result<(), Failure> {
         for _ in 0..TRIES {
             let ready = self.pool.acquire(true).await?;

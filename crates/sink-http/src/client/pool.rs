@@ -30,7 +30,7 @@ pub(super) struct Pool {
 
 #[derive(Debug, Default)]
 struct PoolState {
-    /// Used last at the end.
+    /// Idle connections, the last used at the end.
     idle: Vec<Http1Connection>,
     shared: Option<Arc<Http2Connection>>,
     /// The server is known to offer no HTTP/2.
@@ -63,10 +63,8 @@ impl Pool {
         Pool { connector, state: Mutex::default(), opening: Turn::new(()) }
     }
 
-    /// Finds or opens a connection that is ready for a request. With `fresh`, not one that has been idle.
-    ///
-    /// # Errors
-    /// No connection could be opened; nothing was sent.
+    /// Finds or opens a connection that is ready for a request. With `fresh`, not one that has been idle. Sends
+    /// nothing.
     pub(super) async fn acquire(&self, fresh: bool) -> Result<ReadyConnection, Failure> {
         loop {
             let opened = match self.find(fresh) {
@@ -145,14 +143,11 @@ impl Pool {
     }
 
     /// Connects without sending anything.
-    ///
-    /// # Errors
-    /// Why there is no connection.
     pub(super) async fn check(&self) -> Result<(), Failure> {
         self.acquire(true).await.map(|ready| self.keep(ready))
     }
 
-    /// Closes what is not in use.
+    /// Closes idle connections.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.idle.clear();

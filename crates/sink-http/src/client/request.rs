@@ -14,16 +14,12 @@ use delaybridge_core::message::Failure;
 use delaybridge_sink::Outbound;
 use delaybridge_sink::headers::Standard;
 
-/// The daemon's `User-Agent`.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("delaybridge/", env!("CARGO_PKG_VERSION")));
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// Builds the request that delivers this element. `version` is that of the connection.
-///
-/// # Errors
-/// Why this element can never be sent.
+/// Builds the request that delivers this element. `version` is that of the connection. An error is one for ever.
 pub(super) fn build(
     spec: &HttpSpec,
     message: &Outbound,
@@ -44,9 +40,6 @@ pub(super) fn build(
 }
 
 /// Builds a request that asks for nothing: no path of the user's, no credentials, no body.
-///
-/// # Errors
-/// The host cannot be written in a request.
 pub(super) fn probe(spec: &HttpSpec, method: hyper::Method, version: Version) -> Result<Request<Slices>, Failure> {
     let mut request = Request::new(Slices::new(Bytes::new()));
     *request.method_mut() = method;

@@ -20,10 +20,7 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Reads the text of a secret file.
-    ///
-    /// # Errors
-    /// Which line is no secret, and why; never what is in it.
+    /// Reads the text of a secret file. An error names the line that is no secret, and never has what is in it.
     pub(super) fn parse(text: &str) -> Result<Signer, String> {
         let keys = secrets::keys(text)?;
         Ok(Signer(keys.iter().map(|key| hmac::Key::new(hmac::HMAC_SHA256, key)).collect()))

@@ -27,7 +27,6 @@ impl Tasks {
         self.running.wait().await;
     }
 
-    /// Ends all of them.
     pub(super) fn end(&self) {
         self.end.cancel();
     }

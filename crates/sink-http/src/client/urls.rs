@@ -37,7 +37,6 @@ const NOT_BUSY: u32 = 10;
 /// The longest wait of an element that finds no place in the pace.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// The URLs of a sink.
 #[derive(Debug)]
 pub(super) struct Urls {
     state: Mutex<UrlsState>,
@@ -82,7 +81,6 @@ struct Url {
     changes: watch::Sender<()>,
 }
 
-/// The end of the last request to a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastRequest {
     /// Nothing was sent yet.
@@ -181,9 +179,6 @@ impl Urls {
     }
 
     /// Waits for a place for a request to this path. Cancel safe.
-    ///
-    /// # Errors
-    /// Why none is to be sent now.
     pub(super) async fn place(&self, path: &str) -> Result<UrlPlace<'_>, NotNow> {
         let key = self.hash.hash_one(path);
         let mut shared = SharedPlace::default();

@@ -36,19 +36,17 @@ pub struct KafkaBacklog {
     topic: String,
     timeout: Duration,
     parts: VecDeque<PartitionRest>,
-    /// The first of them is assigned.
+    /// Whether the first of the partitions is assigned.
     assigned: bool,
     total: u64,
 }
 
-/// The result of one poll.
 enum Polled {
     Message(i64, BacklogMessage),
     End,
     Nothing,
 }
 
-/// The rest of a partition.
 #[derive(Debug)]
 struct PartitionRest {
     partition: i32,

@@ -54,7 +54,6 @@ impl RoomWaiters {
     }
 }
 
-/// A batch that waits for room.
 struct RoomWaiter<'a>(&'a RoomWaiters);
 
 impl Drop for RoomWaiter<'_> {
@@ -63,7 +62,6 @@ impl Drop for RoomWaiter<'_> {
     }
 }
 
-/// An outstanding batch.
 struct RecordBatch<'a> {
     messages: &'a [Outbound],
     answers: &'a Answers,
@@ -76,7 +74,7 @@ struct RecordBatch<'a> {
 
 /// The elements that have a record in a producer.
 struct SentRecords {
-    /// In that of the beginning, by their places.
+    /// By place: whether the producer of the beginning has the record.
     at_once: Vec<bool>,
     /// The elements that were queued later, with the producers that have them.
     later: HashMap<usize, Arc<Producer>>,
@@ -87,7 +85,7 @@ struct SentRecords {
 struct Left {
     /// Behind the first that found no room or no producer, in their order.
     behind: Vec<usize>,
-    /// Of topics that are in doubt.
+    /// By topic in doubt: the places of the records.
     doubtful: HashMap<Arc<str>, Vec<usize>>,
 }
 
@@ -133,7 +131,6 @@ impl<'a> RecordBatch<'a> {
 }
 
 impl KafkaSink {
-    /// Delivers a batch.
     pub(super) async fn deliver_batch(&self, messages: Vec<Outbound>, answers: &Answers) {
         let batch = RecordBatch::new(&messages, answers, self.batches.ready());
         let left = self.send_at_once(&batch);

@@ -46,10 +46,6 @@ pub(super) struct RecordDelivery<'a> {
 
 impl<'a> RecordDelivery<'a> {
     /// Creates the delivery of an element that was handed over at `begun`.
-    ///
-    /// # Errors
-    ///
-    /// Kafka has no such destination.
     pub(super) fn new(message: &'a Outbound, begun: Instant, timeout: Duration) -> Result<RecordDelivery<'a>, Failure> {
         let KafkaDestination { topic, key } = message.destination.of_kind(NAME)?;
         Ok(RecordDelivery {
@@ -80,7 +76,7 @@ impl<'a> RecordDelivery<'a> {
         format!("send to topic {}", self.topic)
     }
 
-    /// Fails what must not be sent any more.
+    /// Fails if the record must not be sent any more.
     pub(super) fn may_send(&self, now: Instant) -> Result<(), Failure> {
         if now >= self.message.send_before {
             Err(Failure::stale())
@@ -96,7 +92,6 @@ impl<'a> RecordDelivery<'a> {
         producer.send((self.topic, None), self.key, self.message, reply).map_err(|NotQueued(code)| code)
     }
 
-    /// Sends a record to this partition.
     pub(super) fn send_to(&self, producer: &Producer, partition: u32, reply: ReportTo) -> Result<(), Code> {
         let sent = producer.send((self.topic, Some(partition)), self.key, self.message, reply);
         sent.map_err(|NotQueued(code)| code)
@@ -143,7 +138,6 @@ impl<'a> RecordDelivery<'a> {
 }
 
 impl KafkaSink {
-    /// Delivers one element.
     pub(super) async fn deliver_one(&self, message: Outbound) -> Outcome {
         let record = RecordDelivery::new(&message, Instant::now(), self.timeout)?;
         if !record::is_topic(record.topic) {
@@ -217,10 +211,6 @@ impl KafkaSink {
     }
 
     /// Puts the record into a queue, waiting for room until a little after `since`. Returns the producer that has it.
-    ///
-    /// # Errors
-    ///
-    /// Why it is in no queue.
     pub(super) async fn queue(
         &self,
         slot: &Slot,

@@ -17,14 +17,12 @@ use delaybridge_core::message::{Class, Failure};
 /// A reason for which nothing can be delivered until a person fixes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionTrouble {
-    /// The kind of trouble.
     pub(super) code: Code,
     /// librdkafka's message: broker, event, state.
     pub(super) text: String,
 }
 
 impl ConnectionTrouble {
-    /// Builds the failure of what was attempted while there is this trouble.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let advice = errors::advice(self.code).map(|advice| format!("; {advice}")).unwrap_or_default();
         // The advice is ours and short; the broker's message comes last and is cut.
@@ -127,7 +125,7 @@ impl ProducerHealth {
         self.state().last = Some(silent(text));
     }
 
-    /// Takes in what the error callback says.
+    /// Records an error that librdkafka reports.
     pub(super) fn error(&self, code: Code, text: &str) {
         let code = errors::cause(code, text);
         let mut state = self.state();
@@ -170,7 +168,7 @@ impl ProducerHealth {
         self.finished.send_replace(true);
     }
 
-    /// Takes in why librdkafka has given the producer up.
+    /// Records why librdkafka has given the producer up.
     pub(super) fn fatal(&self, code: Code, text: String) {
         self.state().trouble.get_or_insert(ConnectionTrouble { code, text });
         self.clean.store(false, Ordering::Release);

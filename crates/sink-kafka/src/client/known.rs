@@ -20,7 +20,7 @@ const HIDDEN: &str = "(topic)";
 #[derive(Debug, Default)]
 pub(super) struct KnownTopics {
     hashes: Mutex<HashSet<u64>>,
-    /// There was one more.
+    /// Whether a record was refused because its topic was one too many.
     full: AtomicBool,
 }
 

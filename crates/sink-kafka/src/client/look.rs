@@ -104,7 +104,6 @@ fn find_partitions(
     brokers
 }
 
-/// Asks for the leaders of the partitions of a topic.
 fn leaders(consumer: &SearchConsumer, topic: &str, deadline: Instant) -> Result<HashMap<i32, i32>, Failure> {
     let what = format!("look for records in topic {topic}");
     let ask = |part| consumer.fetch_metadata(Some(topic), deadline.since(Instant::now()) / part);

@@ -30,14 +30,14 @@ pub(super) struct KafkaLookup {
 #[derive(Debug, Default)]
 struct LookupQueue {
     state: Mutex<LookupState>,
-    /// Knocks when there is one more.
+    /// Notified when an element is added.
     more: Notify,
 }
 
 #[derive(Debug, Default)]
 struct LookupState {
     asked: Vec<Asked>,
-    /// A task searches for them.
+    /// Whether a task searches.
     is_searching: bool,
     /// The records that the searches so far have left, while none runs.
     memory: SearchMemory,

@@ -70,7 +70,7 @@ pub struct KafkaSink {
     alone: Slot,
     /// Sends runs.
     runs: Slot,
-    /// Whose record is sent alone now.
+    /// The turn of the record that is sent alone.
     turns: Semaphore,
     topics: SinkTopics,
     room: RoomWaiters,

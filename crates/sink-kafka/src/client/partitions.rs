@@ -24,7 +24,7 @@ const FRESH: Duration = Duration::from_secs(60);
 /// The number of partitions of topics of which some are in trouble.
 #[derive(Debug, Default)]
 pub(super) struct Partitions {
-    /// There is one: asked for every element.
+    /// Whether there is any; a lock for every element would cost more.
     any: AtomicBool,
     topics: Mutex<HashMap<Arc<str>, (u32, Instant)>>,
 }
@@ -62,7 +62,6 @@ impl Partitions {
 #[derive(Debug, Default)]
 pub(super) struct PartitionCounts(Mutex<HashMap<Arc<str>, PartitionCount>>);
 
-/// The number of partitions of one topic.
 #[derive(Debug, Clone, Copy)]
 struct PartitionCount {
     count: u32,
@@ -72,7 +71,6 @@ struct PartitionCount {
 }
 
 impl PartitionCounts {
-    /// Notes how many partitions a topic has.
     pub(super) fn note(&self, topic: &Arc<str>, count: u32) {
         let mut counts = self.0.lock();
         let asked = Instant::now();

@@ -51,7 +51,7 @@ const PROVEN: Duration = Duration::from_secs(3600);
 /// Time allowed for the reports of purged records at the close.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
-/// Takes in what librdkafka says.
+/// The receiver of librdkafka's events.
 struct ProducerListener {
     health: Arc<ProducerHealth>,
     topics: Arc<KnownTopics>,
@@ -159,10 +159,9 @@ impl std::fmt::Debug for Producer {
     }
 }
 
-/// Orders to the thread.
 #[derive(Debug)]
 struct Orders {
-    /// The handle is gone.
+    /// Set when the handle is dropped.
     stop: AtomicBool,
     /// Held while the records of a run are queued: what gives up the local queue gives up all of them, or none.
     queueing: RwLock<()>,
@@ -176,10 +175,6 @@ pub(super) type Defect = Arc<watch::Sender<bool>>;
 impl Producer {
     /// Starts a producer; it connects by itself. Reads password and certificates, so it blocks for a moment; for the first token,
     /// until there is one.
-    ///
-    /// # Errors
-    ///
-    /// The settings or the files cannot be used.
     pub(super) fn start(
         spec: &KafkaSpec,
         timeout: Duration,
@@ -261,10 +256,6 @@ impl Producer {
 
     /// Puts the element's record into the local queue, in the order of the calls: for this partition, or that of its key. Never
     /// blocks.
-    ///
-    /// # Errors
-    ///
-    /// Why it is not in the queue.
     pub(super) fn send(
         &self,
         (topic, partition): (&str, Option<u32>),

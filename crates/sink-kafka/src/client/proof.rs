@@ -23,7 +23,6 @@ pub(crate) fn tokens(spec: &KafkaSpec) -> Option<Arc<LoginTokens>> {
 /// The proof that a producer logs in with.
 #[derive(Debug, Clone)]
 pub(crate) enum Proof {
-    /// Nothing.
     None,
     Password(SecretString),
     /// The token of the moment.
@@ -33,10 +32,6 @@ pub(crate) enum Proof {
 impl Proof {
     /// Reads the proof to be used now: the password of a file is read each time, because files are rotated; a first
     /// token is waited for, at most for so long. Blocks.
-    ///
-    /// # Errors
-    ///
-    /// The reason why a file cannot be used, or why there is no token.
     pub(crate) fn now(spec: &KafkaSpec, tokens: Option<&Arc<LoginTokens>>, limit: Duration) -> Result<Proof, Failure> {
         let Some(KafkaSasl { login, .. }) = &spec.sasl else { return Ok(Proof::None) };
         match (login, tokens) {
@@ -49,7 +44,6 @@ impl Proof {
         }
     }
 
-    /// Returns the password, if it is one.
     pub(crate) fn password(&self) -> Option<&SecretString> {
         match self {
             Proof::Password(password) => Some(password),
@@ -57,7 +51,6 @@ impl Proof {
         }
     }
 
-    /// Returns the tokens, if it is one.
     pub(crate) fn tokens(&self) -> Option<&Arc<LoginTokens>> {
         match self {
             Proof::Token(tokens) => Some(tokens),
@@ -66,10 +59,6 @@ impl Proof {
     }
 
     /// Returns the current token, as librdkafka takes it.
-    ///
-    /// # Errors
-    ///
-    /// There is none.
     pub(crate) fn oauth_token(&self) -> Result<OAuthToken, Box<dyn std::error::Error>> {
         let token = self.tokens().and_then(|tokens| tokens.current()).ok_or("there is no valid token")?;
         let lifetime_ms = token.until_ms();
@@ -89,7 +78,6 @@ impl Proof {
     }
 }
 
-/// Reads the current password.
 fn read(password: &Secret) -> Result<SecretString, Failure> {
     let failure = |what: String| Failure::new(Class::TargetPermanent, "secret", format!("log in to Kafka: {what}"));
     password.read("password_file").map_err(failure)

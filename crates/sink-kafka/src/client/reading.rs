@@ -26,10 +26,8 @@ const RECORD: usize = 100;
 /// One wait for a record.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The consumer of a search.
 pub(super) type SearchConsumer = BaseConsumer<BacklogListener>;
 
-/// The reading of a search.
 pub(super) struct Reading<'a> {
     pub(super) consumer: &'a SearchConsumer,
     pub(super) seen: &'a mut SeenMarks,

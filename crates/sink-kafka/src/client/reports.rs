@@ -28,12 +28,10 @@ pub(super) struct BatchReports {
 }
 
 impl BatchReports {
-    /// Creates the reports of a batch with these answers.
     pub(super) fn new(answers: Answers) -> BatchReports {
         BatchReports { answers, failed: Mutex::default(), failure: Notify::new() }
     }
 
-    /// Takes in the report of the element at this place.
     pub(super) fn put(&self, place: usize, report: DeliveryReport) {
         if report.error.is_none() {
             return self.answers.put(place, Ok(()));
@@ -69,7 +67,6 @@ struct RunState {
 }
 
 impl RunReports {
-    /// Takes in the report of the element at this place.
     pub(super) fn put(&self, place: usize, report: DeliveryReport) {
         let mut state = self.state.lock();
         state.came.push((place, report));

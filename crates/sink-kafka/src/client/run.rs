@@ -32,13 +32,11 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_sink::{Answers, Destination, Outbound, behind};
 
-/// An outstanding run.
 struct OpenRun<'a> {
     messages: &'a [Outbound],
     answers: &'a Answers,
     reports: Arc<RunReports>,
     begun: Instant,
-    /// The place of the producer.
     slot: &'a Slot,
     producer: Arc<Producer>,
     /// The number of records that the producer has: those of the first elements.
@@ -52,7 +50,6 @@ struct OpenRun<'a> {
 
 /// The end of the queueing of records.
 enum Queued {
-    /// All records are in the queue.
     All,
     /// The next one has to wait until those before it are confirmed.
     UntilConfirmed,
@@ -120,7 +117,6 @@ impl KafkaSink {
             .line(topic, key.as_deref().map(str::as_bytes), || self.runs.ready().or_else(|| self.batches.ready()))
     }
 
-    /// Delivers a run.
     pub(super) async fn deliver_in_order(&self, messages: &[Outbound], answers: &Answers) {
         let begun = Instant::now();
         let producer = match tokio::time::timeout(self.timeout, self.runs.get()).await {

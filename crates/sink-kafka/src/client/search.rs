@@ -84,7 +84,7 @@ pub(super) struct Search {
     /// The partitions of each that are not read, and why one cannot be.
     left: Vec<(usize, Option<Failure>)>,
     pub(super) ranges: HashMap<TopicPartition, Range>,
-    /// Whether of some record nothing is known.
+    /// Whether nothing is known of some record.
     pub(super) has_failed: bool,
 }
 
@@ -161,7 +161,6 @@ impl Search {
         }
     }
 
-    /// Returns the partitions of a topic that are still to be read.
     pub(super) fn unread(&self, topic: &str) -> Vec<TopicPartition> {
         let unread = self.ranges.iter().filter(|((of, _), range)| **of == *topic && !range.is_over);
         unread.map(|(place, _)| place.clone()).collect()

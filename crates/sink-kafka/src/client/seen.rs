@@ -13,14 +13,11 @@ const MOST_MARKS: usize = 200_000;
 /// Partitions that one sink remembers.
 const MOST_PARTITIONS: usize = 4_096;
 
-/// A partition of a topic.
 pub(super) type TopicPartition = (Arc<str>, i32);
 
-/// The mark of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SeenMark {
     pub(super) mark: CopyMark,
-    /// The time of the record, in ms; none if it has no time.
     pub(super) time_ms: Option<i64>,
 }
 
@@ -28,7 +25,7 @@ pub(super) struct SeenMark {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) from: i64,
-    /// The first offset that is no part of it.
+    /// The offset behind the last record.
     pub(super) to: i64,
     /// Whether it is before the range that was read; else it is behind.
     is_before: bool,
@@ -69,7 +66,6 @@ impl SeenMarks {
         }
     }
 
-    /// Returns the marks of a topic.
     pub(super) fn of_topic<'a>(&'a self, topic: &'a str) -> impl Iterator<Item = &'a SeenMark> {
         self.ranges.iter().filter(move |((of, _), _)| **of == *topic).flat_map(|(_, range)| &range.marks)
     }
@@ -133,7 +129,7 @@ impl SeenMarks {
         }
     }
 
-    /// Forgets a topic, whose log is another one.
+    /// Forgets a topic whose log is another one now.
     pub(super) fn forget(&mut self, topic: &str) {
         self.ranges.retain(|(of, _), _| **of != *topic);
     }

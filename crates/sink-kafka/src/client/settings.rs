@@ -9,10 +9,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::{KafkaLogin, KafkaSpec, KafkaTls, SaslMechanism};
 
-/// The purpose of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProducerPurpose {
-    /// Records share batches.
     Batches,
     /// Each record is a batch of its own: whatever is refused is refused for this record.
     Alone,

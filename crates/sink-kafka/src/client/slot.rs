@@ -65,7 +65,6 @@ impl Slot {
         self.state.lock()
     }
 
-    /// Returns the producer, if there is one in use.
     pub(super) fn ready(&self) -> Option<Arc<Producer>> {
         match &*self.state() {
             SlotState::Ready(producer) if !producer.is_over() => Some(producer.clone()),
@@ -74,10 +73,6 @@ impl Slot {
     }
 
     /// Returns the producer, which is made if necessary. Many callers at once make one.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be made, or the sink is closed.
     pub(super) async fn get(&self) -> Result<Arc<Producer>, Failure> {
         let making = {
             let mut state = self.state();
@@ -154,7 +149,7 @@ impl Slot {
     }
 }
 
-/// Builds the answer to what comes after the close.
+/// Builds the failure of what comes after the close.
 pub(super) fn closed() -> Failure {
     Failure::new(Class::Transient, "closed", "send to Kafka: the sink is closed")
 }

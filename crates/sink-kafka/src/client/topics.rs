@@ -26,12 +26,11 @@ const QUEUED_QUESTIONS: usize = 16;
 /// Concurrent requests; each holds a thread.
 const QUESTIONS: usize = 4;
 
-/// The brokers' answer about a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TopicAnswer {
     /// Records can be sent, as far as a broker knows.
     Fine(TopicHealth),
-    /// The brokers say why not.
+    /// The brokers refuse, for this reason.
     Refused(Code),
     /// No broker answered in time.
     Silent(Code),
@@ -49,11 +48,10 @@ pub(super) struct TopicHealth {
 
 type Question = Shared<BoxFuture<'static, TopicAnswer>>;
 
-/// The topics of a sink.
 #[derive(Debug)]
 pub(super) struct SinkTopics {
     doubtful: Mutex<HashSet<Arc<str>>>,
-    /// Many records ask once.
+    /// The open questions: records of a topic share one.
     questions: Arc<Questions>,
     partitions: Arc<Partitions>,
     counts: Arc<PartitionCounts>,
@@ -94,7 +92,6 @@ impl SinkTopics {
         self.counts.doubt(topic);
     }
 
-    /// Forgets the doubt.
     pub(super) fn trust(&self, topic: &str) {
         self.doubtful().remove(topic);
     }

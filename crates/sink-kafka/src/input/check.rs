@@ -37,12 +37,12 @@ const FAILED: &str = "FAIL";
 const FOR_A_PERSON: [Code; 4] =
     [Code::GroupAuthorizationFailed, Code::SaslAuthenticationFailed, Code::Authentication, Code::SSL];
 
-/// Takes in what the client says.
+/// The receiver of the client's events.
 struct CheckListener {
     proof: Proof,
     /// The trouble that a person has to end.
     refusal: Mutex<Option<KafkaError>>,
-    /// The last words about a connection.
+    /// The last message about a connection.
     words: Mutex<Option<String>>,
 }
 

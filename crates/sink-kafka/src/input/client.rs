@@ -40,7 +40,7 @@ const SESSION: Duration = Duration::from_secs(if cfg!(test) { 45 } else { 10 });
 /// The same of a static member, which is waited for: Kafka's own default. A process is replaced within that time.
 const STATIC_SESSION: Duration = Duration::from_secs(45);
 
-/// Takes in what the client says.
+/// The receiver of the client's events.
 pub(super) struct InputListener {
     pub(super) proof: Proof,
     pub(super) spec: Arc<KafkaInputSpec>,

@@ -27,7 +27,6 @@ const REFUSED: &str = "delaybridge-refused";
 /// The time-out of a record to the dead-letter topic.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The input itself.
 pub(super) struct KafkaInput {
     spec: Arc<KafkaInputSpec>,
 }

@@ -20,7 +20,6 @@ use delaybridge_input::{Arrival, InputEvents};
 /// The waits of a partition whose refused record found no place in the dead-letter topic.
 const HELD: Backoff = Backoff::doubling(Duration::from_secs(5), Duration::from_secs(60), Jitter::From(0.8));
 
-/// The end of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RecordEnd {
     /// Redis or the dead-letter topic has it.

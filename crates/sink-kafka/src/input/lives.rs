@@ -108,7 +108,6 @@ impl Stage {
         config.create().expect("a consumer")
     }
 
-    /// Commits an offset of the first partition for the group, with this metadata.
     fn commit(&self, offset: i64, metadata: &str) {
         let list = self.at(offset);
         list.find_partition(&self.topic, 0).expect("the partition").set_metadata(metadata);
@@ -129,7 +128,6 @@ impl Stage {
         }
     }
 
-    /// Removes the records of the first partition before an offset.
     async fn remove_before(&self, offset: i64) {
         let admin: AdminClient<DefaultClientContext> =
             ClientConfig::new().set("bootstrap.servers", self.kafka.bootstrap()).create().expect("a client");

@@ -23,7 +23,7 @@ const REFUSED_ACKS: &str = "2";
 /// One wait for what the client says.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Takes in the answer.
+/// The receiver of the answer.
 struct WriteListener {
     proof: Proof,
     answer: Mutex<Option<Result<(), Code>>>,

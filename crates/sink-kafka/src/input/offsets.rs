@@ -55,7 +55,6 @@ impl UnconfirmedOffsets {
         Some(list)
     }
 
-    /// Returns whether all offsets are confirmed.
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().offsets.is_empty()
     }

@@ -34,7 +34,6 @@ pub(super) enum Step {
 }
 
 impl PartitionStates {
-    /// Returns the current term of a partition.
     pub(super) fn term(&self, topic: &str, partition: i32) -> u64 {
         let states = self.0.lock();
         states.get(topic).and_then(|of| of.get(&partition)).map_or(0, |state| state.term)

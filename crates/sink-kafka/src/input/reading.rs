@@ -16,11 +16,9 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// The part of the topics that is read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// All of them.
     All,
     /// The others, for this reason.
     Part(String),
-    /// None.
     Nothing(Failure),
 }
 

@@ -11,10 +11,8 @@ use super::{DelayFrom, IdentityFrom, KafkaInputSpec};
 use delaybridge_core::carried::{Carried, KafkaRecord};
 use delaybridge_input::{Arrival, FormerId};
 
-/// The header with the id of a message.
 const MESSAGE_ID: &str = "x-message-id";
 
-/// A partition of a topic.
 pub(super) type Partition = (String, i32);
 
 /// The id of a topic, which tells it from an earlier one of the same name.

@@ -25,7 +25,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The begin of the metadata of a commit.
 const TOPIC_ID: &str = "topic-id=";
 
-/// Returns the metadata of a commit for the topic with this id.
 pub(super) fn metadata(topic_id: &str) -> String {
     format!("{TOPIC_ID}{topic_id}")
 }
@@ -49,7 +48,6 @@ struct CommittedOffset {
     topic_id: Option<String>,
 }
 
-/// The committed offsets of a group.
 type GroupOffsets = HashMap<Partition, CommittedOffset>;
 
 /// Decides from where the partitions of this list are read. Blocks, one question at a time: none is asked after `stop`.
@@ -148,7 +146,6 @@ pub(super) fn settle<C: ConsumerContext>(
     consumer.commit(&first, CommitMode::Sync).map_err(|error| failure(&what, &error))
 }
 
-/// Asks for topics.
 fn describe<C: ConsumerContext>(consumer: &BaseConsumer<C>, names: &[&str]) -> Result<Vec<TopicDescription>, Failure> {
     if names.is_empty() {
         return Ok(Vec::new());

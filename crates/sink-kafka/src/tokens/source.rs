@@ -29,11 +29,9 @@ const ANSWER: usize = 2 * LONGEST;
 /// The kind of proof that is a signed token (RFC 7523, 2.2).
 const SIGNED: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// A source of tokens.
 pub(super) enum TokenSource {
     /// The first line of a file.
     File(PathBuf),
-    /// The token endpoint of a provider.
     Endpoint(Box<TokenEndpoint>),
     /// The credentials of AWS, which sign a token.
     Aws(Box<MskSource>),
@@ -119,13 +117,8 @@ impl TokenSource {
         matches!(self, TokenSource::File(_))
     }
 
-    /// Asks for a new token.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none: `TargetPermanent` where a person has to do something, `Transient` where the provider is away.
-    /// No message has a
-    /// part of a proof or of a token.
+    /// Asks for a new token. The failure is `TargetPermanent` where a person has to do something, `Transient` where the
+    /// provider is away. No message has a part of a proof or of a token.
     pub(super) async fn ask(&self) -> Result<LoginToken, Failure> {
         match self {
             TokenSource::File(path) => {
@@ -170,7 +163,6 @@ impl TokenEndpoint {
         self.token(&what, answer.status, body)
     }
 
-    /// Reads the token in an answer.
     fn token(&self, what: &str, status: u16, body: Option<ProviderAnswer>) -> Result<LoginToken, Failure> {
         // Of the words of RFC 6749 only: what else a provider writes may repeat the request.
         let word = body.as_ref().and_then(|body| body.error.as_deref()).filter(|word| is_word(word));

@@ -28,10 +28,6 @@ pub struct LoginToken {
 impl LoginToken {
     /// Reads a token from its text. `expires_in`: the time that the provider gives it from now on; without it the token
     /// says so itself.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it.
     pub(super) fn of(
         text: &str,
         expires_in: Option<Duration>,

@@ -77,9 +77,6 @@ struct Hello {
 }
 
 /// Connects to a server and logs in, within the sink's `connect_timeout`.
-///
-/// # Errors
-/// What failed, where, and what to do about it.
 pub(super) async fn connect(spec: &Arc<NatsSpec>, server: usize) -> Result<NatsConnection, Failure> {
     let Some((host, port)) = spec.servers.get(server) else {
         return Err(Failure::new(Class::TargetPermanent, "settings", "connect to NATS: no server is given"));

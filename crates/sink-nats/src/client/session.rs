@@ -198,7 +198,7 @@ impl NatsSession<'_> {
         self.questions.put(Instant::now() + self.timeout * 19 / 20, OpenQuestion::Question(ask.reply));
     }
 
-    /// Looks at all that was read.
+    /// Handles everything that was read.
     fn read_all(&mut self) -> Result<(), String> {
         loop {
             match wire::take(&mut self.input) {

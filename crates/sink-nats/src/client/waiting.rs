@@ -17,9 +17,7 @@ pub(super) type Reply = Result<Option<Bytes>, Failure>;
 pub struct NatsQuestion {
     /// The subject; empty for one that only asks whether the server is there.
     pub(super) subject: String,
-    /// The body.
     pub(super) body: Vec<u8>,
-    /// The answer.
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
@@ -62,7 +60,6 @@ impl OpenQuestions {
         self.times.insert((late_at, self.last));
     }
 
-    /// Takes the question with this number.
     pub(super) fn take(&mut self, number: u64) -> Option<OpenQuestion> {
         let (late_at, waiting) = self.open.remove(&number)?;
         self.times.remove(&(late_at, number));
@@ -95,7 +92,6 @@ impl OpenQuestions {
         numbers
     }
 
-    /// Returns the number of them.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }

@@ -25,7 +25,7 @@ pub(super) enum ServerOp {
     Ping,
     /// The answer to our own `PING`.
     Pong,
-    /// Refusal, without what it refuses.
+    /// A refusal that does not say what is refused.
     Refused(String),
     /// Anything else that needs no answer.
     Nothing,

@@ -13,7 +13,6 @@ use delaybridge_core::message::{Class, Failure};
 /// Time for which a broker in trouble gets only what must go there.
 const SHUNNED: Duration = Duration::from_secs(2);
 
-/// The end of a request.
 pub(super) struct RequestEnd {
     pub(super) topic: Arc<str>,
     pub(super) queue: RouteQueue,
@@ -63,7 +62,7 @@ pub(super) async fn deliver(spec: Arc<RocketMqSpec>, to: PeerSender, batch: Mess
     end
 }
 
-/// Sends one message of a batch that was refused.
+/// Sends one message of a refused batch in a request of its own.
 async fn alone(spec: &RocketMqSpec, to: &PeerSender, batch: MessageBatch) -> BrokerNote {
     let Some(SendEnd { batch, answer }) = to.send(batch).await else { return BrokerNote::Defect };
     let note = note(&answer);

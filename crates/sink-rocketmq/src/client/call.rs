@@ -14,9 +14,7 @@ use delaybridge_sink::worker_queue::WorkItem;
 
 /// A request to a server, with the place for its answer.
 pub(super) enum RemotingCall {
-    /// A question.
     Ask(RemotingRequest, oneshot::Sender<AskEnd>),
-    /// Messages for a queue.
     Send(MessageBatch, oneshot::Sender<SendEnd>),
 }
 
@@ -38,7 +36,6 @@ pub(super) enum Unanswered {
 }
 
 impl RemotingCall {
-    /// Answers that nothing was sent.
     pub(super) fn refuse(self, failure: Failure) {
         match self {
             RemotingCall::Ask(_, reply) => {
@@ -94,13 +91,11 @@ impl MessageBatch {
         }
     }
 
-    /// Returns the request.
     pub(super) fn request(&self, group: &str) -> RemotingRequest {
         let messages = self.items.iter().map(|ready| (ready.item.message(), &ready.wire));
         message::send(group, &self.topic, &self.queue, messages)
     }
 
-    /// Returns the attempt, in words for messages.
     pub(super) fn attempt(&self) -> String {
         let RouteQueue { broker, master, .. } = &self.queue;
         format!("send to topic {} at broker {broker} ({})", self.topic, master.as_deref().unwrap_or("away"))

@@ -17,7 +17,6 @@ use delaybridge_dial::{Address, Attempt, DialStream, Phase, Tls};
 /// The remedy of a connection that needs no TLS.
 const PLAIN: &str = "remove `tls`";
 
-/// A connection to a server that answers.
 pub(super) struct RemotingConnection {
     /// The kind and the address of the server, for messages.
     pub(super) server: String,
@@ -63,9 +62,6 @@ impl ServerKind {
 }
 
 /// Connects to a server at this address, within the sink's `connect_timeout`.
-///
-/// # Errors
-/// What failed, where, and what to do about it.
 pub(super) async fn connect(
     spec: &RocketMqSpec,
     (kind, sign_of_life): (ServerKind, &RemotingRequest),

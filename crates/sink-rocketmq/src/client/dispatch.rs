@@ -29,7 +29,6 @@ use delaybridge_sink::reconnect::Intake;
 use delaybridge_sink::together;
 use delaybridge_sink::worker_queue::WorkItem;
 
-/// Elements taken from the queue at once.
 const MANY: usize = 512;
 /// Longest wait for a route or a queue.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,7 +47,6 @@ pub struct ClusterQuestion {
     pub(super) reply: oneshot::Sender<Result<(), Failure>>,
 }
 
-/// A topic in use.
 struct UsedTopic {
     lanes: TopicLanes,
     /// A question for its route is under way.
@@ -59,14 +57,12 @@ struct UsedTopic {
     used: Instant,
 }
 
-/// A broker in use.
 struct UsedBroker {
     peer: RemotingPeer,
     shunned_until: Instant,
     used: Instant,
 }
 
-/// An event of the task.
 enum DispatchEvent {
     Route(Arc<str>, RouteAnswer),
     Batch(RequestEnd),

@@ -12,12 +12,11 @@ use tokio::time::Instant;
 use super::call::{MessageBatch, ReadyItem};
 use crate::wire::route::{RouteQueue, TopicRoute};
 
-/// Messages of a request.
+/// Maximum number of messages of a request.
 pub(super) const MANY: usize = 128;
-/// Bytes of a request, unless one message has more.
+/// Maximum number of bytes of a request, unless one message has more.
 const FULL: usize = 512 << 10;
 
-/// A message that waits.
 pub(super) struct WaitingItem {
     pub(super) ready: ReadyItem,
     pub(super) since: Instant,
@@ -70,18 +69,16 @@ impl TopicLanes {
         self.any.is_empty() && self.keyed.is_empty() && self.busy.is_empty()
     }
 
-    /// Lets a request to a queue be under way.
+    /// Notes that a request to a queue is under way.
     #[cfg(test)]
     pub(super) fn keep_busy(&mut self, queue: &RouteQueue) {
         self.busy.insert((queue.broker.clone(), queue.number));
     }
 
-    /// Returns whether anything waits.
     pub(super) fn has_work(&self) -> bool {
         !self.any.is_empty() || !self.keyed.is_empty()
     }
 
-    /// Takes a message.
     pub(super) fn put(&mut self, item: WaitingItem) {
         match (&self.route, item.sharding_key()) {
             (Some(route), Some(key)) if !route.queues.is_empty() => {
@@ -113,7 +110,6 @@ impl TopicLanes {
         std::mem::take(&mut self.any).into_iter().chain(keyed).collect()
     }
 
-    /// Takes out what has waited since then or longer.
     pub(super) fn take_old(&mut self, since: Instant) -> Vec<WaitingItem> {
         let mut old = Vec::new();
         for lane in self.keyed.values_mut().chain([&mut self.any]) {
@@ -161,7 +157,6 @@ impl TopicLanes {
         None
     }
 
-    /// Frees a queue whose request has ended.
     pub(super) fn done(&mut self, queue: &RouteQueue) {
         self.busy.remove(&(queue.broker.clone(), queue.number));
     }

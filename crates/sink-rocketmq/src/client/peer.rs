@@ -46,13 +46,11 @@ impl Drop for RemotingPeer {
 }
 
 impl RemotingPeer {
-    /// Returns the name servers of a cluster.
     pub(super) fn name_servers(spec: &Arc<RocketMqSpec>, timeout: Duration, reads: &Arc<ReadBudget>) -> RemotingPeer {
         let addresses = spec.name_servers.iter().map(|(host, port)| host_with_port(host, *port)).collect();
         RemotingPeer::of(spec, (timeout, reads), ServerKind::NameServer, addresses)
     }
 
-    /// Creates the peer for the broker at an address.
     pub(super) fn broker(
         spec: &Arc<RocketMqSpec>,
         timeout: Duration,
@@ -124,7 +122,6 @@ impl PeerSender {
     }
 }
 
-/// The connections to a server.
 struct PeerConnections {
     spec: Arc<RocketMqSpec>,
     timeout: Duration,

@@ -13,7 +13,6 @@ use delaybridge_core::message::Failure;
 /// The code of a name server that knows no such topic.
 const NO_TOPIC: i64 = 17;
 
-/// The route of a topic, or why it is not known.
 pub(super) type RouteAnswer = Result<TopicRoute, Failure>;
 
 /// Asks for the route of a topic. The future is not bound to the name servers.

@@ -148,7 +148,7 @@ impl RemotingService<'_> {
         }
     }
 
-    /// Looks at all that was read.
+    /// Handles everything that was read.
     fn read_all(&mut self) -> Result<(), String> {
         loop {
             let command = match take(&mut self.input) {

@@ -17,7 +17,7 @@ use delaybridge_core::json::Json;
 const MAX_FRAME: usize = 4 << 20;
 /// Longest header of a server: it has a code and a remark.
 const MAX_HEADER: usize = 64 << 10;
-/// Fields of a header that are looked at.
+/// Maximum number of fields of a header that are looked at.
 const MAX_MEMBERS: usize = 64;
 /// Longest remark that is kept, in characters.
 const MAX_REMARK: usize = 300;
@@ -27,7 +27,6 @@ const VERSION: u16 = 407;
 const JSON_HEADER: u32 = 0;
 const BINARY_HEADER: u32 = 1;
 
-/// A request of ours.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RemotingRequest {
     pub(crate) code: u16,
@@ -80,7 +79,6 @@ pub(crate) struct PeerCommand {
     pub(crate) answer: RemotingAnswer,
 }
 
-/// The answer to a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RemotingAnswer {
     pub(crate) code: i64,
@@ -90,9 +88,6 @@ pub(crate) struct RemotingAnswer {
 }
 
 /// Takes the first frame out of the buffer; `None` while it is not complete.
-///
-/// # Errors
-/// The bytes are no frame, or too many.
 pub(crate) fn take(input: &mut BytesMut) -> Result<Option<PeerCommand>, NotRemoting> {
     let Some(length) = input.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes) as usize) else {
         return Ok(None);

@@ -24,10 +24,7 @@ pub(crate) struct ReadyMessage {
 }
 
 impl ReadyMessage {
-    /// Builds the message of an element.
-    ///
-    /// # Errors
-    /// Why no broker can take it.
+    /// Builds the message of an element. An error is one with every broker.
     pub(crate) fn of(message: &Outbound, destination: &RocketMqDestination) -> Result<ReadyMessage, &'static str> {
         if message.body.len() > MAX_BODY {
             return Err("the body is longer than 15 MiB");

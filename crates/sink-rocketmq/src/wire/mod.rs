@@ -13,7 +13,6 @@ mod frame_tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotRemoting(pub(super) &'static str);
 
-/// Codes of requests.
 pub(super) mod code {
     pub(in super::super) const HEARTBEAT: u16 = 34;
     pub(in super::super) const ROUTE: u16 = 105;

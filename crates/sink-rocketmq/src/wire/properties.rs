@@ -18,9 +18,6 @@ fn unfit_value(text: &str) -> bool {
 }
 
 /// Builds the properties of an element: tags, keys, sharding key, the standard headers, then the others.
-///
-/// # Errors
-/// Why no message can carry them.
 pub(super) fn text(message: &Outbound, destination: &RocketMqDestination) -> Result<String, &'static str> {
     let id = IdText::of(&message.id);
     let standard = Standard::of(message);

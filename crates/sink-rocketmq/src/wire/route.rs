@@ -39,7 +39,6 @@ pub(crate) struct RouteQueue {
 }
 
 impl TopicRoute {
-    /// Returns the place of the queue for a sharding key.
     pub(crate) fn place(&self, sharding_key: &str) -> usize {
         let hash =
             sharding_key.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
@@ -48,9 +47,6 @@ impl TopicRoute {
     }
 
     /// Reads what a name server answers.
-    ///
-    /// # Errors
-    /// It is no route, or larger than any.
     pub(crate) fn read(body: &Bytes) -> Result<TopicRoute, NotRemoting> {
         let unreadable = NotRemoting("a route that cannot be read");
         let route = members(&Json::read(quoted(body)).map_err(|_| unreadable)?)?;
@@ -97,9 +93,6 @@ impl TopicRoute {
 }
 
 /// Returns whether the cluster that a name server describes has any broker.
-///
-/// # Errors
-/// It is no description of a cluster.
 pub(crate) fn has_brokers(body: &Bytes) -> Result<bool, NotRemoting> {
     let unreadable = NotRemoting("a cluster that cannot be read");
     let cluster = members(&Json::read(quoted(body)).map_err(|_| unreadable)?)?;
@@ -110,7 +103,6 @@ pub(crate) fn has_brokers(body: &Bytes) -> Result<bool, NotRemoting> {
 /// A broker with the address of its master.
 type BrokerMaster = (Arc<str>, Option<Arc<str>>);
 
-/// Reads the brokers with the addresses of their masters.
 fn masters(route: &[(String, Json)]) -> Result<Vec<BrokerMaster>, NotRemoting> {
     let unreadable = NotRemoting("a broker that cannot be read");
     let read = |broker: Json| {

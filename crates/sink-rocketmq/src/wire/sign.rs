@@ -16,7 +16,6 @@ pub(crate) struct RemotingSigner {
 }
 
 impl RemotingSigner {
-    /// Creates the signer of this pair.
     pub(crate) fn new(access_key: &str, secret: &str) -> RemotingSigner {
         let key = Key::new(HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret.as_bytes());
         RemotingSigner { access_key: access_key.to_owned(), key }

@@ -104,7 +104,6 @@ struct StatusKeys {
     delay: Option<String>,
 }
 
-/// The kind.
 pub(crate) static KIND: SourceKind = SourceKind {
     key: key(
         "job_pool",
@@ -262,7 +261,6 @@ fn id_of(text: &str) -> Option<IdIn> {
     })
 }
 
-/// Reads the source.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let report = &section.cx.report;
     let text = |section: &Section<'_>, key: &Key| section.text(key).map(|text| text.value);

@@ -14,7 +14,7 @@ use delaybridge_ledger::{AllBodies, Junk, NoPayload};
 use delaybridge_link::Score;
 use delaybridge_settings::words::words;
 
-/// MessagePack's byte for nothing.
+/// MessagePack's nil.
 const NIL: Bytes = Bytes::from_static(b"\xc0");
 
 /// Longest id in bytes.

@@ -9,7 +9,6 @@ use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 
 impl JobPool {
-    /// Returns the rights on the pool for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = vec![self.on_buckets(&[MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         grants.extend(self.spec.to_see_held());

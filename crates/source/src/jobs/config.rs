@@ -10,7 +10,6 @@ use delaybridge_settings::Settings;
 use delaybridge_settings::keys::{Kind, key};
 use delaybridge_settings::reader::Section;
 
-/// The kind.
 pub(crate) static KIND: SourceKind = SourceKind {
     key: key("jobs", Kind::Section(&jobs::TABLE), "A topic of the job queue."),
     tables: &[&jobs::TABLE],
@@ -66,7 +65,6 @@ fn due(space: &KeySpace, topic: &str) -> String {
     String::from_utf8_lossy(Keys::named(&space.prefix, topic).due()).into_owned()
 }
 
-/// Reads the source.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let nameless = <JobsSpec as Settings>::of(section);
     let spec = match section.text(&jobs::TOPIC) {

@@ -9,7 +9,6 @@ use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 
 impl JobsSource {
-    /// Returns the rights on the topic for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let keys = &self.keys;
         let of_claims = self.ledger_keys().of_claims();

@@ -15,7 +15,6 @@ use delaybridge_settings::reader::Section;
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, shown};
 
-/// The kind.
 pub(crate) static KIND: SourceKind = SourceKind {
     key: key("redisson", Kind::Section(&redisson::TABLE), "An `RDelayedQueue` of Redisson."),
     tables: &[&redisson::TABLE],
@@ -94,7 +93,6 @@ fn consume(section: &Section<'_>, key: &Key) -> Consume {
     Consume { delayed: parts.contains(&Part::Delayed), ready: parts.contains(&Part::Ready) }
 }
 
-/// Reads the source.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let name_spot = section.spot(&redisson::NAME);
     let spec = RedissonSpec::of(section);

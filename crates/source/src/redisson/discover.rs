@@ -70,7 +70,6 @@ pub async fn discover(conn: &Conn) -> Result<(Vec<Found>, usize), StoreError> {
     Ok((found, strange))
 }
 
-/// Settles the name of a queue by a ready list under one of the two names.
 async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), StoreError> {
     let Some(braced) = &queue.or else { return Ok(()) };
     let mut pipe = redis::pipe();

@@ -14,7 +14,6 @@ pub fn to_wake_in_cluster(keys: &Keys) -> Grant {
 }
 
 impl RedissonSource {
-    /// Returns the rights on Redisson's keys for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = self.to_look();
         match activity {
@@ -98,7 +97,6 @@ impl RedissonSource {
         grants
     }
 
-    /// Returns the rights for `sweep.lua`.
     fn to_sweep(&self) -> [Grant; 6] {
         let k = &self.keys;
         [

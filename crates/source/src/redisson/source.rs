@@ -47,7 +47,6 @@ impl RedissonSource {
         RedissonSource { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self.clone() }
     }
 
-    /// Sets other scripts.
     pub(super) fn with_scripts(&self, scripts: &'static Scripts) -> Self {
         RedissonSource { scripts, ..self.clone() }
     }

@@ -19,7 +19,6 @@ use delaybridge_settings::reader::Section;
 use delaybridge_settings::words::{word, words};
 use delaybridge_settings::{Settings, shown};
 
-/// The kind.
 pub(crate) static KIND: SourceKind = SourceKind {
     key: key("zset", Kind::Section(&zset::TABLE), "A sorted set with the payloads as members."),
     tables: &[&zset::TABLE],
@@ -114,7 +113,6 @@ words! {
     }
 }
 
-/// Reads the source.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let report = &section.cx.report;
     let preset = section.one_of::<Presets>(&PRESET);
@@ -183,7 +181,6 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     SourceSettings { config: Arc::new(SourceConfig::Zset(Box::new(spec))), name_spot, rescue_only: Vec::new() }
 }
 
-/// Reads the bytes behind `key_base64`.
 fn in_base64(section: &Section<'_>) -> Option<Bytes> {
     let written = section.text(&KEY_BASE64)?;
     let spot = section.spot(&KEY_BASE64);

@@ -6,7 +6,6 @@ use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 
 impl ZsetSource {
-    /// Returns the rights on the set for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = vec![self.on([MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         match activity {

@@ -53,10 +53,6 @@ const QUIET: &str = "lapin=off";
 pub(super) const NEVER: [&str; 3] = ["lapin::returned_messages=off", "lapin::channels=off", "lapin::frames=off"];
 
 /// Reads a filter; without one the level is `info`.
-///
-/// # Errors
-///
-/// Returns what is wrong with it.
 pub(super) fn parse(filter: &str) -> Result<EnvFilter, String> {
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let directives = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).map(directive);

@@ -35,7 +35,6 @@ impl MakeWriter<'_> for Journal {
     }
 }
 
-/// The writer of one line.
 pub(super) struct Line {
     priority: &'static str,
 }

@@ -53,7 +53,6 @@ impl ApiMetrics {
         time.observe(duration.as_secs_f64());
     }
 
-    /// Returns the metrics of the daemon.
     pub(crate) fn all(&self) -> &Metrics {
         &self.0.metrics
     }

@@ -18,7 +18,6 @@ pub(crate) struct LatenessCounts(Vec<(u16, u32)>);
 pub(super) struct SharedLateness(Mutex<LatenessCounts>);
 
 impl SharedLateness {
-    /// Counts one acknowledgement.
     pub(super) fn add(&self, lateness: Duration) {
         self.0.lock().add(size_of(lateness));
     }

@@ -19,7 +19,6 @@ pub(super) struct OwnProcess {
 }
 
 impl OwnProcess {
-    /// Creates the collector for this process.
     pub(super) fn new() -> prometheus::Result<Self> {
         let cpu = Counter::with_opts(Opts::new(CPU, "Total user and system CPU time spent in seconds."))?;
         Ok(OwnProcess { library: ProcessCollector::for_self(), cpu: Mutex::new(cpu) })

@@ -22,7 +22,6 @@ pub const OTHERS: &str = "other queues";
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Together {
     Sum,
-    /// The maximum.
     Max,
     /// The minimum of the values other than 0, which means none.
     Earliest,

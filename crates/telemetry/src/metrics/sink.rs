@@ -106,7 +106,6 @@ impl SinkMetrics {
         &self.0.sink
     }
 
-    /// Returns the metrics of the daemon.
     pub(crate) fn all(&self) -> &Metrics {
         &self.0.metrics
     }

@@ -52,7 +52,6 @@ impl Destinations {
         }
     }
 
-    /// Forgets the destinations of a sink.
     pub(super) fn remove_all(&mut self, sink: &Arc<str>) {
         self.0.retain(|(of, _), _| of != sink);
     }

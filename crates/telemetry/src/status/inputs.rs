@@ -95,7 +95,6 @@ impl Inputs {
         })
     }
 
-    /// Returns the state of an input.
     pub(super) fn state(&self, input: &Arc<str>) -> Option<&InputState> {
         self.0.get(input).map(|(state, _)| state)
     }

@@ -27,7 +27,6 @@ pub struct Refusal {
 pub(super) struct Reload {
     /// A hash of the running settings, without secrets.
     hash: String,
-    /// Number of finished reloads.
     count: u64,
     running: bool,
     /// The last reload; `None` before the first.

@@ -29,7 +29,7 @@ pub(super) struct Queue {
     /// Keys that hold something else than a list.
     pub(super) not_lists: HashSet<Bytes>,
     forwarder: Option<ForwardLease>,
-    /// By their fields.
+    /// Pauses by their fields.
     pub(super) pauses: HashMap<String, Pause>,
     /// Ids given to payloads of the ready list.
     pub(super) given: u64,
@@ -62,7 +62,6 @@ impl Queue {
         self.retry.until(i64::MAX).filter_map(due).min()
     }
 
-    /// Adds a dead letter.
     pub(super) fn add_dead(&mut self, fields: &[(&'static str, Bytes)], now_ms: i64) {
         self.deaths += 1;
         let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -81,7 +80,6 @@ impl Queue {
         self.dead.drain(..over).count() as u64
     }
 
-    /// Pushes to a list.
     pub(super) fn push(&mut self, list: Option<&Bytes>, side: Side, body: &Bytes) {
         let list = self.lists.entry(list.cloned().unwrap_or_default()).or_default();
         match side {

@@ -12,7 +12,6 @@ use super::queue::Queue;
 #[derive(Clone)]
 pub struct Saved(pub(super) HashMap<Arc<str>, Queue>);
 
-/// The replica.
 #[derive(Default)]
 pub(super) struct Replica {
     /// The state that it has, if it receives nothing more.

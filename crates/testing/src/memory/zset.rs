@@ -35,7 +35,6 @@ impl Zset {
         }
     }
 
-    /// The score of a member.
     pub(super) fn score(&self, member: &Bytes) -> Option<i64> {
         self.scores.get(member).copied()
     }
@@ -55,12 +54,10 @@ impl Zset {
         self.iter().take_while(move |(at, _)| *at <= score)
     }
 
-    /// The number of members.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }

@@ -45,7 +45,7 @@ pub struct OnRedis {
     pub admin: MultiplexedConnection,
     /// The replica, or the other node of the cluster.
     pub(super) beside: Option<MultiplexedConnection>,
-    /// The ports of both.
+    /// The ports of both servers.
     pub(super) ports: Vec<u16>,
     /// Whether the slot of the queue is on its way from one node to the other.
     pub(super) moving: bool,

@@ -23,7 +23,6 @@ struct Belief {
     held: Vec<Mine>,
     /// Something has left it in another way than by a confirmation.
     moved: bool,
-    /// End of its lease.
     end_ms: i64,
 }
 
@@ -46,7 +45,6 @@ pub struct Walk {
     beliefs: BTreeMap<ClaimName, Belief>,
     /// Owners confirm claims by their names whatever has left them: a planted fault.
     pub careless: bool,
-    /// The last verdict.
     last: Option<(Mine, SettleOp)>,
     pub(super) log: Vec<String>,
 }

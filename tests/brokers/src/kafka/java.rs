@@ -22,7 +22,6 @@ pub(super) fn node(java: &Java, archive: &Archive, log4j: &Path, fast_jit: bool)
     }
 }
 
-/// A command that runs a tool.
 pub(super) fn tool(java: &Java, archive: &Archive, log4j: &Path, class: &str) -> Command {
     java.quick(archive, &["-Xmx128m", &logging(log4j)], class)
 }

@@ -20,7 +20,6 @@ pub(super) struct Api {
     pub(super) name: &'static str,
 }
 
-/// The body of a request.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Request(Vec<u8>);
 

@@ -33,10 +33,6 @@ impl NatsClient {
     }
 
     /// Asks on a subject; returns the body of the answer.
-    ///
-    /// # Errors
-    ///
-    /// Nobody answers, or the connection breaks.
     pub fn request(&mut self, subject: &str, body: &[u8]) -> Result<Vec<u8>> {
         let what = format!("ask NATS on {subject}");
         let mut bytes = format!("PUB {subject} test.inbox.1 {}\r\n", body.len()).into_bytes();

@@ -48,7 +48,6 @@ pub struct Nats {
     scratch: Scratch,
 }
 
-/// The installed version.
 pub(crate) fn version() -> Option<String> {
     let output = Command::new(program()).arg("--version").output().ok()?;
     String::from_utf8(output.stdout).ok()?.trim().strip_prefix("nats-server: v").map(str::to_owned)

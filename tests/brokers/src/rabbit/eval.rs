@@ -29,15 +29,10 @@ pub struct Queue {
 
 impl Rabbit {
     /// Evaluates an Erlang expression in the node; returns its value as Erlang prints it, in one line.
-    ///
-    /// # Errors
-    ///
-    /// The node does not answer, or the expression fails.
     pub fn eval(&self, expression: &str) -> Result<String> {
         self.text(&format!(r#"io_lib:format("~0tp", [begin {expression} end])"#))
     }
 
-    /// Evaluates an expression whose value is a text.
     fn text(&self, expression: &str) -> Result<String> {
         static CALLS: AtomicU32 = AtomicU32::new(0);
         let mut command = process::command("erl_call");
@@ -159,7 +154,6 @@ impl Rabbit {
     }
 }
 
-/// A text as an Erlang binary.
 fn binary(text: &str) -> String {
     format!("<<{text:?}/utf8>>")
 }

@@ -67,9 +67,6 @@ pub struct RawClient {
 
 impl RawClient {
     /// Logs in.
-    ///
-    /// # Errors
-    /// The answer of the broker.
     pub fn connect(port: u16) -> Result<RawClient, String> {
         let stream = TcpStream::connect(("127.0.0.1", port)).map_err(|error| error.to_string())?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
@@ -92,9 +89,6 @@ impl RawClient {
     }
 
     /// Publishes a message, and waits until the broker has it.
-    ///
-    /// # Errors
-    /// The answer of the broker, which has ended the channel or the connection.
     pub fn publish(&mut self, message: &RawMessage) -> Result<(), String> {
         let RawMessage { exchange, routing_key, properties, body } = message;
         self.method(1, [60, 40], &[vec![0, 0], short(exchange), short(routing_key), vec![0]].concat())?;
@@ -105,9 +99,6 @@ impl RawClient {
     }
 
     /// Takes the first message of a queue; `None` from an empty one.
-    ///
-    /// # Errors
-    /// The answer of the broker.
     pub fn take(&mut self, queue: &str) -> Result<Option<RawMessage>, String> {
         self.method(1, [60, 70], &[vec![0, 0], short(queue.as_bytes()), vec![1]].concat())?;
         let (got, arguments) = self.answer(&[GOT, EMPTY])?;

@@ -40,7 +40,6 @@ impl RocketMqMessage {
 /// A connection to a server.
 pub(super) struct RocketWire(TcpStream);
 
-/// The answer to a request.
 struct Answer {
     code: i64,
     header: String,
@@ -84,7 +83,6 @@ impl RocketWire {
         Ok(u32::from_be_bytes(bytes))
     }
 
-    /// Makes a topic.
     pub(super) fn create(&mut self, topic: &str, queues: u32) -> Result<()> {
         let queues = queues.to_string();
         let fields = [
@@ -103,7 +101,6 @@ impl RocketWire {
         }
     }
 
-    /// The route of a topic, as the name server writes it.
     pub(super) fn route(&mut self, topic: &str) -> Result<String> {
         match self.ask(ROUTE, &[("topic", topic), ("acceptStandardJsonOnly", "true")])? {
             Answer { code: 0, body, .. } => Ok(String::from_utf8_lossy(&body).into_owned()),
@@ -111,14 +108,12 @@ impl RocketWire {
         }
     }
 
-    /// The number of queues of a topic at each broker.
     pub(super) fn queues(&mut self, topic: &str) -> Result<u32> {
         let route = self.route(topic)?;
         let count = number_in(&route, "\"writeQueueNums\":").and_then(|count| u32::try_from(count).ok());
         count.ok_or_else(|| Error::new(format!("find the queues of topic {topic}: {route}")))
     }
 
-    /// All messages of a queue.
     pub(super) fn pull(&mut self, topic: &str, broker: usize, queue: u32) -> Result<Vec<RocketMqMessage>> {
         let mut messages = Vec::new();
         let mut offset = 0_i64;

@@ -47,11 +47,8 @@ pub(super) fn needs_both_days(expression: &str) -> bool {
     fields.any(|field| field.starts_with(['*', '?']))
 }
 
-/// Checks each part of each field of an expression that the parser accepts.
-///
-/// # Errors
-///
-/// The part that means nothing, or that the parser would read as something else.
+/// Checks each part of each field of an expression that the parser accepts. An error is the part that means nothing, or
+/// that the parser would read as something else.
 pub(super) fn check_parts(expression: &str) -> Result<(), String> {
     for (n, (field, text)) in FIELDS.iter().zip(expression.to_uppercase().split(' ')).enumerate() {
         let text = if n == WEEKDAY { text.strip_prefix('+').unwrap_or(text) } else { text };

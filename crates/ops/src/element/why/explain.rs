@@ -18,7 +18,6 @@ const SAME_ATTEMPT_MS: u64 = 1_000;
 /// Destinations in trouble that are named one by one.
 const DESTINATIONS: usize = 3;
 
-/// Explains an element.
 pub(super) fn explain(facts: &WhyFacts<'_>) -> ElementWhy {
     let state = facts.whereabouts();
     let waits_for = facts.obstacles(state);

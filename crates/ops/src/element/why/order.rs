@@ -18,7 +18,6 @@ const PLACES: [(Place, PeekState); 3] = [
     (Place::Scheduled, PeekState::Scheduled),
 ];
 
-/// An element in an order.
 pub(super) struct OrderedElement<'a> {
     pub id: &'a Identity,
     pub due_ms: i64,

@@ -235,7 +235,6 @@ struct RestoreItem {
     owner: [u8; 8],
     claim: u64,
     index: u32,
-    /// Makes it unique.
     id: [u8; 8],
     payload: Bytes,
     held: Held,

@@ -1,4 +1,8 @@
 //! The order of one queue, as its claimer sees it.
+//!
+//! A replica that takes over may not have what was written last. If that was the return of an element, the element is in its
+//! claim again, under a lease that still runs, and the next claim would take what is due after it. So after each change of the
+//! server's history the claims of this process are compared with what it has in hand.
 
 use std::sync::Arc;
 

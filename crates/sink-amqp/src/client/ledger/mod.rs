@@ -30,7 +30,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// The broker's answer to one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BrokerAnswer {
     Ack,
@@ -44,7 +43,6 @@ pub(super) struct ReturnedMessage {
     pub(super) number: u64,
     /// Why, as a code of the protocol.
     pub(super) code: u16,
-    /// The broker's reason.
     pub(super) text: String,
 }
 
@@ -58,7 +56,6 @@ pub(super) enum MessageVerdict {
     Returned {
         /// Why, as a code of the protocol.
         code: u16,
-        /// The broker's reason.
         text: String,
     },
 }
@@ -66,7 +63,6 @@ pub(super) enum MessageVerdict {
 /// The progress of a message.
 #[derive(Debug, PartialEq, Eq)]
 enum AnswerProgress {
-    /// Without an answer.
     Unanswered,
     /// Acknowledged; rule 2 or 3 has not let it go yet.
     Acknowledged,
@@ -87,7 +83,6 @@ pub(super) struct ChannelLedger<T> {
     unanswered: usize,
     /// Number of the last message published.
     last: u64,
-    /// The highest number with an answer.
     last_answered: u64,
     /// Bare answers since the last mark: rule 2.
     bare: Vec<u64>,

@@ -28,11 +28,8 @@ pub(super) fn attempt(destination: &Destination) -> String {
     format!("publish to {destination}")
 }
 
-/// Prepares a message; `frame_max` is what the broker takes in one frame, properties and headers together.
-///
-/// # Errors
-///
-/// Why this message can never be published.
+/// Prepares a message; `frame_max` is what the broker takes in one frame, properties and headers together. An error is
+/// one for ever.
 pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Result<Publication, Failure> {
     let AmqpDestination { exchange, routing_key, properties } = message.destination.of_kind(NAME)?;
     let attempt = attempt(&message.destination);

@@ -39,7 +39,6 @@ fn assert_failure(outcome: Outcome, class: Class, code: &str) -> String {
     failure.message
 }
 
-/// Waits until something holds.
 async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
     let deadline = tokio::time::Instant::now() + rabbit::PATIENCE;
     while !holds().await {
@@ -61,7 +60,7 @@ async fn deliver_in_the_end(sink: &AmqpSink, message: Outbound) {
 /// What the sink said of a message until its fate was certain.
 struct Told {
     outcome: Outcome,
-    /// Answers that left it in doubt before.
+    /// Answers before that one which left it in doubt.
     doubts: usize,
 }
 

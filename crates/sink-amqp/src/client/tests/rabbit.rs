@@ -119,12 +119,10 @@ impl Node {
         trouble
     }
 
-    /// The node says that its memory is full.
     pub(crate) async fn memory_alarm(&self) -> Trouble {
         self.suffers(|rabbit| rabbit.set_memory_alarm(true), |rabbit| rabbit.set_memory_alarm(false)).await
     }
 
-    /// The node says that its disk is full.
     pub(crate) async fn disk_alarm(&self) -> Trouble {
         self.suffers(|rabbit| rabbit.set_disk_alarm(true), |rabbit| rabbit.set_disk_alarm(false)).await
     }
@@ -260,7 +258,6 @@ impl Admin {
         self.channel.queue_bind(queue.into(), exchange.into(), key.into(), options, table).await.unwrap();
     }
 
-    /// Messages in a queue.
     pub(crate) async fn length(&self, queue: &str) -> u32 {
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         self.channel.queue_declare(queue.into(), options, FieldTable::default()).await.unwrap().message_count()
@@ -275,7 +272,6 @@ impl Admin {
         taken
     }
 
-    /// The bodies of everything in a queue, as texts.
     pub(crate) async fn texts(&self, queue: &str) -> Vec<String> {
         self.drain(queue).await.into_iter().map(|(body, _)| String::from_utf8(body).unwrap()).collect()
     }

@@ -49,13 +49,11 @@ pub type LinkReply = Result<LinkNote, Failure>;
 /// A link as its attach and its first credit show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkNote {
-    /// Whether the broker lets messages come.
     pub(super) has_credit: bool,
     /// Whether the broker is known to accept messages that no queue takes.
     pub(super) accepts_unroutable: bool,
 }
 
-/// The progress of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinkStage {
     /// Begin and attach were sent.
@@ -75,13 +73,11 @@ struct PartedMessage {
     body: Bytes,
 }
 
-/// An element that waits for credit.
 struct WaitingElement {
     item: WorkItem,
     since: Instant,
 }
 
-/// The state of a link.
 pub(super) struct Amqp1Link {
     pub(super) to: LinkEnd,
     channel: u16,

@@ -16,10 +16,8 @@ use delaybridge_sink::{Destination, HeaderRules, Outbound, Sink, header_rules};
 use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
 use delaybridge_testing::sink_contract_tests;
 
-/// A running server.
 struct Server(Arc<ElasticMq>);
 
-/// A message of a queue.
 struct Received {
     body: Vec<u8>,
     attributes: Value,
@@ -59,7 +57,6 @@ impl Server {
         self.0.queue_url(&name)
     }
 
-    /// Takes everything out of a queue.
     async fn take(&self, url: &str) -> Vec<Received> {
         let mut found = Vec::new();
         loop {
@@ -106,7 +103,6 @@ impl Received {
     }
 }
 
-/// A queue of a test.
 struct SqsRig {
     server: Server,
     url: String,

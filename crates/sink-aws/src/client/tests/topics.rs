@@ -16,7 +16,6 @@ use delaybridge_sink::{Destination, HeaderRules, Sink, header_rules};
 use delaybridge_testing::sink::{ReceivedMessage, Rig, outbound};
 use delaybridge_testing::sink_contract_tests;
 
-/// A running server.
 struct Server(Arc<Moto>);
 
 impl Server {

@@ -22,7 +22,6 @@ pub(in crate::client) const AUDIENCE: &str = "kafka";
 pub(in crate::client) enum Grant {
     /// A token for this audience that is valid for so long.
     Token(&'static str, Duration),
-    /// A status and a body.
     Status(u16, &'static str),
     /// The connection ends.
     Away,

@@ -116,7 +116,6 @@ pub(crate) fn records(kafka: &Kafka, topic: &str) -> Vec<Record> {
     records_of(kafka, topic, 0)
 }
 
-/// The content of a partition.
 pub(crate) fn records_of(kafka: &Kafka, topic: &str, partition: i32) -> Vec<Record> {
     let end = kafka.end_offsets(topic).expect("the broker reports the topic's end")[partition as usize];
     let consumer: BaseConsumer = ClientConfig::new()

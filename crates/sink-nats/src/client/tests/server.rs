@@ -59,7 +59,6 @@ impl Server {
         spec_on(&[self.port()])
     }
 
-    /// Asks JetStream.
     pub(super) async fn ask(&self, subject: String, body: Value) -> Result<Value, String> {
         self.does(move |nats| {
             let mut client = nats.client().map_err(|e| e.to_string())?;

@@ -41,7 +41,6 @@ impl Cluster {
         Cluster(Arc::new(cluster))
     }
 
-    /// The cluster of version 5 that tests share.
     pub(super) async fn shared() -> Cluster {
         static SHARED: OnceCell<Cluster> = OnceCell::const_new();
         let topics = vec![("readonly".to_owned(), 4, 4)];
@@ -49,7 +48,6 @@ impl Cluster {
         SHARED.get_or_init(|| Cluster::start(options)).await.clone()
     }
 
-    /// The cluster of version 4 that tests share.
     pub(super) async fn shared_four() -> Cluster {
         static SHARED: OnceCell<Cluster> = OnceCell::const_new();
         let version = RocketMqVersion::Four;

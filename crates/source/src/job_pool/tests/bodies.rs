@@ -14,7 +14,6 @@ async fn pool() -> PoolRig {
     PoolRig::new(plain()).await
 }
 
-/// Schedules jobs for now.
 async fn jobs(rig: &mut PoolRig, jobs: &[(&str, &[u8])]) {
     for (member, body) in jobs {
         let member = Bytes::from((*member).to_owned());

@@ -73,7 +73,6 @@ impl PoolRig {
         PoolRig::on(Servers::one(), preset, "{pool}:ready").await
     }
 
-    /// The plain pool on emptied servers.
     async fn plain_on(servers: &Servers) -> Self {
         let tag = servers.name("pool");
         PoolRig::on(servers.emptied().await, plain_at(&tag), &format!("{{{tag}}}:ready")).await
@@ -103,7 +102,6 @@ impl PoolRig {
         self.daemon.store(self.source.clone(), owner)
     }
 
-    /// The daemon's connection.
     pub(super) fn conn(&self) -> Conn {
         self.daemon.conn()
     }
@@ -119,7 +117,6 @@ impl PoolRig {
         self.redis.run(&pipe).await;
     }
 
-    /// The job of a member.
     pub(super) async fn body(&mut self, member: &Bytes) -> Option<Bytes> {
         let at = self.source.body_at(member)?;
         let command = match at.field() {

@@ -77,7 +77,6 @@ impl Queue {
         })
     }
 
-    /// Removes the member of a verdict.
     fn remove(&mut self, verdict: &SettleCommand) {
         let Some(keys) = self.claims.get_mut(&verdict.claim) else { return };
         keys.part(verdict.part).remove(&verdict.member);
