@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::calendar::{unix_now, unix_of};
 use delaybridge_core::json::Json;
 
 /// Members of an answer that are looked at, at most.
@@ -93,6 +92,18 @@ impl fmt::Debug for AwsCredentials {
         let mut shown = f.debug_struct("AwsCredentials");
         shown.field("key_id", &self.key_id).field("until", &self.until).finish_non_exhaustive()
     }
+}
+
+/// Returns the seconds since the epoch by the clock of this host: AWS refuses a proof that is more than some minutes
+/// off.
+pub fn unix_now() -> u64 {
+    delaybridge_core::clock::calendar_seconds() as u64
+}
+
+/// Returns the seconds since the epoch of a time as `2026-11-25T12:00:00Z`.
+pub(crate) fn unix_of(text: &str) -> Option<u64> {
+    let time = humantime::parse_rfc3339_weak(text.trim()).ok()?;
+    Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs())
 }
 
 #[cfg(test)]

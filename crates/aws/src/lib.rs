@@ -4,7 +4,6 @@
 //! `sign` makes the proof of a request, or a URL that is its own proof (Signature Version 4); `token` such a URL as MSK takes it.
 //! `hosts` has the names of the services, `xml` reads the answers of those that speak no JSON.
 
-mod calendar;
 mod chain;
 mod credentials;
 mod hosts;
@@ -17,8 +16,7 @@ mod token;
 mod variables;
 mod xml;
 
-pub use calendar::unix_now;
-pub use credentials::AwsCredentials;
+pub use credentials::{AwsCredentials, unix_now};
 pub use hosts::{host_of, is_region, region_of_host};
 pub use login::AwsLogin;
 pub use sign::AwsSigner;

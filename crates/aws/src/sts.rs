@@ -7,7 +7,7 @@ use form_urlencoded::Serializer;
 use http_body_util::Full;
 use hyper::Request;
 
-use crate::calendar::unix_of;
+use crate::credentials::unix_of;
 use crate::questions::{LIMIT, read_file, refused, unavailable};
 use crate::{AwsCredentials, AwsSigner, AwsVariables, XmlElement, host_of, unix_now};
 use delaybridge_core::message::Failure;

@@ -15,6 +15,17 @@ use crate::report::Verdict;
 use crate::server::{Queue, Scheduled, Seen, Server};
 use crate::statements::Number;
 
+/// A check: it drives the producer through one situation.
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    /// The name of the check, for a failure of all of it.
+    pub name: &'static str,
+    /// The statements that it looks at.
+    pub about: &'static [Number],
+    /// Drives it.
+    pub run: fn(&mut Bench) -> Result<(), Stop>,
+}
+
 /// Why a check ended before its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {

@@ -1,7 +1,6 @@
 //! One run: all checks, one after the other.
 
-use crate::bench::{Bench, Opening, Stop};
-use crate::checks::check::Check;
+use crate::bench::{Bench, Check, Opening, Stop};
 use crate::checks::{CHECKS, FAILOVER};
 use crate::child::Broken;
 use crate::element::Layout;

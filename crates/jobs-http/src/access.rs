@@ -4,8 +4,8 @@
 //! hashes are compared in constant time.
 
 mod lines;
+mod token;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,64 +16,33 @@ use delaybridge_http_server::file::Content;
 use delaybridge_http_server::room::MaybeNamed;
 use delaybridge_http_server::tokens_file::TokenList;
 use delaybridge_jobs::TokenLimits;
-use delaybridge_settings::keys::tables;
+use delaybridge_settings::keys::Key;
 use delaybridge_settings::problem::{ConfigErrors, Report, Spot};
 use delaybridge_settings::reader::{Context, Needs, Section};
-use delaybridge_settings::words::words;
-use delaybridge_settings::{node, reader};
+use delaybridge_settings::{Settings, node};
 
-tables! {
-    mod top at "tokens file", "The whole file." {
-        TOKENS = key("tokens", Kind::Named(&token::TABLE), "Tokens by name. The name is shown in the log.").required();
-    }
-    mod token at "tokens.NAME", "One token." {
-        SHA256 = key("sha256", Kind::Text, "SHA-256 of the token in hex: `printf %s \"$TOKEN\" | sha256sum`.").required();
-        GRANTS = key("grants", Kind::List(&grant::TABLE), "What the token may do.").required();
-    }
-    mod grant at "tokens.NAME.grants[]", "Rights on topics." {
-        TOPICS = key("topics", Kind::Texts, "Names of topics; `*` stands for any characters.").required();
-        RIGHTS = key("rights", words::<Right>(), "`add`: add jobs. `pop`: pop, finish, release, touch and bury. `admin`: everything else, and these.").required();
-    }
+pub use token::Right;
+use token::{TopicGrant, TopicToken};
+
+/// The whole file.
+#[derive(Settings)]
+#[settings(top, at = "tokens file", hidden)]
+struct FileKeys {
+    /// Tokens by name. The name is shown in the log.
+    #[key(Kind::Named(&one::TABLE), required)]
+    tokens: Vec<(String, TokenKeys)>,
 }
 
-words! {
-    /// Something that a caller may do with a topic.
-    pub enum Right {
-        /// Add jobs.
-        Add = "add",
-        /// Pop jobs, and say what has become of them.
-        Pop = "pop",
-        /// Look at jobs, delete them, and work on dead letters, limits and pauses.
-        Admin = "admin",
-    }
-}
-
-/// Rights on topics.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct TopicGrant {
-    patterns: Vec<String>,
-    rights: Vec<Right>,
-}
-
-/// A token of the file.
-#[derive(Clone)]
-struct TopicToken {
-    name: Arc<str>,
-    sha256: [u8; digest::SHA256_OUTPUT_LEN],
-    grants: Arc<[TopicGrant]>,
-}
-
-impl TopicToken {
-    fn caller(&self) -> Caller {
-        Caller { name: Some(self.name.clone()), grants: Some(self.grants.clone()), made: None }
-    }
-}
-
-/// Not even the hash: a weak token could be guessed from it.
-impl fmt::Debug for TopicToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").field("name", &self.name).field("grants", &self.grants).finish_non_exhaustive()
-    }
+/// One token.
+#[derive(Settings)]
+#[settings(one, at = "tokens.NAME", hidden)]
+struct TokenKeys {
+    /// SHA-256 of the token in hex: `printf %s "$TOKEN" | sha256sum`.
+    #[key(Kind::Text, required, read = sha256)]
+    sha256: Option<[u8; digest::SHA256_OUTPUT_LEN]>,
+    /// What the token may do.
+    #[key(Kind::List(&token::grant::TABLE), required)]
+    grants: Vec<TopicGrant>,
 }
 
 /// The tokens of a file.
@@ -101,6 +70,10 @@ pub struct Made {
 }
 
 impl Caller {
+    fn of(token: &TopicToken) -> Caller {
+        Caller { name: Some(token.name.clone()), grants: Some(token.grants.clone()), made: None }
+    }
+
     /// Returns a caller on the same machine, where there are no tokens.
     pub fn local() -> Caller {
         Caller { name: None, grants: None, made: None }
@@ -127,10 +100,7 @@ impl Caller {
     /// Returns whether the caller may do this with the topic.
     pub fn may(&self, right: Right, topic: &str) -> bool {
         let Some(grants) = &self.grants else { return true };
-        grants.iter().any(|grant| {
-            let has = grant.rights.contains(&right) || grant.rights.contains(&Right::Admin);
-            has && grant.patterns.iter().any(|pattern| matches(pattern, topic))
-        })
+        grants.iter().any(|grant| grant.allows(right, topic))
     }
 }
 
@@ -169,17 +139,17 @@ impl Tokens {
                 owner = Some(token);
             }
         }
-        owner.map(TopicToken::caller)
+        owner.map(Caller::of)
     }
 
     /// Returns the owner of the token of this name.
     pub fn named(&self, name: &str) -> Option<Caller> {
-        self.0.iter().find(|token| *token.name == *name).map(TopicToken::caller)
+        self.0.iter().find(|token| *token.name == *name).map(Caller::of)
     }
 
     fn parse(text: &str, report: Report, path: &Path) -> Result<Tokens, ConfigErrors> {
         if lines::is_meant(text) {
-            let tokens = lines::parse(text, &report);
+            let tokens = Tokens(lines::parse(text, &report));
             return report.finish(Some(tokens)).map(|(tokens, _)| tokens);
         }
         let base = path.parent().map(PathBuf::from).unwrap_or_default();
@@ -187,11 +157,10 @@ impl Tokens {
         let cx = Context { report, env: &|_| None, base, needs: Needs::Everything, files: Default::default() };
         let tokens = node::parse(text, &cx.report).map(|tree| {
             let top = Section::open(&cx, Spot { at: tree.at, path: String::new() }, &top::TABLE, Some(&tree));
-            let mut tokens = Tokens::default();
-            for (name, section) in top.named(&top::TOKENS) {
-                tokens.0.extend(token(&name, &section));
-            }
-            tokens
+            let token = |(name, keys): (String, TokenKeys)| {
+                Some(TopicToken { name: name.into(), sha256: keys.sha256?, grants: keys.grants.into() })
+            };
+            Tokens(FileKeys::of(&top).tokens.into_iter().filter_map(token).collect())
         });
         cx.report.finish(tokens).map(|(tokens, _)| tokens)
     }
@@ -202,47 +171,15 @@ fn refuse(report: Report, message: &str) -> Result<Tokens, ConfigErrors> {
     report.finish(None).map(|(tokens, _)| tokens)
 }
 
-fn token(name: &str, section: &Section<'_>) -> Option<TopicToken> {
-    let grants = section.list(&token::GRANTS).iter().map(grant).collect::<Vec<_>>();
-    let text = section.text(&token::SHA256)?;
+fn sha256(section: &Section<'_>, key: &Key) -> Option<[u8; digest::SHA256_OUTPUT_LEN]> {
+    let text = section.text(key)?;
     let mut sha256 = [0; digest::SHA256_OUTPUT_LEN];
     if hex::decode_to_slice(text.value.trim(), &mut sha256).is_err() {
         // What is there instead may be the token itself.
-        section.cx.report.problem(&text.spot, "this is not a SHA-256: 64 hex digits", token::SHA256.help);
+        section.cx.report.problem(&text.spot, "this is not a SHA-256: 64 hex digits", key.help);
         return None;
     }
-    Some(TopicToken { name: name.into(), sha256, grants: grants.into() })
-}
-
-fn grant(section: &Section<'_>) -> TopicGrant {
-    let texts: Vec<reader::Scalar> = section.texts(&grant::TOPICS);
-    for text in texts.iter().filter(|text| !is_pattern(&text.value)) {
-        section.cx.report.problem(&text.spot, "no topic has such a name", PATTERN);
-    }
-    let rights = if section.has(&grant::RIGHTS) { section.some_of::<Right>(&grant::RIGHTS) } else { Vec::new() };
-    TopicGrant { patterns: texts.into_iter().map(|text| text.value).collect(), rights }
-}
-
-/// The rule for patterns.
-const PATTERN: &str = "names have letters, digits, `_`, `.`, `-` and `:`; `*` matches any of them";
-
-fn is_pattern(text: &str) -> bool {
-    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.-*:".contains(letter))
-}
-
-/// Returns whether `name` fits the pattern, in which `*` stands for any characters. One pass: no pattern is slow.
-fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.len() >= last.len() && rest.ends_with(last)
+    Some(sha256)
 }
 
 #[cfg(test)]
@@ -251,23 +188,6 @@ mod tests {
 
     fn parse(text: &str) -> Result<Tokens, String> {
         Tokens::parse(text, Report::new("tokens.yaml"), Path::new("tokens.yaml")).map_err(|errors| errors.to_string())
-    }
-
-    #[test]
-    fn patterns_name_topics() {
-        let check = |pattern: &str, name: &str, expected: bool| {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        };
-        check("orders", "orders", true);
-        check("orders", "orders2", false);
-        check("*", "anything", true);
-        check("billing.*", "billing.eu", true);
-        check("billing.*", "billing", false);
-        check("*.retry", "a.retry", true);
-        check("a*b*c", "a-b-b-c", true);
-        check("a*b*c", "a-c-b", false);
-        check("ab*b", "ab", false);
-        check("**", "", true);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::v1::settle::{ReleasedJob, TouchedJob};
 use super::v1::settle_many::SettledJobs;
 use super::v1::shapes::{AddedShape, AddedShapes, Count, PoppedJobs};
 use super::v1::topics::{EmptiedTopic, JobsShape, TopicShape, TopicsShape};
-use super::{lmstfy, ouqiang, v1};
+use super::{lmstfy, openapi, ouqiang, v1};
 use delaybridge_http_server::openapi::operation::Operation;
 use delaybridge_http_server::problem::ProblemKind;
 use delaybridge_jobs::Allowed;
@@ -23,9 +23,9 @@ use delaybridge_model::{ApiSpec, Face};
 
 /// Our own API.
 pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
-    GET "/v1/openapi.json" openapi open => v1::meta::openapi,
+    GET "/v1/openapi.json" openapi open => openapi::openapi,
         Operation::new("This document").returns::<Map<String, Value>>(200, "The document");
-    GET "/v1/openapi-3.0.json" openapi_3_0 open => v1::meta::openapi_3_0,
+    GET "/v1/openapi-3.0.json" openapi_3_0 open => openapi::openapi_3_0,
         Operation::new("This document as OpenAPI 3.0").returns::<Map<String, Value>>(200, "The document");
     POST "/v1/topics/{topic}/jobs" add => v1::add::one,
         Operation::new("Add a job")

@@ -35,7 +35,6 @@ mod record;
 mod recurring;
 mod reserve;
 mod rights;
-mod room;
 mod scripts;
 mod settings;
 #[cfg(test)]

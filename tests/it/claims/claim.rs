@@ -11,8 +11,7 @@ use delaybridge_link::Score;
 
 use super::daemon::{Held, Sent};
 use super::list::Treatment;
-use super::snapshot::{Holding, Scores, Snapshot};
-use super::values::short;
+use super::snapshot::{Holding, Scores, Snapshot, short};
 use super::world::{LEASE, LEASE_MS, World};
 
 /// Whether claims move this member of the retry set, because its version is the tested one.

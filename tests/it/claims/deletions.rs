@@ -6,8 +6,7 @@ use bytes::Bytes;
 use delaybridge_ledger::claims::{ClaimName, Part};
 use redis::Script;
 
-use super::snapshot::Snapshot;
-use super::values::identity;
+use super::snapshot::{Snapshot, identity};
 use super::world::World;
 
 /// An earlier state of Redis and of this test.

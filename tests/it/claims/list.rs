@@ -4,8 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
-use super::snapshot::Snapshot;
-use super::values::{identity, short};
+use super::snapshot::{Snapshot, identity, short};
 
 /// The effect of a script on L.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

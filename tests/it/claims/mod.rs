@@ -29,7 +29,6 @@ pub mod schedule;
 mod snapshot;
 pub mod sweeps;
 mod takeover;
-pub mod values;
 mod verdicts;
 mod world;
 mod wrong_types;

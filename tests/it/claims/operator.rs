@@ -13,8 +13,7 @@ use super::list::Treatment;
 use super::rig::Rig;
 use super::runner::{self, Trace};
 use super::schedule;
-use super::snapshot::{Scores, Snapshot};
-use super::values::short;
+use super::snapshot::{Scores, Snapshot, short};
 use super::world::World;
 
 /// Number of histories.

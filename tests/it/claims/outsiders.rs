@@ -5,8 +5,7 @@ use delaybridge_ledger::claims::Part;
 
 use super::elements;
 use super::rig::Rig;
-use super::snapshot::Snapshot;
-use super::values::{identity, short};
+use super::snapshot::{Snapshot, identity, short};
 use super::world::World;
 
 impl World<'_> {

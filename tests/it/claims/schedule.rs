@@ -7,8 +7,7 @@ use delaybridge_source::redisson::Scripts;
 use super::daemon::Sent;
 use super::rig::Rig;
 use super::runner::Trace;
-use super::snapshot::Snapshot;
-use super::values::{identity, short};
+use super::snapshot::{Snapshot, identity, short};
 use super::world::{LEASE_MS, World};
 
 /// Runs one seed with the library's scripts, or with others.

@@ -11,8 +11,7 @@ use delaybridge_link::Side;
 
 use super::daemon::{Batch, Sent};
 use super::list::Treatment;
-use super::snapshot::{PUSHED, Snapshot};
-use super::values::short;
+use super::snapshot::{PUSHED, Snapshot, short};
 use super::world::World;
 
 impl World<'_> {

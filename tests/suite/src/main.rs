@@ -11,7 +11,6 @@
 mod build;
 mod events;
 mod job;
-mod load;
 mod place;
 mod policy;
 mod record;

@@ -11,8 +11,8 @@ use crate::events::{self, Event, Outcome, Test};
 use crate::job::{Job, Kind};
 use crate::place;
 use crate::policy;
-use crate::results::{Attempt, Ran, full_name};
-use crate::{load, report};
+use crate::report;
+use crate::results::{Attempt, Ran, full_name, load_now};
 
 /// The time without any event after which a program is ended: the longest test takes a third of it.
 const SILENCE: Duration = Duration::from_secs(600);
@@ -116,7 +116,7 @@ fn follow(child: &mut Child, program: &str) -> (Vec<Attempt>, Option<String>) {
                 Some(Event::Started(name)) => running.push(name),
                 Some(Event::Ended(test)) => {
                     running.retain(|name| *name != test.name);
-                    let attempt = Attempt { test, load: load::now() };
+                    let attempt = Attempt { test, load: load_now() };
                     report::failure(program, &attempt);
                     tests.push(attempt);
                 }
@@ -157,7 +157,7 @@ fn whole(child: &mut Child, words: &[String], began: Instant) -> Attempt {
     let outcome = if passed { Outcome::Passed } else { Outcome::Failed };
     let name = words.join(" ");
     let test = Test { name, outcome, seconds: began.elapsed().as_secs_f64(), output: output.join("\n") + "\n" };
-    Attempt { test, load: load::now() }
+    Attempt { test, load: load_now() }
 }
 
 /// Collects the output of a pipe, so that the child never waits for its reader.

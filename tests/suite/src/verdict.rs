@@ -1,7 +1,7 @@
 //! Whether a run is green, from the results of its tests.
 
 use crate::events::{Outcome, Test};
-use crate::results::{Attempt, Ran, full_name};
+use crate::results::{Attempt, Ran, full_name, load_now};
 
 /// The number of flaky tests that a green run may have.
 const MOST_FLAKY: usize = 3;
@@ -57,7 +57,7 @@ impl Verdict {
                 verdict.add(test, attempt, second);
             }
             if let Some(why) = &ran.broken {
-                let once = Once { seconds: ran.seconds, load: crate::load::now(), output: why.clone() };
+                let once = Once { seconds: ran.seconds, load: load_now(), output: why.clone() };
                 verdict.failed.push(Failure { test: ran.job.name.clone(), attempts: vec![once] });
             }
         }

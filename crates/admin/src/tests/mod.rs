@@ -3,7 +3,6 @@
 mod api;
 mod audit;
 mod chosen;
-mod crowd;
 mod doors;
 mod events;
 mod everywhere;

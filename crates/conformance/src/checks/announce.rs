@@ -1,10 +1,9 @@
 //! Announcements: a new head is published, and nothing else.
 
-use super::check::Check;
 use serde_json::json;
 
 use super::offers::HOUR;
-use crate::bench::{Bench, Opening, Stop, now_ms};
+use crate::bench::{Bench, Check, Opening, Stop, now_ms};
 use crate::server::Listener;
 use crate::statements::{A1, A2, A3};
 

@@ -1,11 +1,10 @@
 //! Batches: many offers in one script.
 
-use super::check::Check;
 use serde_json::{Value, json};
 
 use super::cancel::cancel;
 use super::offers::{HOUR, watch};
-use crate::bench::{Bench, Opening, Stop, now_ms};
+use crate::bench::{Bench, Check, Opening, Stop, now_ms};
 use crate::server::Listener;
 use crate::statements::{A1, A2, C4, O5, O9, T3};
 

@@ -1,11 +1,10 @@
 //! Cancelled offers: gone from both structures, and nothing else with them.
 
-use super::check::Check;
 use redis::cmd;
 use serde_json::{Value, json};
 
 use super::offers::{HOUR, watch};
-use crate::bench::{Bench, Opening, Stop, now_ms};
+use crate::bench::{Bench, Check, Opening, Stop, now_ms};
 use crate::server::Seen;
 use crate::statements::{C1, C2, C3, C4, C5, X3};
 

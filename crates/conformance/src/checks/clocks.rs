@@ -1,10 +1,9 @@
 //! Clocks: which one a delay is counted from.
 
-use super::check::Check;
 use serde_json::json;
 
 use super::offers::HOUR;
-use crate::bench::{Bench, Opening, Stop, now_ms};
+use crate::bench::{Bench, Check, Opening, Stop, now_ms};
 use crate::statements::{T1, T2};
 
 /// The largest difference between the clocks of the kit and of a producer on another machine, in ms.

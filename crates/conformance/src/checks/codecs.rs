@@ -1,10 +1,9 @@
 //! Payloads: the bytes of an element behind its head.
 
-use super::check::Check;
 use serde_json::{Value, json};
 
 use super::offers::HOUR;
-use crate::bench::{Bench, Opening, Stop};
+use crate::bench::{Bench, Check, Opening, Stop};
 use crate::statements::{E8, E10, E11};
 
 pub const TEXTS: Check = Check { name: "texts", about: &[E10], run: texts };

@@ -1,12 +1,11 @@
 //! A failover between two offers: the producer follows, and what it repeats is there once.
 
-use super::check::Check;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::offers::HOUR;
-use crate::bench::{Bench, Opening, Stop, now_ms};
+use crate::bench::{Bench, Check, Opening, Stop, now_ms};
 use crate::child::Answer;
 use crate::server::Server;
 use crate::servers::Servers;

@@ -1,11 +1,10 @@
 //! IDs that the caller chooses: a repeated offer is one offer.
 
-use super::check::Check;
 use redis::cmd;
 use serde_json::json;
 
 use super::offers::HOUR;
-use crate::bench::{Bench, Opening, Stop, now_ms};
+use crate::bench::{Bench, Check, Opening, Stop, now_ms};
 use crate::server::Listener;
 use crate::statements::{O5, O6};
 

@@ -3,7 +3,6 @@
 mod announce;
 mod batch;
 mod cancel;
-pub mod check;
 mod clocks;
 mod codecs;
 mod failover;
@@ -13,7 +12,7 @@ mod reschedule;
 mod together;
 mod wrong_type;
 
-use check::Check;
+use crate::bench::Check;
 
 /// All checks that need nothing but the server.
 pub const CHECKS: &[Check] = &[

@@ -1,12 +1,11 @@
 //! One offer, and several: names, elements, due times, the order of the list.
 
-use super::check::Check;
 use std::collections::HashSet;
 
 use redis::cmd;
 use serde_json::json;
 
-use crate::bench::{Bench, Opening, Stop, now_ms};
+use crate::bench::{Bench, Check, Opening, Stop, now_ms};
 use crate::child::Answer;
 use crate::element::{self, Layout};
 use crate::server::Monitor;

@@ -1,11 +1,10 @@
 //! Moved offers: another due time for the same element.
 
-use super::check::Check;
 use serde_json::{Value, json};
 
 use super::cancel::{cancel, difference};
 use super::offers::HOUR;
-use crate::bench::{Bench, Opening, Stop, now_ms};
+use crate::bench::{Bench, Check, Opening, Stop, now_ms};
 use crate::child::Answer;
 use crate::server::Listener;
 use crate::statements::{M1, M2, M3, M4};

@@ -1,13 +1,12 @@
 //! Two producers at once: two processes on one queue.
 
-use super::check::Check;
 use std::collections::HashSet;
 
 use serde_json::json;
 
 use super::cancel::cancel;
 use super::offers::HOUR;
-use crate::bench::{self, Bench, Opening, Stop, now_ms};
+use crate::bench::{self, Bench, Check, Opening, Stop, now_ms};
 use crate::statements::{C4, E4, O1};
 
 pub const TWO: Check = Check { name: "two producers", about: &[O1, E4], run: two };

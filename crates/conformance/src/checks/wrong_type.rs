@@ -1,11 +1,10 @@
 //! Keys of a wrong type: an error, and nothing written.
 
-use super::check::Check;
 use redis::cmd;
 use serde_json::json;
 
 use super::offers::HOUR;
-use crate::bench::{Bench, Opening, Stop};
+use crate::bench::{Bench, Check, Opening, Stop};
 use crate::child::Answer;
 use crate::server::Queue;
 use crate::statements::K7;

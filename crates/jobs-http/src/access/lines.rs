@@ -1,6 +1,6 @@
 //! Tokens by lines: `NAME TOKEN RIGHTS TOPICS`, the last two with commas between. Several lines of a name are its rights together.
 
-use super::{PATTERN, Right, Tokens, TopicGrant, TopicToken, is_pattern};
+use super::token::{PATTERN, Right, TopicGrant, TopicToken, is_pattern};
 use delaybridge_http_server::named::{Hash, SHORTEST, hash};
 use delaybridge_settings::problem::{Position, Report};
 use delaybridge_settings::words::Words as _;
@@ -14,7 +14,7 @@ pub(super) fn is_meant(text: &str) -> bool {
 }
 
 /// Returns the tokens; what is wrong is reported, and never quoted where it may be a token.
-pub(super) fn parse(text: &str, report: &Report) -> Tokens {
+pub(super) fn parse(text: &str, report: &Report) -> Vec<TopicToken> {
     let mut tokens: Vec<(TopicToken, Vec<TopicGrant>)> = Vec::new();
     let lines = (1..).zip(text.lines().map(str::trim));
     for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str, report: &Report) -> Tokens {
             Err(problem) => refuse(report, number, &problem),
         }
     }
-    Tokens(tokens.into_iter().map(|(token, grants)| TopicToken { grants: grants.into(), ..token }).collect())
+    tokens.into_iter().map(|(token, grants)| TopicToken { grants: grants.into(), ..token }).collect()
 }
 
 fn refuse(report: &Report, line: u64, problem: &str) {

@@ -9,6 +9,7 @@ use flate2::write::GzEncoder;
 use tempfile::TempDir;
 
 use super::{Client, World};
+use delaybridge_http_server::testing::ODD_HEADS;
 use delaybridge_jobs::{JobSettings, TopicSettings};
 use delaybridge_link::test_server::eventually;
 
@@ -296,7 +297,13 @@ async fn a_token_may_do_what_its_grants_say() {
     tokens(&dir, "again");
     until(200).await;
     std::fs::write(&file, "tokens: [").unwrap();
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    // The age of the tokens grows from the look on that could not read them.
+    let met = async || {
+        let metrics = world.events.metrics().render().unwrap();
+        let age = metrics.lines().find_map(|line| line.strip_prefix("delaybridge_file_age_seconds{")?.split_once("} "));
+        age.is_some_and(|(_, age)| age.parse::<f64>().unwrap() > 0.5)
+    };
+    eventually("the broken file to be met", met).await;
     until(200).await;
 }
 
@@ -385,4 +392,15 @@ async fn requests_are_counted_by_endpoint_and_status() {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
     assert!(!metrics.contains("nonsense"));
+}
+
+#[tokio::test]
+async fn only_a_program_of_this_machine_is_let_in_without_a_token() {
+    let world = World::start().await;
+    world.add("t", r#"{"body":"x"}"#).await;
+    for head in ODD_HEADS {
+        let looks = head.is_let_in(world.address, "GET", "/v1/topics/t", "").await;
+        let adds = head.is_let_in(world.address, "POST", "/v1/topics/t/jobs", "x").await;
+        assert_eq!((looks, adds), (head.is_program, head.is_program), "{}", head.text());
+    }
 }

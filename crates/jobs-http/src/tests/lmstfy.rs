@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::{Answer, World};
 use delaybridge_jobs::JobSettings;
+use delaybridge_link::test_server::eventually;
 use delaybridge_model::Face;
 
 struct Lmstfy {
@@ -116,10 +117,9 @@ impl Lmstfy {
     async fn dead(&self, queue: &str) -> String {
         let id = self.publish(queue, b"hello1", 0, 1, 0).await;
         assert_eq!(self.consume(queue, 1, 0).await.unwrap().id, id);
-        tokio::time::sleep(Duration::from_millis(1050)).await;
-        // The daemon's clock does this once a second.
         let topic = format!("test-ns.{queue}").parse().unwrap();
-        assert_eq!(self.world.queue.tick(&topic, 100).await.unwrap().aged.died, 1);
+        // The daemon's clock does this once a second.
+        eventually("the job to die", async || self.world.queue.tick(&topic, 100).await.unwrap().aged.died == 1).await;
         id
     }
 

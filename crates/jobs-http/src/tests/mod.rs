@@ -1,7 +1,6 @@
 //! The API over real connections and a real Redis.
 
 mod changes;
-mod doors;
 mod handover;
 mod leaving;
 mod limits;

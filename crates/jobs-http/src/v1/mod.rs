@@ -6,7 +6,6 @@ pub mod dead;
 pub mod errors;
 pub mod jobs;
 pub mod limits;
-pub mod meta;
 pub mod pop;
 pub mod recurring;
 pub mod settle;

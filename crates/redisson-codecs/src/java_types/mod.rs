@@ -5,20 +5,18 @@
 //! which the payload does not name. So a list of two texts may be a text after its class, or an array of two texts.
 //! [`Place`] has the rule.
 
-mod class_name;
 mod place;
 mod text;
 
 use serde_json::Value;
 
-use self::class_name::class_field;
-use self::place::Place;
+use self::place::{Place, class_field};
 use super::payload::Decoded;
 use super::value::Item;
 use crate::classes::Classes;
 use crate::coding::JavaTypes;
 
-pub(super) use self::class_name::CLASS;
+pub(super) use self::place::CLASS;
 
 /// Strips the item if `java_types` says so.
 pub(super) fn apply(java_types: JavaTypes, classes: &Classes, item: Item) -> Decoded {

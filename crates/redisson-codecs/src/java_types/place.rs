@@ -21,9 +21,12 @@
 
 use serde_json::Value;
 
-use super::class_name::{CLASS, is_class, raw};
 use super::text;
 use crate::classes::Classes;
+use crate::error::ClassName;
+
+/// The field of an object that holds its class.
+pub(crate) const CLASS: &str = "@class";
 
 /// The knowledge about the declared type of a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -128,4 +131,23 @@ fn is_scalar(name: &str) -> bool {
     const PACKAGES: [&str; 5] =
         ["java.math.", "java.sql.", "java.time.", "java.util.concurrent.atomic.", "javax.xml.datatype."];
     NUMBERS.contains(&name) || TIMES.contains(&name) || PACKAGES.iter().any(|package| name.starts_with(package))
+}
+
+/// Returns the class of an object.
+pub(super) fn class_field(value: &Value) -> Option<&str> {
+    value.get(CLASS)?.as_str()
+}
+
+/// Returns whether a text is a class name by Java's conventions: packages, then a name with a capital; or an array's
+/// name.
+fn is_class(name: &str) -> bool {
+    let raw = raw(name);
+    let simple = raw.rsplit('.').next().unwrap_or_default();
+    ClassName::is_plausible(raw)
+        && (raw.starts_with('[') || simple.starts_with(|first: char| first.is_ascii_uppercase()))
+}
+
+/// Returns the name of a class without type arguments: Jackson names the elements of an `EnumSet` in angle brackets.
+fn raw(name: &str) -> &str {
+    name.split('<').next().unwrap_or_default()
 }

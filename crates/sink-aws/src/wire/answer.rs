@@ -1,6 +1,12 @@
 //! The meaning of an answer, the same for both services.
 
 use delaybridge_aws::XmlElement;
+use delaybridge_http_client::HttpAnswer;
+
+/// Returns whether the service has accepted the request as a whole.
+pub(crate) fn is_accepted(answer: &HttpAnswer) -> bool {
+    (200..=299).contains(&answer.status)
+}
 
 /// An error as the service says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

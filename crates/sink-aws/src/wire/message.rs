@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -23,7 +24,13 @@ const MOST: usize = 10;
 /// The longest id in the default of `deduplication_id`.
 const LONGEST_ID: usize = 80;
 
-/// A message of a request.
+/// A request before it is signed: the headers that are not of the connection, in lower case, and the body.
+pub(crate) struct WireRequest {
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
+    pub(crate) body: Bytes,
+}
+
+/// An element in a request.
 #[derive(Debug)]
 pub(crate) struct WireMessage<'a> {
     pub(crate) body: Cow<'a, str>,

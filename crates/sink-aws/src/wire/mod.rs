@@ -2,11 +2,11 @@
 
 pub(super) mod answer;
 pub(super) mod message;
-mod request;
 mod sns;
 mod sqs;
 
-pub(super) use self::request::{WireRequest, is_accepted};
+pub(super) use self::answer::is_accepted;
+pub(super) use self::message::WireRequest;
 use super::service::AwsService;
 use answer::{BatchAnswer, PlaceAnswer};
 use delaybridge_http_client::HttpAnswer;

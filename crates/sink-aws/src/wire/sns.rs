@@ -2,9 +2,8 @@
 
 use form_urlencoded::Serializer;
 
-use super::answer::{BatchAnswer, EntryAnswer, PlaceAnswer, ServiceError, each};
-use super::message::WireMessage;
-use super::request::{WireRequest, is_accepted};
+use super::answer::{BatchAnswer, EntryAnswer, PlaceAnswer, ServiceError, each, is_accepted};
+use super::message::{WireMessage, WireRequest};
 use delaybridge_aws::XmlElement;
 use delaybridge_http_client::HttpAnswer;
 

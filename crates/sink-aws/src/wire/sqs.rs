@@ -3,9 +3,8 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::answer::{BatchAnswer, EntryAnswer, PlaceAnswer, ServiceError, each};
-use super::message::WireMessage;
-use super::request::{WireRequest, is_accepted};
+use super::answer::{BatchAnswer, EntryAnswer, PlaceAnswer, ServiceError, each, is_accepted};
+use super::message::{WireMessage, WireRequest};
 use delaybridge_aws::XmlElement;
 use delaybridge_core::json::Json;
 use delaybridge_http_client::HttpAnswer;

@@ -4,7 +4,6 @@
 //! [`Source`](delaybridge_ledger::Source); then a file for each thing that only Redisson's queues need: the sweep of its list, the rescue
 //! of overdue elements, the way back to Redisson's keys, the change of layouts, the discovery of queues.
 
-mod command;
 pub(crate) mod config;
 mod discover;
 mod fsck;
@@ -25,6 +24,7 @@ mod tests;
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -95,6 +95,15 @@ impl Redisson {
     /// As for [`members`].
     pub async fn listed(&self, conn: &Conn, first: usize) -> Result<Members, StoreError> {
         members(conn, &self.keys.list, Kind::List, first).await
+    }
+
+    /// Offers an element as [`RedissonSource::offer`] does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`RedissonSource::offer`].
+    pub async fn offer(&self, conn: &Conn, element: Bytes, delay: Duration) -> Result<i64, StoreError> {
+        self.source.offer(conn, element, delay).await
     }
 }
 

@@ -17,6 +17,7 @@ use delaybridge_ledger::{
 };
 use delaybridge_link::rights::Grant;
 use delaybridge_link::{BadReply, Conn, Fields, KeySpace, Score, Script};
+use delaybridge_offers::{Call, Keys as OfferKeys};
 
 /// A queue as Redisson keeps it.
 #[derive(Clone)]
@@ -57,6 +58,22 @@ impl RedissonSource {
             ListCleanup::Auto => b"auto",
             ListCleanup::Exact => b"exact",
         })
+    }
+
+    /// Offers one packed element as Redisson and the other producers do, `delay` from now by Redis's clock; returns the due
+    /// time in ms, that of the first offer if an element with exactly these bytes is there already.
+    ///
+    /// # Errors
+    ///
+    /// On [`LinkError::Unknown`] it may have been offered; sent again it could be offered twice, if it has been
+    /// delivered in between.
+    pub async fn offer(&self, conn: &Conn, element: Bytes, delay: Duration) -> Result<i64, StoreError> {
+        let unreadable = BadReply { script: "offer", expected: "a due time" };
+        let time = format!("+{}", millis(delay));
+        let call = Call::offer(&OfferKeys::of(&self.keys.tag), [(time, element.into(), None)]);
+        let reply = conn.script(&self.scripts.offer, &call.keys, &call.args).await?;
+        let due = Fields::of("offer", reply)?.text()?.parse();
+        Ok(due.map_err(|_| unreadable)?)
     }
 }
 

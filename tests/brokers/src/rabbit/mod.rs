@@ -1,6 +1,5 @@
 //! RabbitMQ: one node or a cluster, with an epmd of its own, isolated from others on the machine.
 
-mod epmd;
 mod eval;
 mod files;
 mod odd;
@@ -15,6 +14,7 @@ pub use odd::{RawClient, RawMessage, long, short};
 use crate::boots::Boot;
 use crate::error::Result;
 use crate::log::Log;
+use crate::process::command;
 use crate::scratch::Scratch;
 use crate::server::{Ready, Server, on_free_ports};
 use crate::tls::Certificates;
@@ -50,6 +50,19 @@ pub struct Rabbit {
     files: Arc<Files>,
     certificates: Option<Certificates>,
     scratch: Scratch,
+}
+
+/// Starts Erlang's name service on a port of 127.0.0.1. Nodes find each other through it. Each cluster has its own: that of the machine
+/// may be absent, and one that a node starts would outlive it.
+fn start_epmd(port: u16, folder: &Path) -> Result<Server> {
+    let own = folder.to_owned();
+    let server = Server::new("epmd", Log::new(folder.join("epmd.log")), Ready::Listens(port), move || {
+        let mut command = command("epmd");
+        command.args(["-address", "127.0.0.1", "-port", &port.to_string()]).current_dir(&own);
+        Ok(command)
+    });
+    server.start()?;
+    Ok(server)
 }
 
 /// The installed version, from the name of Debian's folder.
@@ -114,7 +127,7 @@ impl Rabbit {
         let files = Arc::new(Files::write(sbin, scratch.path(), own, options, certificates.as_ref())?);
         let epmd = match first {
             Some(first) => first.epmd.clone(),
-            None => Arc::new(epmd::start(ports.epmd, scratch.path())?),
+            None => Arc::new(start_epmd(ports.epmd, scratch.path())?),
         };
         let started = files.clone();
         let node = Server::new("RabbitMQ", Log::new(scratch.path().join("log")), Ready::Prints(READY), move || {

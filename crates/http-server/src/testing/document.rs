@@ -1,8 +1,53 @@
-//! Whether an answer is what the OpenAPI document says of it.
+//! Checks of an OpenAPI document: that its file is current, that it has all endpoints, and that answers are what it says.
 
+use std::path::Path;
+
+use hyper::Method;
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::ser::{PrettyFormatter, Serializer};
 
 use super::client::Answer;
+
+/// Fails the test if the file does not have this document, and rewrites it.
+pub fn assert_current(folder: &str, file: &str, document: &Value) {
+    let path = Path::new(folder).join(file);
+    let written = lines(document);
+    if std::fs::read_to_string(&path).unwrap_or_default() != written {
+        std::fs::write(&path, written).unwrap();
+        panic!("{} was out of date and is rewritten: look at it, commit it and build again", path.display());
+    }
+}
+
+/// Returns every value on a line of its own, so that differences can be read; without indents, because the file is
+/// inside of the binary.
+fn lines(document: &Value) -> String {
+    let mut text = Vec::new();
+    document.serialize(&mut Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b""))).unwrap();
+    text.push(b'\n');
+    String::from_utf8(text).unwrap()
+}
+
+/// Fails the test if the document does not have these endpoints (method, path and name) and no others, each with a summary, or if a
+/// reference leads nowhere.
+pub fn assert_describes<'a>(document: &Value, routes: impl Iterator<Item = (&'a Method, &'a str, &'a str)>) {
+    let mut described = 0;
+    for (method, path, name) in routes {
+        let operation = &document["paths"][path][method.as_str().to_lowercase()];
+        assert_eq!(operation["operationId"], name);
+        assert_ne!(operation["summary"], "", "{name}");
+        described += 1;
+    }
+    let paths = document["paths"].as_object().unwrap().values();
+    let listed: usize = paths.map(|path| path.as_object().unwrap().len()).sum();
+    assert_eq!(listed, described);
+    let text = document.to_string();
+    for (at, _) in text.match_indices("#/components/schemas/") {
+        let name = text[at + 21..].split('"').next().unwrap();
+        assert!(document["components"]["schemas"].get(name).is_some(), "{name}");
+    }
+    assert!(!text.contains("\"description\":\"\""), "a parameter or an answer has no description");
+}
 
 /// Fails the test if the document has no such answer, or describes it otherwise.
 pub fn check(document: &Value, method: &str, path: &str, answer: &Answer) {
