@@ -56,8 +56,8 @@ pub struct AmqpDestination {
 }
 
 impl SinkAddress for AmqpDestination {
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (self.exchange.as_bytes(), self.routing_key.as_bytes())
+    fn lane(&self) -> [&str; 2] {
+        [&self.exchange, &self.routing_key]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {
@@ -184,13 +184,6 @@ impl Target for AmqpTarget {
 
     fn choosing(&self, about: About) -> [Option<&Template>; 2] {
         [Some(&self.exchange), (about == About::Route).then_some(&self.routing_key)]
-    }
-
-    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        let Ok(found) = destination.of_kind::<AmqpDestination>(NAME) else { return Vec::new() };
-        let pairs = [(&found.exchange, &self.exchange), (&found.routing_key, &self.routing_key)];
-        let chosen = pairs.into_iter().filter(|(_, template)| template.uses_payload());
-        chosen.map(|(filled, template)| (&**filled, template.source())).collect()
     }
 
     fn keys(&self) -> Map<String, Value> {

@@ -34,8 +34,8 @@ pub struct Amqp1Destination {
 }
 
 impl SinkAddress for Amqp1Destination {
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (self.address.as_bytes(), &[])
+    fn lane(&self) -> [&str; 2] {
+        [&self.address, ""]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {
@@ -85,13 +85,6 @@ impl Target for Amqp1Target {
 
     fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
         [Some(&self.address), None]
-    }
-
-    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        match destination.of_kind::<Amqp1Destination>(NAME) {
-            Ok(found) if self.address.uses_payload() => vec![(&*found.address, self.address.source())],
-            _ => Vec::new(),
-        }
     }
 
     fn keys(&self) -> Map<String, Value> {

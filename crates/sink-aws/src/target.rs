@@ -68,8 +68,8 @@ fn is_fifo(place: &str) -> bool {
 }
 
 impl SinkAddress for AwsDestination {
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (self.place.as_bytes(), &[])
+    fn lane(&self) -> [&str; 2] {
+        [&self.place, ""]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {

@@ -43,8 +43,8 @@ pub struct HttpDestination {
 }
 
 impl SinkAddress for HttpDestination {
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (self.path.as_bytes(), &[])
+    fn lane(&self) -> [&str; 2] {
+        [&self.path, ""]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {
@@ -102,14 +102,14 @@ impl Target for HttpTarget {
     }
 
     fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        match destination.of_kind::<HttpDestination>(NAME) {
-            Ok(found) if self.path.template().uses_payload() => {
-                let before_query = |text: &'a str| text.split('?').next().unwrap_or_default();
-                let template = if found.secret { "/(hidden)" } else { before_query(self.path.template().source()) };
-                vec![(before_query(&found.path), template)]
-            }
-            _ => Vec::new(),
+        let template = self.path.template();
+        if !template.uses_payload() {
+            return Vec::new();
         }
+        let before_query = |text: &'a str| text.split('?').next().unwrap_or_default();
+        let shown = if self.path.is_secret() { "/(hidden)" } else { before_query(template.source()) };
+        let [path, _] = destination.lane();
+        vec![(before_query(path), shown)]
     }
 
     fn keys(&self) -> Map<String, Value> {

@@ -35,8 +35,8 @@ pub struct KafkaDestination {
 
 impl SinkAddress for KafkaDestination {
     /// Returns the topic. The sink knows the partitions.
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (self.topic.as_bytes(), &[])
+    fn lane(&self) -> [&str; 2] {
+        [&self.topic, ""]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {
@@ -103,13 +103,6 @@ impl Target for KafkaTarget {
     fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
         // The key of a record chooses among the partitions of one topic.
         [Some(&self.topic), None]
-    }
-
-    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        match destination.of_kind::<KafkaDestination>(NAME) {
-            Ok(found) if self.topic.uses_payload() => vec![(&*found.topic, self.topic.source())],
-            _ => Vec::new(),
-        }
     }
 
     fn keys(&self) -> Map<String, Value> {

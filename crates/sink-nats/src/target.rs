@@ -32,8 +32,8 @@ pub struct NatsDestination {
 }
 
 impl SinkAddress for NatsDestination {
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (self.subject.as_bytes(), &[])
+    fn lane(&self) -> [&str; 2] {
+        [&self.subject, ""]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {
@@ -82,13 +82,6 @@ impl Target for NatsTarget {
 
     fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
         [Some(&self.subject), None]
-    }
-
-    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        match destination.of_kind::<NatsDestination>(NAME) {
-            Ok(found) if self.subject.uses_payload() => vec![(&*found.subject, self.subject.source())],
-            _ => Vec::new(),
-        }
     }
 
     fn keys(&self) -> Map<String, Value> {

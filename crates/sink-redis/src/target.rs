@@ -55,8 +55,8 @@ impl RedisDestination {
 }
 
 impl SinkAddress for RedisDestination {
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (self.key().as_bytes(), &[])
+    fn lane(&self) -> [&str; 2] {
+        [self.key(), ""]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {
@@ -151,13 +151,6 @@ impl Target for KeyTarget {
 
     fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
         [Some(&self.key), None]
-    }
-
-    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        match destination.of_kind::<RedisDestination>(NAME) {
-            Ok(found) if self.key.uses_payload() => vec![(found.key(), self.key.source())],
-            _ => Vec::new(),
-        }
     }
 
     fn keys(&self) -> Map<String, Value> {

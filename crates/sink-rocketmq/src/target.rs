@@ -38,8 +38,8 @@ pub struct RocketMqDestination {
 }
 
 impl SinkAddress for RocketMqDestination {
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (self.topic.as_bytes(), &[])
+    fn lane(&self) -> [&str; 2] {
+        [&self.topic, ""]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {
@@ -132,13 +132,6 @@ impl Target for RocketMqTarget {
     fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
         // The sharding key chooses among the queues of one topic.
         [Some(&self.topic), None]
-    }
-
-    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        match destination.of_kind::<RocketMqDestination>(NAME) {
-            Ok(found) if self.topic.uses_payload() => vec![(&*found.topic, self.topic.source())],
-            _ => Vec::new(),
-        }
     }
 
     fn keys(&self) -> Map<String, Value> {

@@ -11,8 +11,9 @@ use delaybridge_core::message::{Class, Failure};
 
 /// An address in a sink of one kind, its templates filled: a topic, a list, a path. `Display` names it for a person.
 pub trait SinkAddress: DynEq + fmt::Debug + fmt::Display + Send + Sync {
-    /// Returns the failure-domain key: elements whose addresses in a sink have equal keys fail together.
-    fn lane(&self) -> (&[u8], &[u8]);
+    /// Returns the failure-domain key: elements whose addresses in a sink have equal keys fail together. Its parts are what the
+    /// templates of [`Target::choosing`](crate::Target::choosing) have filled, in their order.
+    fn lane(&self) -> [&str; 2];
 
     /// Returns the filled destination keys, by their names under `to:`; those of properties are behind a dot. Secrets
     /// are left out.

@@ -12,8 +12,8 @@ use delaybridge_core::message::MessageId;
 struct Anywhere;
 
 impl SinkAddress for Anywhere {
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (&[], &[])
+    fn lane(&self) -> [&str; 2] {
+        [""; 2]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {

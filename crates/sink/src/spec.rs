@@ -150,8 +150,11 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
 
     /// Returns the parts of a destination that came out of payloads, each with the template that made it: what is shown
     /// in its place where payloads must not be.
-    fn chosen<'a>(&'a self, _destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        Vec::new()
+    fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
+        let parts = destination.lane().into_iter().zip(self.choosing(About::Route));
+        let by_payload =
+            parts.filter_map(|(part, template)| Some((part, template?))).filter(|(_, of)| of.uses_payload());
+        by_payload.map(|(part, template)| (part, template.source())).collect()
     }
 
     /// Returns the destination keys in effect, as they are written under `to:`.
