@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use super::args::text;
 use super::error::StoreError;
 use super::score::Unit;
-use delaybridge_link::{Conn, LinkError, Redis, Score, Script, slot};
+use delaybridge_link::{Conn, LargeArgs, LinkError, Redis, Score, Script, slot};
 
 static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new("look", include_str!("scripts/look.lua")));
 
@@ -202,8 +202,9 @@ pub(super) async fn look_in_cluster(redis: &Redis, looks: &[LookAt<'_>], patienc
 /// Sends calls in one round trip; no replies where there was no answer.
 async fn ask(conn: &Conn, calls: &[LookCall<'_>]) -> Vec<Result<redis::Value, LinkError>> {
     let mut pipe = redis::Pipeline::with_capacity(calls.len());
+    let mut large = LargeArgs::default();
     for call in calls {
-        pipe.add_command(LOOK.command(&call.keys, &call.args));
+        pipe.add_command(LOOK.command(&call.keys, &call.args, &mut large));
     }
     let mut replies = conn.pipeline(&pipe).await.unwrap_or_default();
     if replies.iter().any(|reply| matches!(reply, Err(LinkError::Server { code: "NOSCRIPT", .. }))) {

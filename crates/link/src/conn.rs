@@ -18,6 +18,7 @@ use super::connect::Wire;
 use super::error::{LinkError, NoAnswer};
 use super::gate::Gate;
 use super::info::ServerInfo;
+use super::large::{Argument, LargeArgs};
 use super::script::Script;
 use delaybridge_core::clock::Instant;
 
@@ -261,9 +262,10 @@ impl Conn {
         &self,
         script: &Script,
         keys: &[impl AsRef<[u8]>],
-        args: &[impl AsRef<[u8]>],
+        args: &[impl Argument],
     ) -> Result<Value, LinkError> {
-        let command = script.command(keys, args);
+        let mut large = LargeArgs::default();
+        let command = script.command(keys, args, &mut large);
         match self.query::<Value>(&command).await {
             Err(LinkError::Server { code: "NOSCRIPT", .. }) => {
                 self.load(script).await?;

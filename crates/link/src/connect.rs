@@ -18,6 +18,7 @@ use super::endpoint::RedisEndpoint;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::gate::Gate;
 use super::info::ServerInfo;
+use super::large::Naming;
 use super::options::LinkOptions;
 use super::refusal::{Question, explain, not_connected, refusal};
 use super::replies::{Largest, Measured, Replies};
@@ -82,7 +83,8 @@ impl<'a> RedisAttempt<'a> {
     async fn wire(&self, reads: &Arc<ReadBudget>) -> Tried<Wire> {
         let gate = Arc::new(Gate::default());
         let replies = Replies::after_login(Largest::SMALL, Largest::ELEMENTS);
-        let stream = Measured::within(self.stream(Some(gate.clone())).await?, replies.clone(), reads.clone());
+        let stream = Naming::new(self.stream(Some(gate.clone())).await?);
+        let stream = Measured::within(stream, replies.clone(), reads.clone());
         self.dial.enter(Phase::Login);
         // The library sends nothing: its set-up hides the server's reply to AUTH.
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();

@@ -29,7 +29,7 @@ impl Default for LinkOptions {
             client_name: "delaybridge".to_owned(),
             scripts: Vec::new(),
             heartbeat: Duration::from_secs(1),
-            keeps_buffers: Duration::from_secs(20),
+            keeps_buffers: Duration::from_secs(10),
             small_replies: false,
             reads: ReadBudget::new(ReadBudget::ANSWERS),
         }

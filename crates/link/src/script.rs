@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::large::{Argument, LargeArgs};
+
 /// The clock that a script uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
@@ -62,16 +64,16 @@ impl Script {
 
     /// Returns the `EVALSHA` command with these keys and arguments, for a pipeline. For a single call use
     /// [`Conn::script`](super::Conn::script), which loads a missing script.
-    pub fn command(&self, keys: &[impl AsRef<[u8]>], args: &[impl AsRef<[u8]>]) -> redis::Cmd {
-        let bytes = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
-            + args.iter().map(|arg| arg.as_ref().len()).sum::<usize>();
+    pub fn command(&self, keys: &[impl AsRef<[u8]>], args: &[impl Argument], large: &mut LargeArgs) -> redis::Cmd {
+        let bytes =
+            keys.iter().map(|key| key.as_ref().len()).sum::<usize>() + args.iter().map(Argument::size).sum::<usize>();
         let mut command = redis::Cmd::with_capacity(3 + keys.len() + args.len(), 64 + bytes);
         command.arg("EVALSHA").arg(self.sha1()).arg(keys.len());
         for key in keys {
             command.arg(key.as_ref());
         }
         for arg in args {
-            command.arg(arg.as_ref());
+            large.add(&mut command, arg);
         }
         command
     }
@@ -94,7 +96,8 @@ mod tests {
 
     #[test]
     fn keys_precede_arguments_and_are_counted() {
-        let command = Script::new("one", "return 1").command(&["k1", "k2"], &[b"a\r\n\0".as_slice()]);
+        let command =
+            Script::new("one", "return 1").command(&["k1", "k2"], &[b"a\r\n\0".as_slice()], &mut LargeArgs::default());
         let packed = command.get_packed_command();
         let expected = b"*6\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n\
             $1\r\n2\r\n$2\r\nk1\r\n$2\r\nk2\r\n$4\r\na\r\n\0\r\n";

@@ -5,7 +5,7 @@ use redis::{Cmd, Value};
 use crate::once::once;
 use crate::target::{NAME, RedisDestination};
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_link::{KeyPrefix, Side};
+use delaybridge_link::{Argument, KeyPrefix, LargeArgs, Side};
 use delaybridge_sink::headers::IdText;
 use delaybridge_sink::{Destination, Outbound};
 
@@ -15,21 +15,17 @@ pub(super) fn key(destination: &Destination) -> &[u8] {
 }
 
 /// Builds the command that delivers this element: a script that writes it once, if it has a mark. The mark's key has
-/// this prefix.
-///
-/// # Errors
-///
-/// The element was routed to a destination that Redis does not have.
-pub(super) fn command(message: &Outbound, prefix: &KeyPrefix) -> Result<Cmd, Failure> {
-    let write = write(message)?;
+/// this prefix. The body is in the command, or in `large`.
+pub(super) fn command(message: &Outbound, prefix: &KeyPrefix, large: &mut LargeArgs) -> Result<Cmd, Failure> {
+    let write = write(message, large)?;
     match &message.mark {
         Some(mark) => Ok(once(mark, prefix, message.destination.of_kind::<RedisDestination>(NAME)?.key(), &write)),
         None => Ok(write),
     }
 }
 
-fn write(message: &Outbound) -> Result<Cmd, Failure> {
-    let room = message.body.len() + 256;
+fn write(message: &Outbound, large: &mut LargeArgs) -> Result<Cmd, Failure> {
+    let room = message.body.size() + 256;
     match message.destination.of_kind(NAME)? {
         RedisDestination::List { key, push } => {
             let mut command = Cmd::with_capacity(3, room);
@@ -37,25 +33,22 @@ fn write(message: &Outbound) -> Result<Cmd, Failure> {
                 Side::Left => "LPUSH",
                 Side::Right => "RPUSH",
             });
-            command.arg(key).arg(message.body.as_ref());
+            command.arg(key);
+            large.add(&mut command, &message.body);
             Ok(command)
         }
         RedisDestination::Stream { key, max_len } => {
             let mut command = Cmd::with_capacity(2 + entry_len(message, *max_len), room);
             command.arg("XADD").arg(key);
-            add_entry(&mut command, message, *max_len);
+            add_entry(&mut command, message, *max_len, large);
             Ok(command)
         }
     }
 }
 
 /// Builds the call of the script with this hash that adds elements of one stream to it, in their order.
-///
-/// # Errors
-///
-/// They were routed to something else.
-pub(super) fn entries(sha1: &str, messages: &[Outbound]) -> Result<Cmd, Failure> {
-    let room = messages.iter().map(|message| message.body.len() + 256).sum();
+pub(super) fn entries(sha1: &str, messages: &[Outbound], large: &mut LargeArgs) -> Result<Cmd, Failure> {
+    let room = messages.iter().map(|message| message.body.size() + 256).sum();
     let mut command = Cmd::with_capacity(4 + 16 * messages.len(), room);
     command.arg("EVALSHA").arg(sha1).arg(1).arg(messages.first().map_or(&[][..], |first| key(&first.destination)));
     for message in messages {
@@ -63,7 +56,7 @@ pub(super) fn entries(sha1: &str, messages: &[Outbound]) -> Result<Cmd, Failure>
             return Err(unconfirmed(&message.destination));
         };
         command.arg(entry_len(message, *max_len));
-        add_entry(&mut command, message, *max_len);
+        add_entry(&mut command, message, *max_len, large);
     }
     Ok(command)
 }
@@ -74,11 +67,12 @@ fn entry_len(message: &Outbound, max_len: Option<u64>) -> usize {
 }
 
 /// Adds what follows the key in the `XADD` of an element.
-fn add_entry(command: &mut Cmd, message: &Outbound, max_len: Option<u64>) {
+fn add_entry(command: &mut Cmd, message: &Outbound, max_len: Option<u64>, large: &mut LargeArgs) {
     if let Some(max_len) = max_len {
         command.arg("MAXLEN").arg("~").arg(max_len);
     }
-    command.arg("*").arg("payload").arg(message.body.as_ref());
+    command.arg("*").arg("payload");
+    large.add(command, &message.body);
     command.arg("id").arg(IdText::of(&message.id).as_str()).arg("queue").arg(&*message.queue);
     if let Some(due_ms) = message.due_ms {
         command.arg("due_ms").arg(due_ms);
@@ -134,7 +128,7 @@ mod tests {
     use delaybridge_testing::sink::{anywhere, outbound};
 
     fn words(message: &Outbound) -> String {
-        text(&command(message, &KeyPrefix::default()).unwrap())
+        text(&command(message, &KeyPrefix::default(), &mut LargeArgs::default()).unwrap())
     }
 
     fn text(command: &Cmd) -> String {
@@ -180,7 +174,7 @@ mod tests {
             format!("{} {}", arguments.len(), arguments.join(" "))
         });
         let expected = format!("EVALSHA hash 1 s {}", of_each.collect::<Vec<_>>().join(" "));
-        assert_eq!(text(&entries("hash", &rows).unwrap()), expected);
+        assert_eq!(text(&entries("hash", &rows, &mut LargeArgs::default()).unwrap()), expected);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::worker::{MAX_BYTES, MAX_COMMANDS, connection};
 use crate::{command, errors};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
-use delaybridge_link::{Conn, KeyPrefix, LinkError, Redis, Script};
+use delaybridge_link::{Conn, KeyPrefix, LargeArgs, LinkError, Redis, Script};
 use delaybridge_sink::{Answers, Outbound, behind};
 
 /// Returns the script that adds entries to a stream.
@@ -83,19 +83,21 @@ impl RunSender<'_> {
         if is_stream && !others.is_empty() {
             return self.add(conn, part, what).await;
         }
-        let mut push = command::command(first, self.prefix())?;
-        others.iter().for_each(|message| _ = push.arg(message.body.as_ref()));
+        let mut large = LargeArgs::default();
+        let mut push = command::command(first, self.prefix(), &mut large)?;
+        others.iter().for_each(|message| large.add(&mut push, &message.body));
         let answer = once(conn, push, part).await?.map_err(|error| errors::classify(what, &error))?;
         Ok(part.iter().map(|_| command::confirmed(destination, &answer, part.len())).collect())
     }
 
     /// Adds entries to a stream by the script.
     async fn add(&self, conn: &Conn, part: &[Outbound], what: &str) -> Result<Vec<Outcome>, Failure> {
-        let command = || command::entries(self.entries.sha1(), part);
-        let mut answer = once(conn, command()?, part).await?;
+        let mut large = LargeArgs::default();
+        let command = command::entries(self.entries.sha1(), part, &mut large)?;
+        let mut answer = once(conn, command.clone(), part).await?;
         if matches!(&answer, Err(LinkError::Server { code: "NOSCRIPT", .. })) {
             conn.load(self.entries).await.map_err(|error| errors::classify(what, &error))?;
-            answer = once(conn, command()?, part).await?;
+            answer = once(conn, command, part).await?;
         }
         let ids = match answer {
             Ok(Value::Array(ids)) => ids,
@@ -116,7 +118,8 @@ impl RunSender<'_> {
         let mut outcomes = Vec::new();
         for message in part {
             let answered = async {
-                let answer = once(conn, command::command(message, self.prefix())?, part).await?;
+                let mut large = LargeArgs::default();
+                let answer = once(conn, command::command(message, self.prefix(), &mut large)?, part).await?;
                 let id = answer.map_err(|error| errors::classify(what, &error))?;
                 command::confirmed(&message.destination, &id, 1)
             };

@@ -17,7 +17,7 @@ use super::{command, errors, once};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::unordered;
-use delaybridge_link::{Conn, ConnectError, KeyPrefix, LinkError, Place, Redis};
+use delaybridge_link::{Conn, ConnectError, KeyPrefix, LargeArgs, LinkError, Place, Redis};
 use delaybridge_sink::Outbound;
 use delaybridge_sink::worker_queue::WorkItem;
 
@@ -166,6 +166,7 @@ async fn repeat_without_script(
 /// A command and the elements that it delivers: one, or some that follow each other to the same end of a list.
 struct Push {
     command: Cmd,
+    large: LargeArgs,
     items: Vec<WorkItem>,
 }
 
@@ -203,16 +204,17 @@ fn pushes(batch: Vec<WorkItem>, prefix: &KeyPrefix) -> Vec<Push> {
             && push.takes(&item)
         {
             if item.may_send() {
-                push.command.arg(item.message().body.as_ref());
+                push.large.add(&mut push.command, &item.message().body);
                 push.items.push(item);
             }
             continue;
         }
-        match command::command(item.message(), prefix) {
+        let mut large = LargeArgs::default();
+        match command::command(item.message(), prefix, &mut large) {
             Err(failure) => item.finish(Err(failure)),
             Ok(command) => {
                 if item.may_send() {
-                    pushes.push(Push { command, items: vec![item] });
+                    pushes.push(Push { command, large, items: vec![item] });
                 }
             }
         }

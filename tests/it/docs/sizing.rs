@@ -155,7 +155,7 @@ fn page() -> String {
          ({}).\n\n\
          - **Daemons**: two are for the failure of a node, seldom for speed. A queue with `order: queue` is delivered by one.\n\
          - **Memory**: the limit of 256 MiB in `deploy` is for the defaults of `limits.in_flight_bytes` and `max_decoded_size`. Raise it with them, and\n  \
-         for elements of more than 16 MiB: one above the bound is delivered alone, but is in memory in several copies.\n\
+         for elements of more than 16 MiB: one above the bound is delivered alone, but is in memory [twice or more](limits.md#bounds).\n\
          - **CPU**: no limit, because throttling makes deliveries late.\n\
          - [limits.md](limits.md#measured-not-bounded) has what very large queues, and very many, cost.\n",
         single.text(),

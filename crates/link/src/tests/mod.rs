@@ -1,6 +1,7 @@
 //! Tests of the link against a real redis-server.
 
 mod failures;
+mod large;
 mod login;
 mod refusals;
 mod subscriber;
