@@ -1,5 +1,6 @@
 //! The keys of the file that belong to no part of it: a line or a field for each, in the order of the reference.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use redisson_codecs::{Codec, Coding, Compression, JavaTypes};
@@ -8,100 +9,247 @@ use crate::input_kinds;
 use crate::sink_kinds;
 use crate::words::{Envelopes, EventBodies, EventModes, Fates, JavaTypeNames};
 use delaybridge_core::template::Template;
-use delaybridge_jobs::config as job_queue;
+use delaybridge_jobs::{JobSettings, config as job_queue};
 use delaybridge_jobs_http::config as api;
 use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_model::keys::{admin, admin_proxy, grafana, input_rules, limits, proxy_role, reload, retry};
 use delaybridge_model::{
-    Duplicates, Mode, Modes, OnAbsurdDue, OnDecodeError, OnExpired, OnOpaque, OnSkipped, OnUnroutable, Order,
+    ApiSpec, AuditFate, Duplicates, EventData, EventMode, InputRules, Mode, Modes, ONLY, OnAbsurdDue, OnDecodeError,
+    OnExpired, OnOpaque, OnSkipped, OnUnroutable, Order, ProcessLimits, Reload, Servers,
 };
-use delaybridge_settings::keys::{Group, Key, Kind, Table, key, tables};
+use delaybridge_settings::keys::{Group, Key, Kind, Table};
+use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::{Settings, tls};
 use delaybridge_source::config::SourceSettings;
 use delaybridge_source::kinds as source_kinds;
 use delaybridge_spans::config as spans;
 
-tables! {
-    mod top at "", "The whole file." {
-        HTTP = key("http", Kind::SectionOrNone(&http::TABLE), "The HTTP server for metrics and probes; `none` starts no server.");
-        SHUTDOWN_TIMEOUT = key("shutdown_timeout", duration(1), "Longest drain after SIGTERM; then unsettled elements are released. Keep it below the grace period of the service manager (Kubernetes: 30s).").default("25s");
-        RELOAD = key("reload", Kind::Section(&reload::TABLE), "Reload of the configuration. SIGHUP always triggers one.");
-        LIMITS = key("limits", Kind::Section(&limits::TABLE), "Limits of all queues together.");
-        TRACING = key("tracing", Kind::Section(&spans::tracing::TABLE), "Traces of elements. Disabled if omitted.");
-        REDIS = key("redis", Kind::SectionOrNamed(&redis::TABLE), "The Redis of the queues, or several by name (`redis: { orders: { url: ... }, mails: { url: ... } }`); then each source names its Redis. One that does not answer delays its own queues only.").required();
-        RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
-        SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
-        CLASSES = key("classes", Kind::Classes(&class::TABLE), "The Java classes of payloads in `kryo5`. `tools/KryoClasses.java` prints this section; see [codecs.md](codecs.md#objects-in-kryo-5).");
-        JOBS = key("jobs", Kind::Section(&jobs::TABLE), "The job queue, for clients without a library. It needs neither `queues` nor `sinks`.");
-        INPUTS = key("inputs", Kind::Named(&inputs::TABLE), "Messages of brokers that wait in the job queue until they are due, by name, which is also that of the queue that delivers them.");
-        QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues by id: the label in metrics and the argument of commands, at most 64 letters, digits, `_`, `.`, `-`. Required, unless there are `jobs`.");
-    }
-    mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line." {
-    } + JOBS_KEYS
-    mod inputs at "inputs.NAME", "[Messages of a broker](delayed-messages.md) that wait in the job queue until they are due: one kind, and the common keys." {
-        TOPIC = key("topic", Kind::Text, "Topic of the job queue for the messages.").required();
-        TO = key("to", Kind::Section(&to::TABLE), "Destination of due messages. Without an address here or a header `x-delay-to`, an AMQP message goes to the queue that its routing key names. If omitted, consumers or a queue of the configuration take the topic's jobs.");
-        ON_BAD_DELAY = input_rules::ON_BAD_DELAY;
-        MAX_DELAY = input_rules::MAX_DELAY;
-    } + INPUT_KEYS
-    mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
-        LISTEN = key("listen", Kind::Address, "Address and port. `[::]` answers on IPv6 and IPv4.").default("[::]:9464");
-        ADMIN = key("admin", Kind::Section(&admin::TABLE), "The listener for operators: [admin API and web page](admin.md). Disabled if omitted.");
-    }
-    mod sinks at "sinks.NAME", "One key: the kind. The keys of a destination (`topic`, `list` and so on) may be set at the sink for all queues, or under [`to`](#queuesnameto), which takes precedence. Except for Redis and standard output, messages have the headers `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
-    } + sink_kinds::KIND_KEYS
-    mod source at "queues.NAME.source", "Exactly one kind." {
-        REDIS = key("redis", Kind::Text, "Name of the Redis that holds the queue. Required if there are several.");
-    } + source_kinds::KIND_KEYS
-    mod to at "queues.NAME.to[]", "One destination." {
-        SINK = key("sink", Kind::Text, "Name of a sink.").required();
-        WHEN = key("when", Kind::Text, "[Condition](conditions.md) for the destination, as `payload.amount > 100`. Default: all elements.");
-        DUPLICATES = key("duplicates", word::<Duplicates>(), "Treatment of an element that the destination may have already, because an attempt had no answer or its daemon died. `allow`: it is sent again. `look`: only if the destination does not have it, as far as that [can be seen](guarantees.md#a-look-before-sending-again). Kafka reads the topic from the first attempt on; Redis keeps a key of each push for five minutes; NATS and FIFO of AWS always do so; others refuse it.").default("allow");
-        HEADERS = key("headers", Kind::Headers, "Further headers: fields of the entry in a Redis stream, `headers` of the line on standard output; none in a Redis list.");
-        HEADERS_FROM_MESSAGE = key("headers_from_message", Kind::Section(&headers_from_message::TABLE), "The headers of an [input](delayed-messages.md)'s message that the destination gets. Default: all that steer nothing and that it [can carry](headers.md). `headers` of the same name replace them.");
-        ENVELOPE = key("envelope", word::<Envelopes>(), "The payload's bytes; the decoded value, as JSON or plain text; a JSON object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`); or a [CloudEvent](#cloudevents).").default("raw");
-        CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "Settings of the event.");
-    } + sink_kinds::DESTINATION_KEYS
-    mod headers_from_message at "queues.NAME.to[].headers_from_message", "Headers by name: `*` matches any text, case is ignored. Headers that steer the destination never pass." {
-        KEEP = key("keep", Kind::Texts, "The headers that pass. Default: all.");
-        DROP = key("drop", Kind::Texts, "The headers that do not pass, even if kept. Default: none.");
-    }
-    mod cloud_events at "queues.NAME.to[].cloudevents", "With `envelope: cloudevents`: see [CloudEvents](#cloudevents)." {
-        MODE = key("mode", word::<EventModes>(), "Attributes as headers, not for a list; or one JSON object with attributes and data.").default("binary");
-        DATA = key("data", word::<EventBodies>(), "The payload's bytes, only with `mode: binary`, or the decoded value. Default: `raw`, but `decoded` with `mode: structured`, `java_types: strip` or `json_in_text: true`.");
-        TYPE = key("type", Kind::Template, "The attribute `type`.").default("delaybridge.element.due");
-        SOURCE = key("source", Kind::Template, "The attribute `source`: a URI or a path.").default("/delaybridge/${queue}");
-        SUBJECT = key("subject", Kind::Template, "The attribute `subject`. Omitted if empty.");
-    }
-    mod audit at "queues.NAME.audit", "A [record](audit.md) of the fate of each element, without its payload. The element leaves Redis when the sink has confirmed it. Templates may use `id`, `queue`, `due_ms` and `attempt`." {
-        SINK = key("sink", Kind::Text, "Sink of the records. Set a Redis stream on the sink.").required();
-        ON = key("on", words::<Fates>(), "The recorded fates. `delivered`: every destination has confirmed. `skipped`: no `when` holds. `expired`: later than `max_lateness`. `dead`: another dead letter. `cancelled` is refused, because no daemon sees it.").default("[delivered, skipped, dead, expired]");
-    } + sink_kinds::DEAD_LETTER_KEYS
-    mod dead_letter at "queues.NAME.dead_letter", "Dead letters are in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` each is forwarded, and stays until that sink has confirmed it: the original payload, with cause and attempts in headers. Templates may use `id`, `queue`, `due_ms` and `attempt`, not the payload." {
-        STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");
-        SINK = key("sink", Kind::Text, "Sink that dead letters are forwarded to, also one of the queue with another destination. Set a Redis stream on the sink; a list carries no cause.");
-    } + sink_kinds::DEAD_LETTER_KEYS
+/// The whole file.
+#[derive(Settings)]
+#[settings(top, at = "", hidden)]
+pub(super) struct TopKeys {
+    /// The HTTP server for metrics and probes; `none` starts no server.
+    #[key(Kind::SectionOrNone(&http::TABLE), elsewhere)]
+    pub(super) http: (),
+    /// Longest drain after SIGTERM; then unsettled elements are released. Keep it below the grace period of the service
+    /// manager (Kubernetes: 30s).
+    #[key(duration(1), default = "25s")]
+    pub(super) shutdown_timeout: Duration,
+    /// Reload of the configuration. SIGHUP always triggers one.
+    #[key(Kind::Section(&reload::TABLE))]
+    pub(super) reload: Reload,
+    /// Limits of all queues together.
+    #[key(Kind::Section(&limits::TABLE))]
+    pub(super) limits: ProcessLimits,
+    /// Traces of elements. Disabled if omitted.
+    #[key(Kind::Section(&spans::tracing::TABLE))]
+    pub(super) tracing: Option<spans::TracingKeys>,
+    /// The Redis of the queues, or several by name (`redis: { orders: { url: ... }, mails: { url: ... } }`); then each source
+    /// names its Redis. One that does not answer delays its own queues only.
+    #[key(Kind::SectionOrNamed(&redis::TABLE), required, read = servers)]
+    pub(super) redis: Option<Servers>,
+    /// Retry policies by name. `default` always exists.
+    #[key(Kind::Named(&retry::TABLE), elsewhere)]
+    pub(super) retry: (),
+    /// Destination systems, by name. Required, unless every queue has `mode: rescue`.
+    #[key(Kind::Named(&sinks::TABLE), elsewhere)]
+    pub(super) sinks: (),
+    /// The Java classes of payloads in `kryo5`. `tools/KryoClasses.java` prints this section; see
+    /// [codecs.md](codecs.md#objects-in-kryo-5).
+    #[key(Kind::Classes(&class::TABLE), elsewhere)]
+    pub(super) classes: (),
+    /// The job queue, for clients without a library. It needs neither `queues` nor `sinks`.
+    #[key(Kind::Section(&jobs::TABLE), elsewhere)]
+    pub(super) jobs: (),
+    /// Messages of brokers that wait in the job queue until they are due, by name, which is also that of the queue that
+    /// delivers them.
+    #[key(Kind::Named(&inputs::TABLE), elsewhere)]
+    pub(super) inputs: (),
+    /// The queues by id: the label in metrics and the argument of commands, at most 64 letters, digits, `_`, `.`, `-`.
+    /// Required, unless there are `jobs`.
+    #[key(Kind::Named(&queue::TABLE), elsewhere)]
+    pub(super) queues: (),
 }
 
-/// The name of the Redis with the jobs.
-pub(super) const JOBS_REDIS: Key =
-    key("redis", Kind::Text, "Name of the Redis that holds the jobs. Required if there are several.");
-static JOBS_KEYS: &[Group] = &[
-    Group { of: None, keys: api::KEYS },
-    Group { of: None, keys: &[JOBS_REDIS] },
-    Group { of: None, keys: job_queue::KEYS },
-];
+/// Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`.
+#[derive(Settings)]
+#[settings(http, at = "http", hidden)]
+pub(super) struct HttpKeys {
+    /// Address and port. `[::]` answers on IPv6 and IPv4.
+    #[key(Kind::Address, default = "[::]:9464")]
+    pub(super) listen: Option<SocketAddr>,
+    /// The listener for operators: [admin API and web page](admin.md). Disabled if omitted.
+    #[key(Kind::Section(&admin::TABLE), elsewhere)]
+    pub(super) admin: (),
+}
+
+/// One key: the kind. The keys of a destination (`topic`, `list` and so on) may be set at the sink for all queues, or under
+/// [`to`](#queuesnameto), which takes precedence. Except for Redis and standard output, messages have the headers
+/// `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's.
+#[derive(Settings)]
+#[settings(sinks, at = "sinks.NAME", offered = sink_kinds::KIND_KEYS, hidden)]
+pub(super) struct SinkKeys {
+    #[settings(read = Section::written)]
+    pub(super) written: Vec<&'static str>,
+}
+
+/// The job queue: jobs that clients add, take and finish over HTTP or the command line.
+#[derive(Settings)]
+#[settings(jobs, at = "jobs", hidden)]
+pub(super) struct JobsKeys {
+    #[settings(group = api::KEYS, read = api::read)]
+    pub(super) api: Vec<ApiSpec>,
+    /// Name of the Redis that holds the jobs. Required if there are several.
+    #[key(Kind::Text)]
+    pub(super) redis: Option<Scalar>,
+    #[settings(group = job_queue::KEYS, read = job_queue::read)]
+    pub(super) queue: JobSettings,
+}
+
+/// [Messages of a broker](delayed-messages.md) that wait in the job queue until they are due: one kind, and the common keys.
+#[derive(Settings)]
+#[settings(inputs, at = "inputs.NAME", offered = INPUT_KEYS, hidden)]
+pub(super) struct InputKeys {
+    /// Topic of the job queue for the messages.
+    #[key(Kind::Text, required)]
+    pub(super) topic: Option<Scalar>,
+    /// Destination of due messages. Without an address here or a header `x-delay-to`, an AMQP message goes to the queue that
+    /// its routing key names. If omitted, consumers or a queue of the configuration take the topic's jobs.
+    #[key(Kind::Section(&to::TABLE), elsewhere)]
+    pub(super) to: (),
+    #[settings(group = input_rules::OWN)]
+    pub(super) rules: InputRules,
+}
+
+/// Exactly one kind.
+#[derive(Settings)]
+#[settings(source, at = "queues.NAME.source", offered = source_kinds::KIND_KEYS, hidden)]
+pub(super) struct SourceKeys {
+    /// Name of the Redis that holds the queue. Required if there are several.
+    #[key(Kind::Text)]
+    redis: Option<Scalar>,
+}
+
+/// One destination.
+#[derive(Settings)]
+#[settings(to, at = "queues.NAME.to[]", offered = sink_kinds::DESTINATION_KEYS, hidden)]
+pub(super) struct RouteKeys {
+    /// Name of a sink.
+    #[key(Kind::Text, required)]
+    pub(super) sink: Option<Scalar>,
+    /// [Condition](conditions.md) for the destination, as `payload.amount > 100`. Default: all elements.
+    #[key(Kind::Text)]
+    pub(super) when: Option<Scalar>,
+    /// Treatment of an element that the destination may have already, because an attempt had no answer or its daemon died.
+    /// `allow`: it is sent again. `look`: only if the destination does not have it, as far as that [can be
+    /// seen](guarantees.md#a-look-before-sending-again). Kafka reads the topic from the first attempt on; Redis keeps a key of
+    /// each push for five minutes; NATS and FIFO of AWS always do so; others refuse it.
+    #[key(word::<Duplicates>(), default = "allow")]
+    pub(super) duplicates: Duplicates,
+    /// Further headers: fields of the entry in a Redis stream, `headers` of the line on standard output; none in a Redis
+    /// list.
+    #[key(Kind::Headers, read = Section::headers)]
+    pub(super) headers: Vec<(String, Template, Spot)>,
+    /// The headers of an [input](delayed-messages.md)'s message that the destination gets. Default: all that steer nothing
+    /// and that it [can carry](headers.md). `headers` of the same name replace them.
+    #[key(Kind::Section(&headers_from_message::TABLE))]
+    pub(super) headers_from_message: Option<FilterKeys>,
+    /// The payload's bytes; the decoded value, as JSON or plain text; a JSON object with `id`, `queue`, `due_ms` (if known),
+    /// `attempt` and `payload` (or `payload_base64`); or a [CloudEvent](#cloudevents).
+    #[key(word::<Envelopes>(), default = "raw")]
+    pub(super) envelope: Envelopes,
+    /// Settings of the event.
+    #[key(Kind::Section(&cloud_events::TABLE))]
+    pub(super) cloudevents: Option<EventKeys>,
+}
+
+/// Headers by name: `*` matches any text, case is ignored. Headers that steer the destination never pass.
+#[derive(Settings)]
+#[settings(headers_from_message, at = "queues.NAME.to[].headers_from_message", hidden)]
+pub(super) struct FilterKeys {
+    #[settings(read = Section::place)]
+    pub(super) place: Spot,
+    /// The headers that pass. Default: all.
+    #[key(Kind::Texts)]
+    pub(super) keep: Option<Vec<Scalar>>,
+    /// The headers that do not pass, even if kept. Default: none.
+    #[key(Kind::Texts)]
+    pub(super) drop: Option<Vec<Scalar>>,
+}
+
+/// With `envelope: cloudevents`: see [CloudEvents](#cloudevents).
+#[derive(Settings)]
+#[settings(cloud_events, at = "queues.NAME.to[].cloudevents", hidden)]
+pub(super) struct EventKeys {
+    /// Attributes as headers, not for a list; or one JSON object with attributes and data.
+    #[key(words = EventModes, default = "binary")]
+    pub(super) mode: EventMode,
+    /// The payload's bytes, only with `mode: binary`, or the decoded value. Default: `raw`, but `decoded` with `mode:
+    /// structured`, `java_types: strip` or `json_in_text: true`.
+    #[key(word::<EventBodies>(), read = event_data)]
+    pub(super) data: Option<(EventData, Spot)>,
+    /// The attribute `type`.
+    #[key(Kind::Template, default = "delaybridge.element.due", name = "type")]
+    pub(super) kind: Option<(Template, Spot)>,
+    /// The attribute `source`: a URI or a path.
+    #[key(Kind::Template, default = "/delaybridge/${queue}")]
+    pub(super) source: Option<(Template, Spot)>,
+    /// The attribute `subject`. Omitted if empty.
+    #[key(Kind::Template)]
+    pub(super) subject: Option<(Template, Spot)>,
+}
+
+/// A [record](audit.md) of the fate of each element, without its payload. The element leaves Redis when the sink has
+/// confirmed it. Templates may use `id`, `queue`, `due_ms` and `attempt`.
+#[derive(Settings)]
+#[settings(audit, at = "queues.NAME.audit", offered = sink_kinds::DEAD_LETTER_KEYS, hidden)]
+pub(super) struct AuditKeys {
+    /// Sink of the records. Set a Redis stream on the sink.
+    #[key(Kind::Text, required)]
+    pub(super) sink: Option<Scalar>,
+    /// The recorded fates. `delivered`: every destination has confirmed. `skipped`: no `when` holds. `expired`: later than
+    /// `max_lateness`. `dead`: another dead letter. `cancelled` is refused, because no daemon sees it.
+    #[key(words::<Fates>(), default = "[delivered, skipped, dead, expired]", read = Section::some_of::<Fates>)]
+    pub(super) on: Vec<Option<AuditFate>>,
+}
+
+/// Dead letters are in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` each is forwarded, and stays until
+/// that sink has confirmed it: the original payload, with cause and attempts in headers. Templates may use `id`, `queue`,
+/// `due_ms` and `attempt`, not the payload.
+#[derive(Settings)]
+#[settings(dead_letter, at = "queues.NAME.dead_letter", offered = sink_kinds::DEAD_LETTER_KEYS, hidden)]
+pub(super) struct DeadLetterKeys {
+    /// Settings of the stream.
+    #[key(Kind::Section(&dead_stream::TABLE), name = "stream", read = stream_length)]
+    pub(super) max_len: Option<u64>,
+    /// Sink that dead letters are forwarded to, also one of the queue with another destination. Set a Redis stream on the
+    /// sink; a list carries no cause.
+    #[key(Kind::Text)]
+    pub(super) sink: Option<Scalar>,
+}
+
+/// Limits of the stream.
+#[derive(Settings)]
+#[settings(dead_stream, at = "queues.NAME.dead_letter.stream", hidden)]
+struct DeadStream {
+    /// Dead letters, at most; the oldest are lost, so it needs `allow_loss: true`.
+    #[key(count_or("none", 1, u64::MAX), default = "none")]
+    max_len: Option<u64>,
+    /// Confirms that the oldest dead letters may be lost.
+    #[key(Kind::Flag, default = "false")]
+    allow_loss: bool,
+}
 
 /// One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`,
 /// `like` and `abstract`.
 #[derive(Settings)]
-#[settings(class, at = "classes.NAME")]
+#[settings(class, at = "classes.NAME", hidden)]
 pub(super) struct ClassKeys {
     /// Names and types of the fields, sorted by name as Kryo does. Types as in Java, with full names: `long`,
     /// `java.util.List<com.example.Line>`, `byte[]`.
-    #[key(Kind::Scalars, read = Section::scalars, hidden)]
+    #[key(Kind::Scalars, read = Section::scalars)]
     pub(super) fields: Vec<(String, Scalar)>,
     /// The class is a record.
     #[key(Kind::Flag, default = "false")]
@@ -130,14 +278,17 @@ pub(super) struct ClassKeys {
 
 /// One queue: the source of its elements and their destinations.
 #[derive(Settings)]
-#[settings(queue, at = "queues.NAME")]
+#[settings(queue, at = "queues.NAME", hidden)]
 pub(super) struct QueueKeys {
     /// The source of the elements.
-    #[key(Kind::Section(&source::TABLE), required, read = source, hidden)]
+    #[key(Kind::Section(&source::TABLE), required, read = source)]
     pub(super) source: (SourceSettings, Option<Scalar>),
+    /// Destinations; an element leaves Redis when all have confirmed it. Of several in one sink, the first whose `when` holds
+    /// gets it. Required, unless `mode: rescue`.
+    #[key(Kind::List(&to::TABLE), elsewhere)]
+    pub(super) to: (),
     /// [Codec](codecs.md) of the payloads, for templates and envelopes. It never changes the body with envelope `raw`.
-    #[settings(keys(TO))]
-    #[key(CODECS, default = "raw", read = codec, hidden)]
+    #[key(CODECS, default = "raw", read = codec)]
     pub(super) codec: Coding,
     /// Whether Java class names stay in the decoded value (`"@class"`, `["java.lang.Long",7]`), with all object codecs
     /// but `json`.
@@ -178,7 +329,7 @@ pub(super) struct QueueKeys {
     #[key(word::<Order>(), default = "none")]
     pub(super) order: Order,
     /// The key of `order: key`, as `${payload.orderId}`. Default: the `key` of the Kafka record.
-    #[key(Kind::Template, read = Section::template, hidden)]
+    #[key(Kind::Template, read = Section::template)]
     pub(super) order_key: Option<Template>,
     /// Deliveries of this queue. Waiting is no attempt.
     #[key(Kind::Rate, default = "none")]
@@ -200,17 +351,22 @@ pub(super) struct QueueKeys {
     #[key(word::<OnUnroutable>(), default = "dead_letter")]
     pub(super) on_unroutable: OnUnroutable,
     /// Name of a retry policy.
-    #[key(Kind::Text, default = "default", read = Section::text, hidden)]
+    #[key(Kind::Text, default = "default", read = Section::text)]
     pub(super) retry: Option<Scalar>,
+    /// Storage and forwarding of dead letters.
+    #[key(Kind::Section(&dead_letter::TABLE), elsewhere)]
+    pub(super) dead_letter: (),
+    /// The audit trail. Default: none.
+    #[key(Kind::Section(&audit::TABLE), elsewhere)]
+    pub(super) audit: (),
     /// Time before the due time at which an element is claimed, at most half of the lease; it is delivered at its due
     /// time. It keeps connected Redisson clients from moving the element to a ready list that others read. Java
     /// programs neither see nor cancel a claimed element.
-    #[settings(keys(DEAD_LETTER, AUDIT))]
     #[key(duration(0), default = "0s")]
     pub(super) claim_ahead: Duration,
     /// Replicas or disks that must have a claim before delivery, or a message's job before its acknowledgement.
     /// Default: none.
-    #[key(Kind::Section(&durability::keys::TABLE), read = durability_of, hidden)]
+    #[key(Kind::Section(&durability::keys::TABLE), read = durability_of)]
     pub(super) durability: Option<Durability>,
     /// `deliver`: due elements are claimed and delivered. `shadow`: nothing is claimed or written; the messages that
     /// would be sent are logged and counted. `rescue`: elements overdue by more than `rescue_after` of the source are
@@ -232,33 +388,12 @@ pub(super) const QUEUE_OPTIONS: &[Key] = &[
     queue::UNROUTABLE_AFTER,
     queue::ON_UNROUTABLE,
     queue::RETRY,
-    DEAD_LETTER,
+    queue::DEAD_LETTER,
 ];
 
 /// The keys of inputs beside those of all: of their kinds, and of their queues.
 static INPUT_KEYS: &[Group] =
     &[input_kinds::KIND_KEYS[0], input_kinds::KIND_KEYS[1], Group { of: Some("the queue"), keys: QUEUE_OPTIONS }];
-
-pub(super) const TO: Key = key(
-    "to",
-    Kind::List(&to::TABLE),
-    "Destinations; an element leaves Redis when all have confirmed it. Of several in one sink, the first whose `when` holds gets it. Required, unless `mode: rescue`.",
-);
-pub(super) const DEAD_LETTER: Key =
-    key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
-pub(super) const AUDIT: Key = key("audit", Kind::Section(&audit::TABLE), "The audit trail. Default: none.");
-
-/// Limits of the stream.
-#[derive(Settings)]
-#[settings(dead_stream, at = "queues.NAME.dead_letter.stream")]
-pub(super) struct DeadStream {
-    /// Dead letters, at most; the oldest are lost, so it needs `allow_loss: true`.
-    #[key(count_or("none", 1, u64::MAX), default = "none")]
-    pub(super) max_len: Option<u64>,
-    /// Confirms that the oldest dead letters may be lost.
-    #[key(Kind::Flag, default = "false")]
-    pub(super) allow_loss: bool,
-}
 
 /// Returns the source, and the name of the Redis that it is in.
 fn source(queue: &Section<'_>, key: &Key) -> (SourceSettings, Option<Scalar>) {
@@ -270,7 +405,35 @@ fn source(queue: &Section<'_>, key: &Key) -> (SourceSettings, Option<Scalar>) {
             "write `redisson: { name: NAME }`, or `zset: { key: KEY, score: ms }`",
         );
     }
-    (source_kinds::read(&section), section.text(&source::REDIS))
+    (source_kinds::read(&section), SourceKeys::of(&section).redis)
+}
+
+/// Returns every Redis, in the order of the file.
+fn servers(top: &Section<'_>, key: &Key) -> Option<Servers> {
+    Servers::of(delaybridge_link::config::all(top, key, ONLY))
+}
+
+/// Returns the data of an event, and the place where that is written.
+fn event_data(section: &Section<'_>, key: &Key) -> Option<(EventData, Spot)> {
+    Some((section.one_of::<EventBodies>(key)?, section.spot(key)))
+}
+
+/// Returns the length that the stream is trimmed to.
+fn stream_length(section: &Section<'_>, key: &Key) -> Option<u64> {
+    if section.is_text(key) {
+        let message = "`stream` is the stream that the queue keeps, and has keys of its own";
+        let help = "set the stream for forwarded dead letters on the sink, as `redis: { stream: KEY }`";
+        section.cx.report.problem(&section.spot(key), message, help);
+        return None;
+    }
+    let stream = section.section(key);
+    let DeadStream { max_len, allow_loss } = DeadStream::of(&stream);
+    if max_len.is_some() && !allow_loss {
+        let help = "add `allow_loss: true` if the oldest may go, or leave `max_len` out";
+        let message = "`max_len` trims dead letters, which loses elements";
+        section.cx.report.problem(&stream.spot(&dead_stream::MAX_LEN), message, help);
+    }
+    max_len
 }
 
 /// Reads the codec, without the keys beside it.

@@ -9,53 +9,53 @@ use serde_json::{Map, Value, json};
 use super::access::Tokens;
 use delaybridge_http_server::tokens_file::TokenList as _;
 use delaybridge_model::{ApiSpec, Face, RequestRate};
-use delaybridge_settings::Settings;
-use delaybridge_settings::keys::{Key, tables};
+use delaybridge_settings::keys::{Key, Table};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::{self, show_duration, show_size};
 use delaybridge_settings::words::{Words as _, words};
+use delaybridge_settings::{Setting, Settings};
 
 /// The keys under `jobs` of the listeners.
 #[derive(Settings)]
-#[settings(api, at = "jobs")]
+#[settings(api, at = "jobs", hidden)]
 struct ApiKeys {
     /// Address and port of the [HTTP API](http-api.md). If omitted, only the command line has access.
-    #[key(Kind::Address, read = Section::address, hidden)]
+    #[key(Kind::Address)]
     listen: Option<SocketAddr>,
     /// The API of [lmstfy](lmstfy.md) on addresses of its own.
-    #[key(Kind::Section(&lmstfy::TABLE), read = of_lmstfy, hidden)]
-    lmstfy: [Option<SocketAddr>; 2],
+    #[key(Kind::Section(&lmstfy::TABLE))]
+    lmstfy: Option<LmstfyKeys>,
     /// APIs of other job queues for the same jobs, at the address of `listen`. `lmstfy`: `/api/NAMESPACE/QUEUE` and
     /// `/token/NAMESPACE`. `ouqiang`: `/push`, `/pop`, `/finish`, `/delete`, `/get`. Default: none of them.
-    #[key(words::<Compatible>(), read = faces, hidden)]
+    #[key(words::<Compatible>(), read = faces)]
     compat: Vec<Face>,
     /// File with [tokens](http-api.md#tokens) and their rights on topics. Changes apply within a second. If omitted, only
     /// clients on the same machine are served.
-    #[key(Kind::File, hidden)]
+    #[key(Kind::File)]
     tokens_file: Option<PathBuf>,
     /// Time for which tokens stay valid while the file cannot be read or is wrong; then requests with a token get 503.
-    #[key(duration(10_000), default = "1h", hidden)]
+    #[key(duration(10_000), default = "1h")]
     tokens_max_age: Duration,
     /// Certificate for HTTPS, for all listeners of the job queue.
-    #[key(Kind::Section(&tls::TABLE), read = certificate, hidden)]
+    #[key(Kind::Section(&tls::TABLE), read = certificate)]
     tls: Option<[PathBuf; 2]>,
     /// Largest body of a request, decompressed. A job's body is limited by its topic.
-    #[key(Kind::Size, default = "4MiB", hidden)]
+    #[key(Kind::Size, default = "4MiB")]
     max_body: usize,
     /// Concurrent connections of each listener; further clients wait. A waiting `pop` uses one.
-    #[key(count(1, 100_000), default = "1024", hidden)]
+    #[key(count(1, 100_000), default = "1024")]
     max_connections: usize,
     /// Number of topics that match a token's patterns, from which on it may create no more.
-    #[key(count_or("none", 1, 10_000_000), default = "1000", hidden)]
+    #[key(count_or("none", 1, 10_000_000), default = "1000")]
     max_topics_per_token: Option<u64>,
     /// Requests per token, or per address without one, at each daemon; `100/s` allows bursts of 100. Further requests get
     /// 429.
-    #[key(Kind::Rate, default = "none", hidden)]
+    #[key(Kind::Rate, default = "none")]
     max_rate_per_token: Option<f64>,
     /// Time after SIGTERM in which clients are still served, so that a load balancer can leave this daemon: answers close
     /// their connection, and a `pop` waits for a second at most. At most half of `shutdown_timeout`. The variable
     /// `DELAYBRIDGE_JOBS_SHUTDOWN_DELAY` sets another default (Helm chart: 5s).
-    #[key(duration(0), default = "0s", read = shutdown_delay, hidden)]
+    #[key(duration(0), default = "0s", read = shutdown_delay)]
     shutdown_delay: Duration,
 }
 
@@ -63,15 +63,32 @@ struct ApiKeys {
 pub const KEYS: &[Key] = api::OWN;
 const DELAY_VARIABLE: &str = "DELAYBRIDGE_JOBS_SHUTDOWN_DELAY";
 
-tables! {
-    mod tls at "jobs.tls", "Changed files are read again." {
-        CERT_FILE = key("cert_file", Kind::File, "Certificate in PEM, with its issuers behind it.").required();
-        KEY_FILE = key("key_file", Kind::File, "Key of the certificate in PEM.").required();
-    }
-    mod lmstfy at "jobs.lmstfy", "The jobs, tokens, TLS and limits of `jobs.listen` at further addresses." {
-        LISTEN = key("listen", Kind::Address, "Address and port for clients: `/api/NAMESPACE/QUEUE`.").required();
-        ADMIN = key("admin", Kind::Address, "Address and port for administrators: `/token/NAMESPACE` and `/info`. Clients on the same machine need no token: do not expose it through a proxy.");
-    }
+/// Both tables below these, in the order of the reference.
+pub static TABLES: &[&Table] = &[&tls::TABLE, &lmstfy::TABLE];
+
+/// Changed files are read again.
+#[derive(Settings)]
+#[settings(tls, at = "jobs.tls", hidden)]
+struct CertificateKeys {
+    /// Certificate in PEM, with its issuers behind it.
+    #[key(Kind::File, required)]
+    cert_file: Option<PathBuf>,
+    /// Key of the certificate in PEM.
+    #[key(Kind::File, required)]
+    key_file: Option<PathBuf>,
+}
+
+/// The jobs, tokens, TLS and limits of `jobs.listen` at further addresses.
+#[derive(Settings)]
+#[settings(lmstfy, at = "jobs.lmstfy", hidden)]
+struct LmstfyKeys {
+    /// Address and port for clients: `/api/NAMESPACE/QUEUE`.
+    #[key(Kind::Address, required)]
+    listen: Option<SocketAddr>,
+    /// Address and port for administrators: `/token/NAMESPACE` and `/info`. Clients on the same machine need no token: do
+    /// not expose it through a proxy.
+    #[key(Kind::Address)]
+    admin: Option<SocketAddr>,
 }
 
 words! {
@@ -131,11 +148,11 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
             report.problem(&section.spot(&api::TOKENS_FILE), problem.to_string(), "");
         }
     }
-    let [for_clients, for_administrators] = keys.lmstfy;
+    let (for_clients, for_administrators) = keys.lmstfy.map(|at| (at.listen, at.admin)).unzip();
     let listeners = [
         ("jobs.listen", [vec![Face::Own], keys.compat].concat(), keys.listen),
-        ("jobs.lmstfy.listen", vec![Face::Lmstfy], for_clients),
-        ("jobs.lmstfy.admin", vec![Face::LmstfyAdmin], for_administrators),
+        ("jobs.lmstfy.listen", vec![Face::Lmstfy], for_clients.flatten()),
+        ("jobs.lmstfy.admin", vec![Face::LmstfyAdmin], for_administrators.flatten()),
     ];
     let spec = |(key, faces, listen): (_, _, Option<SocketAddr>)| {
         Some(ApiSpec {
@@ -169,20 +186,13 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
 }
 
 fn certificate(section: &Section<'_>, key: &Key) -> Option<[PathBuf; 2]> {
-    let tls = section.opt_section(key)?;
-    let (certificate, of_certificate) = (tls.file(&tls::CERT_FILE), tls.file(&tls::KEY_FILE));
-    let files = [certificate?.0, of_certificate?.0];
+    let CertificateKeys { cert_file, key_file } = Setting::read(section, key)?;
+    let files = [cert_file?, key_file?];
     if let Err(problem) = delaybridge_http_server::tls::check(&files) {
         let help = "certificate and key are PEM files that belong together";
         section.cx.report.problem(&section.spot(key), problem, help);
     }
     Some(files)
-}
-
-/// Returns the addresses for the clients of lmstfy and for its administrators.
-fn of_lmstfy(section: &Section<'_>, key: &Key) -> [Option<SocketAddr>; 2] {
-    let Some(lmstfy) = section.opt_section(key) else { return [None, None] };
-    [lmstfy.address(&lmstfy::LISTEN), lmstfy.address(&lmstfy::ADMIN)]
 }
 
 fn faces(section: &Section<'_>, key: &Key) -> Vec<Face> {

@@ -130,6 +130,8 @@ struct Parts {
     reads: Vec<TokenStream>,
     bases: Vec<TokenStream>,
     shows: Vec<TokenStream>,
+    /// Uses of fields that have no value.
+    elsewhere: Vec<TokenStream>,
 }
 
 impl Parts {
@@ -150,11 +152,12 @@ impl Parts {
             }
         };
         let before = Args::of(&field.attrs, "settings")?.unwrap_or_default().call("keys");
-        self.own.extend(before.into_iter().map(|key| quote!(#key)));
+        self.own.extend(before.into_iter().map(|key| quote!(&[#key])));
         self.constants.push(quote!(pub const #constant: Key = #key;));
-        self.own.push(quote!(#constant));
+        self.own.push(quote!(&[#constant]));
         let key = quote!(#module::#constant);
         let read = match (args.get("read"), words) {
+            _ if args.is("elsewhere") => quote!(()),
             _ if args.get("later").is_some() => args.get("later").map(|later| quote!(#later)).unwrap_or_default(),
             (Some(read), _) => quote!(#read(section, &#key)),
             (None, Some(words)) => quote!(section.one_of::<#words>(&#key).unwrap_or(<#words>::VALUES[0].1)),
@@ -162,7 +165,9 @@ impl Parts {
         };
         self.reads.push(quote!(#ident: #read));
         self.bases.push(quote!(#ident: if section.has(&#key) { #read } else { Clone::clone(&base.#ident) }));
-        if !args.is("hidden") {
+        if args.is("elsewhere") {
+            self.elsewhere.push(quote!(let () = self.#ident;));
+        } else if !args.is("hidden") {
             let shown = match (args.get("show"), words) {
                 (Some(show), _) => quote!(#show(&self.#ident)),
                 (None, Some(words)) => quote!(Some(<#words>::text(self.#ident).into())),
@@ -175,11 +180,14 @@ impl Parts {
 
     fn value(&mut self, field: &Field, args: &Args) {
         let ident = &field.ident;
-        self.own.extend(args.call("keys").into_iter().map(|key| quote!(#key)));
+        self.own.extend(args.call("keys").into_iter().map(|key| quote!(&[#key])));
+        let group = args.get("group");
+        self.own.extend(group.map(|keys| quote!(#keys)));
         let read = match (args.get("read"), args.get("has"), args.get("later")) {
             (Some(read), ..) => quote!(#read(section)),
             (None, Some(key), _) => quote!(section.has(&#key)),
-            (None, None, later) => quote!(#later),
+            (None, None, Some(later)) => quote!(#later),
+            (None, None, None) => quote!(Settings::of(section)),
         };
         self.reads.push(quote!(#ident: #read));
         self.bases.push(quote!(#ident: Clone::clone(&base.#ident)));
@@ -206,7 +214,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             None => parts.value(field, &Args::of(&field.attrs, "settings")?.unwrap_or_default()),
         }
     }
-    let Parts { constants, own, reads, bases, shows } = parts;
+    let Parts { constants, own, reads, bases, shows, elsewhere } = parts;
+    let shows = if all.is("hidden") { elsewhere } else { shows };
     let help = all.text("help").unwrap_or_else(|| comment(&input.attrs));
     let offered = all.get("offered").map_or_else(|| quote!(&[]), |offered| quote!(#offered));
     let over = all.is("based").then(|| {
@@ -225,7 +234,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             #[allow(unused_imports, reason = "not every table needs every helper, or the file around")]
             use {super::*, ::delaybridge_settings::keys::*};
             #(#constants)*
-            pub const OWN: &[Key] = &[#(#own),*];
+            const LISTS: &[&[Key]] = &[#(#own),*];
+            pub const OWN: &[Key] = &joined::<{ total(LISTS) }>(LISTS);
             pub static TABLE: Table = Table { path: #path, help: #help, own: OWN, offered: #offered };
         }
 
@@ -244,6 +254,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 }
 
                 fn shown(&self) -> Map<String, Value> {
+                    #[allow(unused_mut, reason = "not every table has a key that is shown")]
                     let mut shown = Map::new();
                     #(#shows)*
                     shown

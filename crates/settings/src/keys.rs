@@ -166,6 +166,32 @@ pub const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
     Key { name, kind, default: None, required: false, help }
 }
 
+/// Returns the number of keys in these lists.
+pub const fn total(lists: &[&[Key]]) -> usize {
+    let (mut total, mut list) = (0, 0);
+    while list < lists.len() {
+        total += lists[list].len();
+        list += 1;
+    }
+    total
+}
+
+/// Returns the keys of these lists, of which there are `N`.
+pub const fn joined<const N: usize>(lists: &[&[Key]]) -> [Key; N] {
+    let mut all = [key("", Kind::Flag, ""); N];
+    let (mut list, mut before) = (0, 0);
+    while list < lists.len() {
+        let mut at = 0;
+        while at < lists[list].len() {
+            all[before + at] = lists[list][at];
+            at += 1;
+        }
+        before += at;
+        list += 1;
+    }
+    all
+}
+
 impl Key {
     /// Adds a default, as the user would write it.
     pub const fn default(self, text: &'static str) -> Key {
@@ -241,7 +267,7 @@ pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>)
 /// the `TABLE` itself. Elsewhere a key is a field of a struct that derives [`Settings`](crate::Settings).
 #[macro_export]
 macro_rules! tables {
-    ($(mod $module:ident at $path:literal, $help:literal { $($name:ident = $key:expr;)* } $(+ $offered:expr)?)*) => {
+    ($(mod $module:ident at $path:literal, $help:literal { $($name:ident = $key:expr;)* })*) => {
         $(#[allow(missing_docs, reason = "the text of a table and of a key is their own")]
         pub mod $module {
             #[allow(unused_imports, reason = "not every table needs every helper")]
@@ -249,20 +275,9 @@ macro_rules! tables {
             #[allow(unused_imports, reason = "tables and keys of the file around")]
             use super::*;
             $(pub const $name: Key = $key;)*
-            pub static TABLE: Table = Table {
-                path: $path,
-                help: $help,
-                own: &[$($name),*],
-                offered: $crate::tables!(@offered $($offered)?),
-            };
+            pub static TABLE: Table = Table { path: $path, help: $help, own: &[$($name),*], offered: &[] };
         })*
-
-        /// Every table of this file, in the order of the reference.
-        #[allow(dead_code, reason = "some files have but one")]
-        pub static TABLES: &[&$crate::keys::Table] = &[$(&$module::TABLE),*];
     };
-    (@offered) => { &[] };
-    (@offered $offered:expr) => { $offered };
 }
 
 pub use crate::tables;

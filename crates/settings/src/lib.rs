@@ -26,6 +26,9 @@ pub mod words;
 
 mod expand;
 
+// The derive names this crate.
+extern crate self as delaybridge_settings;
+
 pub use delaybridge_settings_derive::Settings;
 pub use listen::Listen;
 pub use secrets::Secret;

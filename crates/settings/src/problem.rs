@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Serialize;
 
 /// A place in the file; both numbers count from 1, columns in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Position {
     /// Line.
     pub line: u64,
@@ -86,7 +86,7 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 /// A place in the file together with its path in the YAML, for problems.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Spot {
     /// The place in the file.
     pub at: Position,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::keys::{Key, Kind, Table};
 use super::problem::{Position, Report, Spot};
-use super::reader::{Context, Needs, Section};
+use super::reader::{Context, Needs, Scalar, Section};
 use super::units::{show_duration, show_size};
 use super::{Listen, TlsFiles, shown, tls};
 use delaybridge_core::template::Template;
@@ -96,6 +96,36 @@ impl<T: Setting> Setting for (T, Spot) {
     }
 }
 
+/// The maps of a list.
+impl<T: Settings> Setting for Vec<T> {
+    fn read(section: &Section<'_>, key: &Key) -> Option<Self> {
+        Some(Self::take(section, key))
+    }
+
+    fn take(section: &Section<'_>, key: &Key) -> Self {
+        section.list(key).iter().map(T::of).collect()
+    }
+
+    fn show(&self, _key: &Key) -> Option<Value> {
+        Some(self.iter().map(T::shown).collect())
+    }
+}
+
+/// The maps behind names that the user chose.
+impl<T: Settings> Setting for Vec<(String, T)> {
+    fn read(section: &Section<'_>, key: &Key) -> Option<Self> {
+        Some(Self::take(section, key))
+    }
+
+    fn take(section: &Section<'_>, key: &Key) -> Self {
+        section.named(key).into_iter().map(|(name, section)| (name, T::of(&section))).collect()
+    }
+
+    fn show(&self, _key: &Key) -> Option<Value> {
+        Some(self.iter().map(|(name, of)| (name.clone(), of.shown().into())).collect::<Map<_, _>>().into())
+    }
+}
+
 /// Types with a value of their own in place of one that cannot be read: the configuration is thrown away then.
 macro_rules! setting {
     ($($type:ty: $read:expr, $show:expr;)*) => {
@@ -117,18 +147,37 @@ macro_rules! setting {
     };
 }
 
+impl Setting for SocketAddr {
+    fn read(section: &Section<'_>, key: &Key) -> Option<SocketAddr> {
+        section.address(key)
+    }
+
+    fn take(section: &Section<'_>, key: &Key) -> SocketAddr {
+        section.address(key).unwrap_or_else(nowhere)
+    }
+
+    fn show(&self, _key: &Key) -> Option<Value> {
+        Some(self.to_string().into())
+    }
+}
+
 impl Setting for Listen {
     fn read(section: &Section<'_>, key: &Key) -> Option<Listen> {
         section.listen(key)
     }
 
     fn take(section: &Section<'_>, key: &Key) -> Listen {
-        section.listen(key).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)).into())
+        section.listen(key).unwrap_or_else(|| nowhere().into())
     }
 
     fn show(&self, _key: &Key) -> Option<Value> {
         Some(self.to_string().into())
     }
+}
+
+/// Returns the address in place of one that cannot be read.
+fn nowhere() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
 /// Returns a count, or bytes.
@@ -167,8 +216,11 @@ setting! {
     }, |time, _| show_duration(*time).into();
     String: |section, key| section.text(key).map(|text| text.value), |text, _| text.as_str().into();
     Box<str>: |section, key| section.text(key).map(|text| text.value.into()), |text, _| (**text).into();
-    Vec<String>: |section, key| Some(section.texts(key).into_iter().map(|text| text.value).collect()),
+    Vec<String>: |section, key| section.has(key).then(|| section.texts(key).into_iter().map(|text| text.value).collect()),
         |texts, _| texts.as_slice().into();
+    Scalar: |section, key| section.text(key), |text, _| text.value.as_str().into();
+    Vec<Scalar>: |section, key| section.has(key).then(|| section.texts(key)),
+        |texts, _| texts.iter().map(|text| text.value.as_str()).collect();
     Template: |section, key| section.template(key), |template, _| template.source().into();
     PathBuf: |section, key| section.file(key).map(|(path, _)| path), |path, _| path.display().to_string().into();
     TlsFiles: |section, key| section.opt_section(key).map(|section| tls::settings(&section)),

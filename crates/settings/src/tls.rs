@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::keys::{Group, tables};
+use super::Settings;
+use super::keys::{Group, Key};
 use super::reader::{Scalar, Section};
 
 /// TLS of connections to a server: its files, and the name in its certificate.
@@ -85,27 +86,42 @@ pub use self::table::TABLE;
 /// The keys of the files, for a table that has more of them.
 pub static KEYS: &[Group] = &[Group { of: None, keys: &[table::CA_FILE, table::CERT_FILE, table::KEY_FILE] }];
 
-tables! {
-    mod table at "redis.tls", "Also under `tls` of sinks." {
-        CA_FILE = key("ca_file", Kind::File, "Certificate authorities in PEM. Default: those of the system.");
-        CERT_FILE = key("cert_file", Kind::File, "Client certificate in PEM; needs `key_file`.");
-        KEY_FILE = key("key_file", Kind::File, "Key of the client certificate in PEM; needs `cert_file`.");
-        SERVER_NAME = key("server_name", Kind::Text, "Name that the server's certificate must have. Default: the host of the connection.");
-        VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether the certificate must be for the host, or for `server_name`. With `false`, any certificate of the authority can impersonate a server.").default("true");
-        FINGERPRINTS = key("fingerprints", Kind::Texts, "SHA-256 of the servers' certificates in hexadecimal, as `openssl x509 -noout -fingerprint -sha256` prints it. Only these are accepted, from any issuer, for any name and time.");
-    }
+/// Also under `tls` of sinks.
+#[derive(Settings)]
+#[settings(table, at = "redis.tls", hidden)]
+struct TlsKeys {
+    /// Certificate authorities in PEM. Default: those of the system.
+    #[key(Kind::File, read = certificate)]
+    ca_file: Option<PathBuf>,
+    /// Client certificate in PEM; needs `key_file`.
+    #[key(Kind::File, read = certificate)]
+    cert_file: Option<PathBuf>,
+    /// Key of the client certificate in PEM; needs `cert_file`.
+    #[key(Kind::File, read = private_key)]
+    key_file: Option<PathBuf>,
+    /// Name that the server's certificate must have. Default: the host of the connection.
+    #[key(Kind::Text)]
+    server_name: Option<String>,
+    /// Whether the certificate must be for the host, or for `server_name`. With `false`, any certificate of the authority
+    /// can impersonate a server.
+    #[key(Kind::Flag, default = "true")]
+    verify_hostname: bool,
+    /// SHA-256 of the servers' certificates in hexadecimal, as `openssl x509 -noout -fingerprint -sha256` prints it. Only
+    /// these are accepted, from any issuer, for any name and time.
+    #[key(Kind::Texts, read = fingerprints)]
+    fingerprints: Vec<Fingerprint>,
 }
 
 /// Returns the settings under `tls:`, with the files looked into.
 pub fn settings(section: &Section<'_>) -> TlsFiles {
     let report = &section.cx.report;
-    let server_name = section.text(&table::SERVER_NAME).map(|text| text.value);
+    let keys = TlsKeys::of(section);
+    let TlsKeys { ca_file, cert_file, key_file, server_name, verify_hostname, fingerprints } = keys;
     let fits = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':'));
     if server_name.as_deref().is_some_and(|name| !fits(name)) {
         let help = "write it as it is in the certificate, without port and wildcard: `redis.example.com`";
         report.problem(&section.spot(&table::SERVER_NAME), "this is no host name", help);
     }
-    let verify_hostname = section.flag(&table::VERIFY_HOSTNAME).unwrap_or(true);
     if !verify_hostname {
         let spot = section.spot(&table::VERIFY_HOSTNAME);
         let message = "the name in the server's certificate is not checked: any certificate of the authority passes";
@@ -115,13 +131,20 @@ pub fn settings(section: &Section<'_>) -> TlsFiles {
             report.problem(&section.spot(&table::SERVER_NAME), message, "keep one of them");
         }
     }
-    let fingerprints = fingerprints(section);
-    TlsFiles { server_name, verify_hostname, fingerprints, ..files(section) }
+    let client = client(section, cert_file, key_file);
+    TlsFiles { ca_file, client, server_name, verify_hostname, fingerprints }
 }
 
-fn fingerprints(section: &Section<'_>) -> Vec<Fingerprint> {
+/// Returns the files alone.
+pub fn files(section: &Section<'_>) -> TlsFiles {
+    let ca_file = certificate(section, &table::CA_FILE);
+    let own = certificate(section, &table::CERT_FILE);
+    TlsFiles { ca_file, client: client(section, own, private_key(section, &table::KEY_FILE)), ..TlsFiles::default() }
+}
+
+fn fingerprints(section: &Section<'_>, key: &Key) -> Vec<Fingerprint> {
     let report = &section.cx.report;
-    let texts = section.texts(&table::FINGERPRINTS);
+    let texts = section.texts(key);
     let read = |text: Scalar| {
         let found = Fingerprint::read(&text.value);
         if found.is_none() {
@@ -141,29 +164,39 @@ fn fingerprints(section: &Section<'_>) -> Vec<Fingerprint> {
     texts.into_iter().filter_map(read).collect()
 }
 
-/// Returns the files alone.
-pub fn files(section: &Section<'_>) -> TlsFiles {
-    let pem = |key, what: &str| -> Option<PathBuf> {
-        let (path, content) = section.file(key)?;
-        let begin = content.windows(11).any(|window| window == b"-----BEGIN ");
-        let fits = String::from_utf8_lossy(&content)
-            .lines()
-            .any(|line| line.starts_with("-----BEGIN ") && line.contains(what));
-        if !fits {
-            let found = if begin { "PEM, but" } else { "no PEM, so" };
-            let message = format!("the file is {found} no {} is in it", what.to_lowercase());
-            section.cx.report.problem(&section.spot(key), message, "the file begins with `-----BEGIN ...`");
-        }
-        Some(path)
-    };
-    let ca_file = pem(&table::CA_FILE, "CERTIFICATE");
-    let certificate = pem(&table::CERT_FILE, "CERTIFICATE");
-    let key = pem(&table::KEY_FILE, "PRIVATE KEY");
+fn certificate(section: &Section<'_>, key: &Key) -> Option<PathBuf> {
+    pem(section, key, "CERTIFICATE")
+}
+
+fn private_key(section: &Section<'_>, key: &Key) -> Option<PathBuf> {
+    pem(section, key, "PRIVATE KEY")
+}
+
+/// Returns the path of a file with such a part.
+fn pem(section: &Section<'_>, key: &Key, what: &str) -> Option<PathBuf> {
+    let (path, content) = section.file(key)?;
+    let begin = content.windows(11).any(|window| window == b"-----BEGIN ");
+    let fits =
+        String::from_utf8_lossy(&content).lines().any(|line| line.starts_with("-----BEGIN ") && line.contains(what));
+    if !fits {
+        let found = if begin { "PEM, but" } else { "no PEM, so" };
+        let message = format!("the file is {found} no {} is in it", what.to_lowercase());
+        section.cx.report.problem(&section.spot(key), message, "the file begins with `-----BEGIN ...`");
+    }
+    Some(path)
+}
+
+/// Returns certificate and key of a client.
+fn client(
+    section: &Section<'_>,
+    certificate: Option<PathBuf>,
+    private_key: Option<PathBuf>,
+) -> Option<(PathBuf, PathBuf)> {
     for (one, other) in [(&table::CERT_FILE, &table::KEY_FILE), (&table::KEY_FILE, &table::CERT_FILE)] {
         if section.has(one) && !section.has(other) {
             let message = format!("there is `{}`, but no `{}`", one.name, other.name);
             section.cx.report.problem(&section.spot(one), message, "a client certificate needs both");
         }
     }
-    TlsFiles { ca_file, client: certificate.zip(key), ..TlsFiles::default() }
+    certificate.zip(private_key)
 }

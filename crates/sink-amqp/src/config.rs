@@ -180,7 +180,7 @@ pub(super) fn broker(section: &Section<'_>) -> AmqpSpec {
 }
 
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
-    let keys = AmqpKeys::of_sink(section);
+    let keys = AmqpKeys::of(section);
     SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec(section, &keys), move |at| {
         AmqpKeys::of_route(at).target(at, &keys)
     })

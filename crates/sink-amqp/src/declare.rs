@@ -5,25 +5,48 @@ use serde_json::{Map, Value};
 
 use super::target::{AmqpKeys, unfit_text};
 use delaybridge_core::template::Template;
-use delaybridge_settings::keys::{nearest, tables};
-use delaybridge_settings::problem::Spot;
+use delaybridge_settings::keys::{Key, nearest};
+use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Scalar, Section, clip};
-use delaybridge_settings::shown;
 use delaybridge_settings::words::words;
+use delaybridge_settings::{Settings, shown};
 
-tables! {
-    mod amqp_declare at "sinks.NAME.amqp.declare", "An exchange, and a queue bound to it. If they exist, they must have the same properties." {
-        EXCHANGE = key("exchange", Kind::Text, "Name of the exchange. Default: the sink's `exchange`.");
-        TYPE = key("type", Kind::Text, "`direct`, `fanout`, `topic`, `headers`, or a plugin's type (`x-...`).").default("direct");
-        DURABLE = key("durable", Kind::Flag, "Exchange and queue survive a restart of the broker.").default("true");
-        QUEUE = key("queue", Kind::Section(&amqp_queue::TABLE), "A queue. If omitted, only the exchange is declared.");
-    }
-    mod amqp_queue at "sinks.NAME.amqp.declare.queue", "The queue to declare and bind." {
-        NAME = key("name", Kind::Text, "Name of the queue.").required();
-        TYPE = key("type", word::<QueueType>(), "The argument `x-queue-type`. Default: the vhost's.");
-        ARGUMENTS = key("arguments", Kind::Scalars, "Further arguments, such as `x-max-length`.");
-        BINDING_KEY = key("binding_key", Kind::TextOrEmpty, "Key of the binding. Default: the sink's `routing_key` if it is not a template; empty for `fanout` and `headers`.");
-    }
+/// An exchange, and a queue bound to it. If they exist, they must have the same properties.
+#[derive(Settings)]
+#[settings(amqp_declare, at = "sinks.NAME.amqp.declare", hidden)]
+pub(super) struct DeclareKeys {
+    /// Name of the exchange. Default: the sink's `exchange`.
+    #[key(Kind::Text)]
+    exchange: Option<Scalar>,
+    /// `direct`, `fanout`, `topic`, `headers`, or a plugin's type (`x-...`).
+    #[key(Kind::Text, default = "direct", name = "type", read = exchange_kind)]
+    kind: String,
+    /// Exchange and queue survive a restart of the broker.
+    #[key(Kind::Flag, default = "true")]
+    durable: bool,
+    /// A queue. If omitted, only the exchange is declared.
+    #[key(Kind::Section(&amqp_queue::TABLE))]
+    queue: Option<DeclaredQueueKeys>,
+}
+
+/// The queue to declare and bind.
+#[derive(Settings)]
+#[settings(amqp_queue, at = "sinks.NAME.amqp.declare.queue", hidden)]
+pub(super) struct DeclaredQueueKeys {
+    #[settings(read = Section::place)]
+    place: Spot,
+    /// Name of the queue.
+    #[key(Kind::Text, required)]
+    name: Option<Scalar>,
+    /// The argument `x-queue-type`. Default: the vhost's.
+    #[key(word::<QueueType>(), name = "type")]
+    kind: Option<(QueueType, Spot)>,
+    /// Further arguments, such as `x-max-length`.
+    #[key(Kind::Scalars, read = arguments)]
+    arguments: (Vec<(String, AmqpArgument)>, Spot),
+    /// Key of the binding. Default: the sink's `routing_key` if it is not a template; empty for `fanout` and `headers`.
+    #[key(Kind::TextOrEmpty)]
+    binding_key: Option<Scalar>,
 }
 
 /// An exchange, and what is bound to it.
@@ -97,21 +120,18 @@ const KINDS: [&str; 4] = ["direct", "fanout", "topic", "headers"];
 /// Reads what `section` declares, if it is `wanted`; `keys` have the exchange and routing key that are declared when nothing
 /// else is named.
 pub(super) fn topology(section: &Section<'_>, wanted: bool, keys: &AmqpKeys) -> Option<AmqpTopology> {
-    let kind = kind(section);
-    let durable = section.flag(&amqp_declare::DURABLE).unwrap_or(true);
-    let written = section.text(&amqp_declare::EXCHANGE);
-    let queue = section.opt_section(&amqp_declare::QUEUE);
-    let exchange = match (written, wanted) {
+    let DeclareKeys { exchange, kind, durable, queue } = DeclareKeys::of(section);
+    let exchange = match (exchange, wanted) {
         (_, false) => String::new(),
         (Some(name), true) => named(section, name),
         (None, true) => default_exchange(section, keys, queue.is_some()),
     };
-    let queue = queue.and_then(|section| self::queue(&section, &exchange, &kind, durable, keys));
+    let queue = queue.and_then(|queue| self::queue(section, queue, (&exchange, &kind), durable, keys));
     wanted.then_some(AmqpTopology { exchange, exchange_kind: kind, durable, queue })
 }
 
-fn kind(section: &Section<'_>) -> String {
-    let Some(kind) = section.text(&amqp_declare::TYPE) else { return String::new() };
+fn exchange_kind(section: &Section<'_>, key: &Key) -> String {
+    let Some(kind) = section.text(key) else { return String::new() };
     if !KINDS.contains(&kind.value.as_str()) && !kind.value.starts_with("x-") {
         let help = match nearest(&kind.value, KINDS) {
             Some(meant) => format!("did you mean `{meant}`?"),
@@ -165,15 +185,19 @@ fn default_exchange(section: &Section<'_>, keys: &AmqpKeys, queue: bool) -> Stri
     String::new()
 }
 
-fn queue(section: &Section<'_>, exchange: &str, kind: &str, durable: bool, keys: &AmqpKeys) -> Option<AmqpQueue> {
+/// Returns the queue of these keys, bound to an exchange of this name and kind.
+fn queue(
+    section: &Section<'_>,
+    queue: DeclaredQueueKeys,
+    exchange: (&str, &str),
+    durable: bool,
+    keys: &AmqpKeys,
+) -> Option<AmqpQueue> {
     let report = &section.cx.report;
-    let name = section.text(&amqp_queue::NAME);
-    let queue_type = section.one_of::<QueueType>(&amqp_queue::TYPE);
-    let mut arguments = arguments(section);
-    if let Some(queue_type) = queue_type {
+    let DeclaredQueueKeys { place, name, kind, arguments: (mut arguments, arguments_spot), binding_key } = queue;
+    if let Some((queue_type, spot)) = kind {
         if arguments.iter().any(|(name, _)| name == "x-queue-type") {
-            let help = "keep one of them";
-            report.problem(&section.spot(&amqp_queue::TYPE), "there is both `type` and `x-queue-type`", help);
+            report.problem(&spot, "there is both `type` and `x-queue-type`", "keep one of them");
         }
         arguments.insert(0, ("x-queue-type".to_owned(), AmqpArgument::Text(queue_type.as_str().to_owned())));
     }
@@ -182,23 +206,27 @@ fn queue(section: &Section<'_>, exchange: &str, kind: &str, durable: bool, keys:
         && queue_type != "classic"
     {
         let message = format!("a {queue_type} queue is always durable");
-        report.problem(&section.spot, message, "remove `durable: false`");
+        report.problem(&place, message, "remove `durable: false`");
     }
     let bounded = text("x-max-length").or(text("x-max-length-bytes")).is_some();
     let refuses = matches!(text("x-overflow"), Some(AmqpArgument::Text(way)) if way.starts_with("reject-publish"));
     if bounded && !refuses {
         let message = "a full queue drops its oldest messages, which were delivered and confirmed";
-        report.warning(&section.spot(&amqp_queue::ARGUMENTS), message, "add `x-overflow: reject-publish`");
+        report.warning(&arguments_spot, message, "add `x-overflow: reject-publish`");
     }
-    let binding_key = binding_key(section, exchange, kind, keys);
+    let binding_key = self::binding_key(report, &place, binding_key, exchange, keys);
     let name = name?;
     check_name(section, &name.value, &name.spot);
     Some(AmqpQueue { name: name.value, arguments, binding_key })
 }
 
-fn binding_key(section: &Section<'_>, exchange: &str, kind: &str, keys: &AmqpKeys) -> String {
-    let report = &section.cx.report;
-    let written = section.text(&amqp_queue::BINDING_KEY);
+fn binding_key(
+    report: &Report,
+    place: &Spot,
+    written: Option<Scalar>,
+    (exchange, kind): (&str, &str),
+    keys: &AmqpKeys,
+) -> String {
     if exchange.is_empty() {
         if let Some(written) = written {
             let message = "every queue is bound to the default exchange by its name, and by nothing else";
@@ -216,18 +244,15 @@ fn binding_key(section: &Section<'_>, exchange: &str, kind: &str, keys: &AmqpKey
                     "topic" => "write `binding_key: '#'` for everything",
                     _ => "write the routing key that the queue takes",
                 };
-                report.problem(
-                    &section.spot,
-                    "`binding_key` is missing, and the sink names no fixed routing key",
-                    help,
-                );
+                let message = "`binding_key` is missing, and the sink names no fixed routing key";
+                report.problem(place, message, help);
             }
             String::new()
         }
     }
 }
 
-fn arguments(section: &Section<'_>) -> Vec<(String, AmqpArgument)> {
+fn arguments(section: &Section<'_>, key: &Key) -> (Vec<(String, AmqpArgument)>, Spot) {
     let read = |(name, value): (String, Scalar)| {
         // A variable is text to YAML, whatever it holds.
         let variable = !value.is_plain();
@@ -246,5 +271,5 @@ fn arguments(section: &Section<'_>) -> Vec<(String, AmqpArgument)> {
         }
         Some((name, argument?))
     };
-    section.scalars(&amqp_queue::ARGUMENTS).into_iter().filter_map(read).collect()
+    (section.scalars(key).into_iter().filter_map(read).collect(), section.spot(key))
 }

@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
-use delaybridge_settings::keys::{Group, Key, Kind, key, tables};
+use delaybridge_settings::keys::{Group, Key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
+use delaybridge_settings::words::words;
+use delaybridge_settings::{Settings, shown};
 use delaybridge_sink::header_rules;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
@@ -21,26 +22,55 @@ use delaybridge_sink::{Destination, Fixed, HeaderRules, RouteHeaders, SinkAddres
 /// The kind in the configuration.
 pub(super) const NAME: &str = "amqp";
 
-const EXCHANGE: Key = key("exchange", Kind::TemplateOrEmpty, "Exchange. Empty: the default exchange.");
-const ROUTING_KEY: Key = key("routing_key", Kind::TemplateOrEmpty, "Routing key. Default: empty.");
-const PROPERTIES: Key = key("properties", Kind::Section(&amqp_properties::TABLE), "Properties of the message.");
-
 /// The keys of a destination under `to:`.
-pub(super) const KEYS: &[Key] = &[EXCHANGE, ROUTING_KEY, PROPERTIES];
+pub(super) const KEYS: &[Key] = destination::OWN;
 /// The keys that dead letters may use.
-pub(super) const DEAD_LETTER_KEYS: &[Key] = &[EXCHANGE, ROUTING_KEY];
+pub(super) const DEAD_LETTER_KEYS: &[Key] = &[destination::EXCHANGE, destination::ROUTING_KEY];
 /// The keys that may be defaults on the sink.
 pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: DEAD_LETTER_KEYS }];
 
-tables! {
-    mod amqp_properties at "queues.NAME.to[].properties", "Properties of an AMQP message, beside `timestamp` (the due time), `app_id` (`delaybridge`) and `message_id` (different at every attempt)." {
-        CONTENT_TYPE = key("content_type", Kind::Template, "MIME type of the body.");
-        CONTENT_ENCODING = key("content_encoding", Kind::Template, "MIME encoding of the body.");
-        PRIORITY = key("priority", Kind::NumberTemplate, "0 to 255, for queues declared with priorities.");
-        CORRELATION_ID = key("correlation_id", Kind::Template, "Id of the message to which this one replies.");
-        REPLY_TO = key("reply_to", Kind::Template, "Address for replies.");
-        EXPIRATION = key("expiration", Kind::NumberTemplate, "Milliseconds after which the broker may drop the message.");
-        TYPE = key("type", Kind::Template, "The application's name for this kind of message.");
+/// Properties of an AMQP message, beside `timestamp` (the due time), `app_id` (`delaybridge`) and `message_id` (different
+/// at every attempt).
+#[derive(Settings)]
+#[settings(amqp_properties, at = "queues.NAME.to[].properties", hidden)]
+pub(super) struct PropertyKeys {
+    /// MIME type of the body.
+    #[key(Kind::Template)]
+    content_type: Option<(Template, Spot)>,
+    /// MIME encoding of the body.
+    #[key(Kind::Template)]
+    content_encoding: Option<(Template, Spot)>,
+    /// 0 to 255, for queues declared with priorities.
+    #[key(Kind::NumberTemplate)]
+    priority: Option<(Template, Spot)>,
+    /// Id of the message to which this one replies.
+    #[key(Kind::Template)]
+    correlation_id: Option<(Template, Spot)>,
+    /// Address for replies.
+    #[key(Kind::Template)]
+    reply_to: Option<(Template, Spot)>,
+    /// Milliseconds after which the broker may drop the message.
+    #[key(Kind::NumberTemplate)]
+    expiration: Option<(Template, Spot)>,
+    /// The application's name for this kind of message.
+    #[key(Kind::Template, name = "type")]
+    kind: Option<(Template, Spot)>,
+}
+
+impl PropertyKeys {
+    /// Returns the properties that are written, in the order of the reference.
+    fn written(self) -> Vec<(AmqpProperty, Template, Spot)> {
+        let all = [
+            (AmqpProperty::ContentType, self.content_type),
+            (AmqpProperty::ContentEncoding, self.content_encoding),
+            (AmqpProperty::Priority, self.priority),
+            (AmqpProperty::CorrelationId, self.correlation_id),
+            (AmqpProperty::ReplyTo, self.reply_to),
+            (AmqpProperty::Expiration, self.expiration),
+            (AmqpProperty::Type, self.kind),
+        ];
+        let written = |(property, value): (_, Option<_>)| value.map(|(template, spot)| (property, template, spot));
+        all.into_iter().filter_map(written).collect()
     }
 }
 
@@ -62,10 +92,11 @@ impl SinkAddress for AmqpDestination {
 
     fn fields(&self) -> Vec<(String, Bytes)> {
         let text = |text: &str| Bytes::copy_from_slice(text.as_bytes());
-        let own = [(EXCHANGE.name, &self.exchange), (ROUTING_KEY.name, &self.routing_key)];
+        let own = [(destination::EXCHANGE.name, &self.exchange), (destination::ROUTING_KEY.name, &self.routing_key)];
         let own = own.map(|(name, value)| (name.to_owned(), text(value)));
-        let property =
-            |(property, value): &(AmqpProperty, String)| (format!("{}.{property}", PROPERTIES.name), text(value));
+        let property = |(property, value): &(AmqpProperty, String)| {
+            (format!("{}.{property}", destination::PROPERTIES.name), text(value))
+        };
         own.into_iter().chain(self.properties.iter().map(property)).collect()
     }
 
@@ -84,40 +115,24 @@ impl fmt::Display for AmqpDestination {
     }
 }
 
-/// A property of an AMQP message that the user may set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AmqpProperty {
-    /// MIME type of the body.
-    ContentType,
-    /// MIME encoding of the body.
-    ContentEncoding,
-    /// 0 to 255; more matters more, in queues that were declared with priorities.
-    Priority,
-    /// Id of the message to which this one replies.
-    CorrelationId,
-    /// Address for replies.
-    ReplyTo,
-    /// Milliseconds after which the broker may drop the message.
-    Expiration,
-    /// The application's name for this kind of message.
-    Type,
-}
-
-impl AmqpProperty {
-    /// Every property, in the order of the reference.
-    pub(super) const ALL: [AmqpProperty; 7] = [
-        AmqpProperty::ContentType,
-        AmqpProperty::ContentEncoding,
-        AmqpProperty::Priority,
-        AmqpProperty::CorrelationId,
-        AmqpProperty::ReplyTo,
-        AmqpProperty::Expiration,
-        AmqpProperty::Type,
-    ];
-
-    /// Returns the name in the configuration, which is the one in the AMQP 0-9-1 specification with `_` for `-`.
-    pub fn as_str(self) -> &'static str {
-        PROPERTY_KEYS.iter().find(|(property, _)| *property == self).map_or("", |(_, key)| key.name)
+words! {
+    /// A property of an AMQP message that the user may set. Its name is the one in the AMQP 0-9-1 specification with `_` for
+    /// `-`.
+    pub enum AmqpProperty {
+        /// MIME type of the body.
+        ContentType = "content_type",
+        /// MIME encoding of the body.
+        ContentEncoding = "content_encoding",
+        /// 0 to 255; more matters more, in queues that were declared with priorities.
+        Priority = "priority",
+        /// Id of the message to which this one replies.
+        CorrelationId = "correlation_id",
+        /// Address for replies.
+        ReplyTo = "reply_to",
+        /// Milliseconds after which the broker may drop the message.
+        Expiration = "expiration",
+        /// The application's name for this kind of message.
+        Type = "type",
     }
 }
 
@@ -157,8 +172,8 @@ impl AmqpTarget {
         let content_type = from.content_type().map(|text| (AmqpProperty::ContentType, text.to_owned()));
         let mut properties: Vec<_> = content_type.into_iter().collect();
         for (property, template) in &self.properties {
-            let place = || format!("{}.{property}", PROPERTIES.name);
-            let value = from.text(template, &format_args!("{}.{property}", PROPERTIES.name))?;
+            let place = || format!("{}.{property}", destination::PROPERTIES.name);
+            let value = from.text(template, &format_args!("{}.{property}", destination::PROPERTIES.name))?;
             if let Some(why) = unfit_property(*property, &value) {
                 return Err(FillError::Unfit { place: place(), why });
             }
@@ -175,8 +190,8 @@ impl Target for AmqpTarget {
         }
         let destination = AmqpDestination {
             // Both may be empty: the default exchange, and a fanout's routing key.
-            exchange: from.fitting(&self.exchange, EXCHANGE.name, unfit_text)?,
-            routing_key: from.fitting(&self.routing_key, ROUTING_KEY.name, unfit_text)?,
+            exchange: from.fitting(&self.exchange, destination::EXCHANGE.name, unfit_text)?,
+            routing_key: from.fitting(&self.routing_key, destination::ROUTING_KEY.name, unfit_text)?,
             properties: self.properties(from)?,
         };
         Ok(destination.into())
@@ -219,7 +234,7 @@ impl Target for AmqpTarget {
         {
             let message = "envelope cloudevents has `content_type` already";
             let help = "remove it: the codec says what the payload is";
-            report.problem(&headers.section.spot(&PROPERTIES), message, help);
+            report.problem(&headers.section.spot(&destination::PROPERTIES), message, help);
         }
         for (_, spot) in headers.names.iter().filter(|(name, _)| unfit_text(name).is_some()) {
             report.problem(spot, "the header's name is longer than 255 bytes", "AMQP cannot carry more");
@@ -234,50 +249,52 @@ impl Target for AmqpTarget {
 }
 
 /// The keys as they were written; absent is what was not.
-#[derive(Default)]
+#[derive(Default, Settings)]
+#[settings(destination, at = "queues.NAME.to[]", hidden)]
 pub(super) struct AmqpKeys {
+    /// Exchange. Empty: the default exchange.
+    #[key(Kind::TemplateOrEmpty)]
     pub(super) exchange: Option<(Template, Spot)>,
+    /// Routing key. Default: empty.
+    #[key(Kind::TemplateOrEmpty)]
     pub(super) routing_key: Option<(Template, Spot)>,
+    /// Properties of the message.
+    #[key(Kind::Section(&amqp_properties::TABLE), later = Vec::new())]
     properties: Vec<(AmqpProperty, Template, Spot)>,
-    /// Whether exchange or routing key were written, be it one that cannot be read.
-    written: bool,
-    /// Whether one of them cannot be read, which is reported.
-    broken: bool,
+    #[settings(has = destination::EXCHANGE)]
+    has_exchange: bool,
+    #[settings(has = destination::ROUTING_KEY)]
+    has_routing_key: bool,
 }
 
 impl AmqpKeys {
-    /// Reads the keys of a sink, which has no `properties`.
-    pub(super) fn of_sink(section: &Section<'_>) -> AmqpKeys {
-        let template = |key| section.template(key).map(|template| (template, section.spot(key)));
-        let exchange = template(&EXCHANGE);
-        let routing_key = template(&ROUTING_KEY);
-        AmqpKeys {
-            broken: (section.has(&EXCHANGE) && exchange.is_none())
-                || (section.has(&ROUTING_KEY) && routing_key.is_none()),
-            exchange,
-            routing_key,
-            properties: Vec::new(),
-            written: section.has(&EXCHANGE) || section.has(&ROUTING_KEY),
-        }
+    /// Reads the keys of a route. Those of dead letters and of sinks have no `properties`.
+    pub(super) fn of_route(at: &RouteSite<'_, '_>) -> AmqpKeys {
+        let section = if at.dead { None } else { at.section.opt_section(&destination::PROPERTIES) };
+        let properties = section.map(|section| PropertyKeys::of(&section).written()).unwrap_or_default();
+        AmqpKeys { properties, ..AmqpKeys::of(at.section) }
     }
 
-    /// Reads the keys of a route. Dead letters have no `properties`.
-    pub(super) fn of_route(at: &RouteSite<'_, '_>) -> AmqpKeys {
-        let section = if at.dead { None } else { at.section.opt_section(&PROPERTIES) };
-        let properties = section.map(|section| properties(&section)).unwrap_or_default();
-        AmqpKeys { properties, ..AmqpKeys::of_sink(at.section) }
+    /// Returns whether exchange or routing key were written, be it one that cannot be read.
+    fn is_written(&self) -> bool {
+        self.has_exchange || self.has_routing_key
+    }
+
+    /// Returns whether one of them cannot be read, which is reported.
+    fn is_broken(&self) -> bool {
+        self.has_exchange && self.exchange.is_none() || self.has_routing_key && self.routing_key.is_none()
     }
 
     /// Returns the target, from these keys of the route and those of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &AmqpKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let report = at.report();
-        if !self.written && !sinks.written && !at.carried {
+        if !self.is_written() && !sinks.is_written() && !at.carried {
             let message = format!("no destination: sink `{}` names no exchange and no routing key", at.sink);
             let help = "write `exchange: NAME`, or `routing_key: QUEUE` for the default exchange, here or on the sink";
             report.problem(&at.section.spot, message, help);
             return None;
         }
-        if self.broken || sinks.broken {
+        if self.is_broken() || sinks.is_broken() {
             return None;
         }
         let exchange = self.exchange.as_ref().or(sinks.exchange.as_ref());
@@ -309,21 +326,6 @@ impl AmqpKeys {
         let target = AmqpTarget::new(part(exchange)?, part(routing_key)?, properties);
         Some((Arc::new(target), spot.clone()))
     }
-}
-
-const PROPERTY_KEYS: [(AmqpProperty, Key); 7] = [
-    (AmqpProperty::ContentType, amqp_properties::CONTENT_TYPE),
-    (AmqpProperty::ContentEncoding, amqp_properties::CONTENT_ENCODING),
-    (AmqpProperty::Priority, amqp_properties::PRIORITY),
-    (AmqpProperty::CorrelationId, amqp_properties::CORRELATION_ID),
-    (AmqpProperty::ReplyTo, amqp_properties::REPLY_TO),
-    (AmqpProperty::Expiration, amqp_properties::EXPIRATION),
-    (AmqpProperty::Type, amqp_properties::TYPE),
-];
-
-fn properties(section: &Section<'_>) -> Vec<(AmqpProperty, Template, Spot)> {
-    let read = |(property, key): &(AmqpProperty, Key)| Some((*property, section.template(key)?, section.spot(key)));
-    PROPERTY_KEYS.iter().filter_map(read).collect()
 }
 
 fn check_property(section: &Section<'_>, property: AmqpProperty, template: &Template, spot: &Spot) {

@@ -8,16 +8,15 @@ use serde_json::{Map, Value};
 
 use super::codes;
 use super::service::AwsService;
-use super::target::{self, AwsKeys};
-use delaybridge_aws::spec as aws;
+use super::target::{AwsKeys, IdKeys, QueueKey, TopicKey, ids, queue, topic};
+use delaybridge_aws::spec::login;
 use delaybridge_aws::{AwsLoginSpec, host_of};
 use delaybridge_core::codes::Codes;
 use delaybridge_dial::ProxyChoice;
 use delaybridge_http_client::{HttpOrigin, read_proxy, shown_proxy, split};
-use delaybridge_settings::keys::{Group, Key, Kind, count, duration, key, tables};
+use delaybridge_settings::keys::{Kind, key};
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::units::show_duration;
-use delaybridge_settings::{TlsFiles, shown, tls};
+use delaybridge_settings::{Settings, TlsFiles, tls};
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink, SinkStart};
 
@@ -26,8 +25,8 @@ pub static SQS: SinkKind = SinkKind {
     key: key("sqs", Kind::Section(&sink_sqs::TABLE), "Queues of AWS's SQS."),
     title: "SQS",
     tables: &[&sink_sqs::TABLE],
-    to: target::SQS_KEYS,
-    dead_letter: target::SQS_KEYS,
+    to: queue::OWN,
+    dead_letter: queue::OWN,
     read: Ok(read_sqs),
     codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
 };
@@ -37,108 +36,106 @@ pub static SNS: SinkKind = SinkKind {
     key: key("sns", Kind::Section(&sink_sns::TABLE), "Topics of AWS's SNS."),
     title: "SNS",
     tables: &[&sink_sns::TABLE],
-    to: target::SNS_KEYS,
-    dead_letter: target::SNS_KEYS,
+    to: topic::OWN,
+    dead_letter: topic::OWN,
     read: Ok(read_sns),
     codes: || Codes::of("", "", &[]),
 };
 
-const ENDPOINT: Key = key(
-    "endpoint",
-    Kind::Text,
-    "Server of the API, as `https://host`: a VPC endpoint, or one like AWS. Default: that in `queue_url` or of the region.",
-);
-const TLS: Key = key("tls", Kind::Section(&tls::TABLE), "Certificates for an endpoint of `https://`.");
-const PROXY: Key = key(
-    "proxy",
-    Kind::Secret,
-    "HTTP proxy, as `http://[user:password@]host[:port]`, or `none`. Default for `https://`: the variables `HTTPS_PROXY` and `NO_PROXY`.",
-);
-const CONNECT_TIMEOUT: Key =
-    key("connect_timeout", duration(1), "Timeout for host name, TCP and TLS together.").default("5s");
-const MAX_CONCURRENCY: Key = key("max_concurrency", count(1, 1_000), "Concurrent requests.").default("16");
+/// SQS in one region. A message is delivered when SQS has answered for it; up to ten are in one request. The body is the
+/// payload; one that SQS does not take as a text is in base64, and the attribute `delaybridge-encoding` says so. Headers
+/// are attributes, ten at most; further ones, and those that SQS does not take, are JSON in `delaybridge-headers`.
+#[derive(Settings)]
+#[settings(sink_sqs, at = "sinks.NAME.sqs", offered = kind::COMMON, hidden)]
+struct SqsKeys {
+    #[settings(group = queue::OWN)]
+    place: QueueKey,
+    #[settings(group = ids::OWN)]
+    ids: IdKeys,
+    #[settings(group = server::OWN)]
+    spec: AwsSpec,
+}
 
-/// The keys of the server, which are the same for both services.
-const SERVER: &[Key] = &[
-    ENDPOINT,
-    aws::REGION,
-    aws::ROLE_ARN,
-    aws::PROFILE,
-    aws::CREDENTIALS_FILE,
-    TLS,
-    PROXY,
-    CONNECT_TIMEOUT,
-    MAX_CONCURRENCY,
-    kind::TIMEOUT,
-    kind::MAX_RATE,
-];
-static OF_SQS: &[Group] = &[Group { of: None, keys: target::ON_SQS }, Group { of: None, keys: SERVER }];
-static OF_SNS: &[Group] = &[Group { of: None, keys: target::ON_SNS }, Group { of: None, keys: SERVER }];
-
-tables! {
-    mod sink_sqs at "sinks.NAME.sqs",
-        "SQS in one region. A message is delivered when SQS has answered for it; up to ten are in one request. The body is the payload; one that SQS does not take as a text is in base64, and the attribute `delaybridge-encoding` says so. Headers are attributes, ten at most; further ones, and those that SQS does not take, are JSON in `delaybridge-headers`."
-    {} + OF_SQS
-    mod sink_sns at "sinks.NAME.sns",
-        "SNS in one region. A message is delivered when SNS has answered for it; up to ten, of 256 KiB together, are in one request. Body and attributes are as in SQS; a subscription with `RawMessageDelivery` leaves them so."
-    {} + OF_SNS
+/// SNS in one region. A message is delivered when SNS has answered for it; up to ten, of 256 KiB together, are in one
+/// request. Body and attributes are as in SQS; a subscription with `RawMessageDelivery` leaves them so.
+#[derive(Settings)]
+#[settings(sink_sns, at = "sinks.NAME.sns", offered = kind::COMMON, hidden)]
+struct SnsKeys {
+    #[settings(group = topic::OWN)]
+    place: TopicKey,
+    #[settings(group = ids::OWN)]
+    ids: IdKeys,
+    #[settings(group = server::OWN)]
+    spec: AwsSpec,
 }
 
 /// The settings of a sink of either service.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Settings)]
+#[settings(server, at = "sinks.NAME.sqs")]
 pub struct AwsSpec {
     /// The service.
+    #[settings(later = AwsService::Sqs)]
     pub service: AwsService,
-    /// The server of the API.
+    /// Server of the API, as `https://host`: a VPC endpoint, or one like AWS. Default: that in `queue_url` or of the
+    /// region.
+    #[key(Kind::Text, name = "endpoint", later = NO_ORIGIN, show = shown_origin)]
     pub origin: HttpOrigin,
     /// The login.
+    #[settings(group = login::OWN, later = AwsLoginSpec::default(), flatten)]
     pub login: AwsLoginSpec,
-    /// Certificates.
+    /// Certificates for an endpoint of `https://`.
+    #[key(Kind::Section(&tls::TABLE))]
     pub tls: Option<TlsFiles>,
-    /// The proxy in front of it.
+    /// HTTP proxy, as `http://[user:password@]host[:port]`, or `none`. Default for `https://`: the variables `HTTPS_PROXY`
+    /// and `NO_PROXY`.
+    #[key(Kind::Secret, read = read_proxy, show = shown_proxy)]
     pub proxy: ProxyChoice,
-    /// Time to connect in.
+    /// Timeout for host name, TCP and TLS together.
+    #[key(duration(1), default = "5s")]
     pub connect_timeout: Duration,
-    /// Requests at once.
+    /// Concurrent requests.
+    #[key(count(1, 1_000), default = "16")]
     pub max_concurrency: usize,
+}
+
+/// The server in place of one that is chosen after the keys were read.
+const NO_ORIGIN: HttpOrigin = HttpOrigin { tls: true, host: String::new(), port: 443 };
+
+fn shown_origin(origin: &HttpOrigin) -> Option<Value> {
+    Some(origin.to_string().into())
 }
 
 /// Reads a sink of SQS.
 pub(super) fn read_sqs(section: &Section<'_>) -> SinkSettings {
-    let keys = AwsKeys::of_sink(AwsService::Sqs, section);
+    let SqsKeys { place, ids, spec } = SqsKeys::of(section);
+    let keys = AwsKeys::new(AwsService::Sqs, place.queue_url, ids);
     // The server of the queue, wherever it is. Queues of long ago have a name of a server that speaks no JSON.
     let origin = keys.place().and_then(|url| split(url).ok()).map(|(origin, _path)| origin);
     let origin = origin.filter(|origin| !origin.host.ends_with("queue.amazonaws.com"));
-    settings(section, AwsService::Sqs, keys, origin)
+    settings(section, keys, AwsSpec { service: AwsService::Sqs, ..spec }, origin)
 }
 
 pub(super) fn read_sns(section: &Section<'_>) -> SinkSettings {
-    settings(section, AwsService::Sns, AwsKeys::of_sink(AwsService::Sns, section), None)
+    let SnsKeys { place, ids, spec } = SnsKeys::of(section);
+    let keys = AwsKeys::new(AwsService::Sns, place.topic_arn, ids);
+    settings(section, keys, AwsSpec { service: AwsService::Sns, ..spec }, None)
 }
 
-fn settings(section: &Section<'_>, service: AwsService, keys: AwsKeys, own: Option<HttpOrigin>) -> SinkSettings {
+fn settings(section: &Section<'_>, keys: AwsKeys, spec: AwsSpec, own: Option<HttpOrigin>) -> SinkSettings {
     let login = AwsLoginSpec::in_region(section, keys.region());
-    let of_region = || HttpOrigin { tls: true, host: host_of(service.kind(), &login.region), port: 443 };
+    let of_region = || HttpOrigin { host: host_of(spec.service.kind(), &login.region), ..NO_ORIGIN };
     let origin = endpoint(section).or(own).unwrap_or_else(of_region);
-    let tls = section.opt_section(&TLS).map(|section| tls::settings(&section));
-    if tls.is_some() && !origin.tls {
+    if spec.tls.is_some() && !origin.tls {
         let message = "there is `tls`, and the endpoint begins with `http://`";
-        section.cx.report.problem(&section.spot(&TLS), message, "write `https://`, or remove `tls`");
+        section.cx.report.problem(&section.spot(&server::TLS), message, "write `https://`, or remove `tls`");
     }
     if !origin.tls && !is_here(&origin.host) {
         let message = "without `https://` the network sees the messages, and their signatures";
         section.cx.report.warning(&section.spot, message, "write `https://`");
     }
-    let spec = AwsSpec {
-        service,
-        origin,
-        tls,
-        proxy: read_proxy(section, &PROXY),
-        connect_timeout: section.duration(&CONNECT_TIMEOUT),
-        max_concurrency: section.count(&MAX_CONCURRENCY).and_then(|count| usize::try_from(count).ok()).unwrap_or(1),
-        login: login.clone(),
-    };
-    SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec, move |at| keys.target(at, &login.region))
+    let region = login.region.clone();
+    let timeout = section.duration(&kind::TIMEOUT);
+    SinkSettings::new(section, Some(timeout), AwsSpec { origin, login, ..spec }, move |at| keys.target(at, &region))
 }
 
 fn is_here(host: &str) -> bool {
@@ -146,7 +143,7 @@ fn is_here(host: &str) -> bool {
 }
 
 fn endpoint(section: &Section<'_>) -> Option<HttpOrigin> {
-    let text = section.text(&ENDPOINT)?;
+    let text = section.text(&server::ENDPOINT)?;
     match split(&text.value) {
         Ok((origin, path)) if path == "/" => Some(origin),
         Ok(_) => {
@@ -170,15 +167,7 @@ impl Connector for AwsSpec {
     }
 
     fn settings(&self) -> Map<String, Value> {
-        let tls = self.tls.as_ref().and_then(shown::value).map(|tls| (TLS.name, tls));
-        let own = [
-            (CONNECT_TIMEOUT.name, show_duration(self.connect_timeout).into()),
-            (MAX_CONCURRENCY.name, self.max_concurrency.into()),
-        ];
-        let proxy = shown_proxy(&self.proxy).map(|proxy| (PROXY.name, proxy));
-        let own = tls.into_iter().chain(proxy).chain(own).map(|(name, value)| (name.to_owned(), value));
-        let endpoint = (ENDPOINT.name.to_owned(), Value::from(self.origin.to_string()));
-        std::iter::once(endpoint).chain(shown::fields(&self.login)).chain(own).collect()
+        self.shown()
     }
 
     fn descriptors(&self) -> u64 {

@@ -12,7 +12,8 @@ use delaybridge_aws::region_of_host;
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_http_client::split;
-use delaybridge_settings::keys::{Key, Kind, key};
+use delaybridge_settings::Settings;
+use delaybridge_settings::keys::Key;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_sink::header_rules;
@@ -20,28 +21,36 @@ use delaybridge_sink::headers::{IdText, is_standard};
 use delaybridge_sink::kind::RouteSite;
 use delaybridge_sink::{Destination, Fixed, HeaderRules, Recognition, RouteHeaders, SinkAddress, Target};
 
-const QUEUE_URL: Key = key("queue_url", Kind::Text, "URL of the queue.");
-const TOPIC_ARN: Key = key("topic_arn", Kind::Text, "ARN of the topic.");
-const GROUP_ID: Key = key(
-    "group_id",
-    Kind::Template,
-    "Group whose messages keep their order. Default with FIFO: `order_key` of the queue, else the element's id; without FIFO, none. It is the key of `order: key` without `order_key`.",
-);
-const DEDUPLICATION_ID: Key = key(
-    "deduplication_id",
-    Kind::Template,
-    "Text by which FIFO drops repeats for five minutes. Default: made of id, due time, queue and destination.",
-);
+/// The destination in SQS, here or on the sink.
+#[derive(Settings)]
+#[settings(queue, at = "queues.NAME.to[]", hidden)]
+pub(super) struct QueueKey {
+    /// URL of the queue.
+    #[key(Kind::Text, read = queue_url)]
+    pub(super) queue_url: AwsPlace,
+}
 
-/// The keys of a destination in SQS.
-pub(super) const SQS_KEYS: &[Key] = &[QUEUE_URL];
-/// The keys of a destination in SNS.
-pub(super) const SNS_KEYS: &[Key] = &[TOPIC_ARN];
+/// The destination in SNS, here or on the sink.
+#[derive(Settings)]
+#[settings(topic, at = "queues.NAME.to[]", hidden)]
+pub(super) struct TopicKey {
+    /// ARN of the topic.
+    #[key(Kind::Text, read = topic_arn)]
+    pub(super) topic_arn: AwsPlace,
+}
 
-/// The same keys on the sink, and those that are the same for all of its routes.
-pub(super) const ON_SQS: &[Key] = &[QUEUE_URL, GROUP_ID, DEDUPLICATION_ID];
-/// As [`ON_SQS`].
-pub(super) const ON_SNS: &[Key] = &[TOPIC_ARN, GROUP_ID, DEDUPLICATION_ID];
+/// What is the same for all routes of a sink.
+#[derive(Settings)]
+#[settings(ids, at = "sinks.NAME.sqs", hidden)]
+pub(super) struct IdKeys {
+    /// Group whose messages keep their order. Default with FIFO: `order_key` of the queue, else the element's id; without
+    /// FIFO, none. It is the key of `order: key` without `order_key`.
+    #[key(Kind::Template, read = id)]
+    group_id: Option<(Template, Spot)>,
+    /// Text by which FIFO drops repeats for five minutes. Default: made of id, due time, queue and destination.
+    #[key(Kind::Template, read = id)]
+    deduplication_id: Option<(Template, Spot)>,
+}
 
 /// A queue or a topic, and how a message of it is grouped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +83,7 @@ impl SinkAddress for AwsDestination {
 
     fn fields(&self) -> Vec<(String, Bytes)> {
         let place = (place_key(self.service), Some(&self.place));
-        let all = [place, (&GROUP_ID, self.group.as_ref()), (&DEDUPLICATION_ID, self.deduplication.as_ref())];
+        let all = [place, (&ids::GROUP_ID, self.group.as_ref()), (&ids::DEDUPLICATION_ID, self.deduplication.as_ref())];
         let all = all.into_iter().filter_map(|(key, value)| Some((key.name.to_owned(), value?)));
         all.map(|(name, value)| (name, Bytes::copy_from_slice(value.as_bytes()))).collect()
     }
@@ -99,8 +108,8 @@ impl fmt::Display for AwsDestination {
 
 fn place_key(service: AwsService) -> &'static Key {
     match service {
-        AwsService::Sqs => &QUEUE_URL,
-        AwsService::Sns => &TOPIC_ARN,
+        AwsService::Sqs => &queue::QUEUE_URL,
+        AwsService::Sns => &topic::TOPIC_ARN,
     }
 }
 
@@ -147,11 +156,11 @@ impl Target for AwsTarget {
             }
         };
         // Only equality matters in a group, so that a text of any kind has one.
-        let group = filled(&self.group_id, &GROUP_ID, |_| None)?.map(|text| match unfit_id(&text) {
+        let group = filled(&self.group_id, &ids::GROUP_ID, |_| None)?.map(|text| match unfit_id(&text) {
             Some(_) => format!("{:016x}", xxh3_64(text.as_bytes())).into(),
             None => text,
         });
-        let deduplication = filled(&self.deduplication_id, &DEDUPLICATION_ID, unfit_id)?;
+        let deduplication = filled(&self.deduplication_id, &ids::DEDUPLICATION_ID, unfit_id)?;
         Ok(AwsDestination { service: self.service, place: self.place.clone(), group, deduplication }.into())
     }
 
@@ -160,7 +169,7 @@ impl Target for AwsTarget {
     }
 
     fn keys(&self) -> Map<String, Value> {
-        let templates = [(&GROUP_ID, &self.group_id), (&DEDUPLICATION_ID, &self.deduplication_id)];
+        let templates = [(&ids::GROUP_ID, &self.group_id), (&ids::DEDUPLICATION_ID, &self.deduplication_id)];
         let templates = templates.into_iter().filter_map(|(key, template)| Some((key, template.as_ref()?.source())));
         let place = (place_key(self.service), &*self.place);
         std::iter::once(place).chain(templates).map(|(key, text)| (key.name.to_owned(), text.into())).collect()
@@ -211,56 +220,73 @@ pub(super) fn group_of_id(id: &delaybridge_core::message::Identity) -> String {
     }
 }
 
-/// The keys as they were written; absent is what was not.
-pub(super) struct AwsKeys {
-    service: AwsService,
+/// A place as it was written.
+pub(super) struct AwsPlace {
     place: Option<(Arc<str>, Spot)>,
     /// Whether a place was written, be it one that cannot be read.
     written: bool,
-    ids: [Option<(Template, Spot)>; 2],
 }
 
-impl AwsKeys {
-    /// Reads the keys of a sink.
-    pub(super) fn of_sink(service: AwsService, section: &Section<'_>) -> AwsKeys {
-        let id = |key: &Key| {
-            let template = section.template(key)?;
-            if let Some(problem) = template.static_text().and_then(unfit_id) {
-                let help = "write a template, as `${payload.customer}`";
-                section.cx.report.problem(&section.spot(key), problem, help);
-            }
-            Some((template, section.spot(key)))
-        };
-        AwsKeys { ids: [id(&GROUP_ID), id(&DEDUPLICATION_ID)], ..AwsKeys::of_route(service, section) }
-    }
-
-    fn of_route(service: AwsService, section: &Section<'_>) -> AwsKeys {
-        let key = place_key(service);
-        let text = section.text(key);
-        let place = text.and_then(|text| match unfit_place(service, &text.value) {
+impl AwsPlace {
+    fn of(service: AwsService, section: &Section<'_>, key: &Key) -> AwsPlace {
+        let place = section.text(key).and_then(|text| match unfit_place(service, &text.value) {
             None => Some((Arc::from(text.value), text.spot)),
             Some((problem, help)) => {
                 section.cx.report.problem(&text.spot, problem, help);
                 None
             }
         });
-        AwsKeys { service, place, written: section.has(key), ids: [None, None] }
+        AwsPlace { place, written: section.has(key) }
+    }
+}
+
+fn queue_url(section: &Section<'_>, key: &Key) -> AwsPlace {
+    AwsPlace::of(AwsService::Sqs, section, key)
+}
+
+fn topic_arn(section: &Section<'_>, key: &Key) -> AwsPlace {
+    AwsPlace::of(AwsService::Sns, section, key)
+}
+
+fn id(section: &Section<'_>, key: &Key) -> Option<(Template, Spot)> {
+    let template = section.template(key)?;
+    if let Some(problem) = template.static_text().and_then(unfit_id) {
+        let help = "write a template, as `${payload.customer}`";
+        section.cx.report.problem(&section.spot(key), problem, help);
+    }
+    Some((template, section.spot(key)))
+}
+
+/// The keys of a destination on its sink.
+pub(super) struct AwsKeys {
+    service: AwsService,
+    place: AwsPlace,
+    ids: IdKeys,
+}
+
+impl AwsKeys {
+    /// Creates the keys of a sink.
+    pub(super) fn new(service: AwsService, place: AwsPlace, ids: IdKeys) -> AwsKeys {
+        AwsKeys { service, place, ids }
     }
 
     /// Returns the region that the place names.
     pub(super) fn region(&self) -> Option<&str> {
-        region_of(self.service, &self.place.as_ref()?.0)
+        region_of(self.service, self.place()?)
     }
 
     /// Returns the URL of the queue, or the ARN of the topic.
     pub(super) fn place(&self) -> Option<&str> {
-        self.place.as_ref().map(|(place, _)| &**place)
+        self.place.place.as_ref().map(|(place, _)| &**place)
     }
 
     /// Returns the target of a route in the sink with these keys, and in this region.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, region: &str) -> Option<(Arc<dyn Target>, Spot)> {
-        let own = AwsKeys::of_route(self.service, at.section);
-        let keys = if own.written { &own } else { self };
+        let own = match self.service {
+            AwsService::Sqs => QueueKey::of(at.section).queue_url,
+            AwsService::Sns => TopicKey::of(at.section).topic_arn,
+        };
+        let keys = if own.written { &own } else { &self.place };
         let key = place_key(self.service).name;
         if !keys.written {
             let message = format!("no destination: sink `{}` names no `{key}`", at.sink);
@@ -271,10 +297,11 @@ impl AwsKeys {
             let message = format!("it is in another region than its sink, `{region}`");
             at.report().problem(spot, message, "write a sink for each region");
         }
-        for (template, spot) in self.ids.iter().flatten() {
+        let IdKeys { group_id, deduplication_id } = &self.ids;
+        for (template, spot) in group_id.iter().chain(deduplication_id) {
             (at.fits)(template, spot);
         }
-        let [group, deduplication] = self.ids.clone().map(|id| id.map(|(template, _)| template));
+        let [group, deduplication] = [group_id, deduplication_id].map(|id| Some(id.as_ref()?.0.clone()));
         let group = group.or_else(|| at.order_key.filter(|_| is_fifo(place)).cloned());
         let deduplication = deduplication.filter(|_| is_fifo(place));
         Some((Arc::new(AwsTarget::new(self.service, place.clone(), group, deduplication)), spot.clone()))

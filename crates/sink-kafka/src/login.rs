@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use delaybridge_aws::AwsLoginSpec;
-use delaybridge_aws::spec as aws;
+use delaybridge_aws::spec::login as aws_login;
 use delaybridge_http_client::{HttpOrigin, split};
 use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::Section;
@@ -110,12 +110,12 @@ impl TokenSpec {
 #[settings(aws_msk_iam, at = "sinks.NAME.kafka.sasl.aws_msk_iam")]
 pub struct MskIamSpec {
     /// Region, and where the credentials are from.
-    #[settings(
-        keys(aws::REGION, aws::ROLE_ARN, aws::PROFILE, aws::CREDENTIALS_FILE),
-        read = AwsLoginSpec::of,
-        flatten
-    )]
+    #[settings(group = aws_login::OWN, read = of_aws, flatten)]
     pub login: AwsLoginSpec,
+}
+
+fn of_aws(section: &Section<'_>) -> AwsLoginSpec {
+    AwsLoginSpec::in_region(section, None)
 }
 
 impl Serialize for KafkaLogin {

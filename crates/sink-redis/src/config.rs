@@ -9,7 +9,8 @@ use super::target::{self, NAME, RedisKeys};
 use delaybridge_core::codes::{Code, Codes, DEFECT, code};
 use delaybridge_link::config::{CONNECTION, PLACES};
 use delaybridge_link::{LinkOptions, Redis, RedisTarget, config};
-use delaybridge_settings::keys::{Group, Kind, key, tables};
+use delaybridge_settings::Settings;
+use delaybridge_settings::keys::{Group, Key, Kind, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
 use delaybridge_sink::{Connector, Sink, SinkRedis, SinkStart};
@@ -18,7 +19,7 @@ use delaybridge_sink::{Connector, Sink, SinkRedis, SinkStart};
 pub static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&sink_redis::TABLE), "A Redis list or stream."),
     title: "Redis",
-    tables: TABLES,
+    tables: &[&sink_redis::TABLE],
     to: target::destination::OWN,
     dead_letter: target::DEAD_LETTER_KEYS,
     read: Ok(read),
@@ -27,27 +28,28 @@ pub static KIND: SinkKind = SinkKind {
 
 const CODES: &[Code] = &[code("unexpected_reply", "The answer is not a confirmation.", DEFECT)];
 
-tables! {
-    mod sink_redis at "sinks.NAME.redis", "A Redis named by `url`, `sentinel` or `cluster`, else that of the queues; the keys of a connection need one of the three." {
-        URL = key("url", Kind::Secret, "As `redis.url`. Default: the Redis of the queues, with its connection settings.");
-        SENTINEL = config::SENTINEL;
-        CLUSTER = config::CLUSTER;
-        TIMEOUT = kind::TIMEOUT;
-        MAX_RATE = kind::MAX_RATE;
-    } + &[Group { of: None, keys: target::destination::OWN }, Group { of: None, keys: CONNECTION }]
-}
-
-/// The server of the sink.
-#[derive(Debug, Clone)]
+/// A Redis named by `url`, `sentinel` or `cluster`, else that of the queues; the keys of a connection need one of the three.
+#[derive(Debug, Clone, Settings)]
+#[settings(sink_redis, at = "sinks.NAME.redis", offered = BESIDE_URL, hidden)]
 pub struct RedisSpec {
-    /// A server of its own; `None` is the one that holds the queues.
+    /// As `redis.url`. Default: the Redis of the queues, with its connection settings.
+    #[key(Kind::Secret, name = "url", read = server)]
     pub target: Option<RedisTarget>,
 }
 
-/// Reads the sink.
+static BESIDE_URL: &[Group] = &[
+    Group { of: None, keys: &[config::SENTINEL, config::CLUSTER, kind::TIMEOUT, kind::MAX_RATE] },
+    Group { of: None, keys: target::destination::OWN },
+    Group { of: None, keys: CONNECTION },
+];
+
+fn server(section: &Section<'_>, _url: &Key) -> Option<RedisTarget> {
+    config::target(section)
+}
+
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let has_place = PLACES.iter().any(|place| section.has(place));
-    let target = config::target(section);
+    let spec = RedisSpec::of(section);
     for key in CONNECTION.iter().filter(|key| !has_place && section.has(key)) {
         let message = format!("`{}` has no effect without `url`", key.name);
         let help = "without `url` the sink uses the Redis that holds the queues, over its settings";
@@ -55,7 +57,7 @@ pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     }
     let keys = RedisKeys::read(section, true);
     // Under `dead_letter:` the name `stream` means the stream that the queue keeps.
-    SinkSettings::new(section, Some(section.duration(&sink_redis::TIMEOUT)), RedisSpec { target }, move |at| {
+    SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec, move |at| {
         RedisKeys::read(at.section, !at.dead).target(at, &keys, has_place)
     })
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -9,7 +10,8 @@ use serde_json::{Map, Value};
 use delaybridge_core::codes::{Code, Codes, DEFECT, code};
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
-use delaybridge_settings::keys::{Kind, key, tables};
+use delaybridge_settings::Settings;
+use delaybridge_settings::keys::{Group, Kind, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_sink::header_rules;
 use delaybridge_sink::kind::{self, SinkKind, SinkSettings};
@@ -19,7 +21,7 @@ use delaybridge_sink::{Destination, Fixed, HeaderRules, SinkAddress, Target};
 pub static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&sink_stdout::TABLE), "One JSON object per line on standard output."),
     title: "Standard output",
-    tables: TABLES,
+    tables: &[&sink_stdout::TABLE],
     to: &[],
     dead_letter: &[],
     read: Ok(read),
@@ -33,11 +35,13 @@ const CODES: &[Code] = &[
 
 pub(super) const NAME: &str = "stdout";
 
-tables! {
-    mod sink_stdout at "sinks.NAME.stdout", "For tests and pipes." {
-        TIMEOUT = key("timeout", duration(1), "Time limit of a delivery. A slow reader of the pipe delays it.").default("10s");
-        MAX_RATE = kind::MAX_RATE;
-    }
+/// For tests and pipes.
+#[derive(Settings)]
+#[settings(sink_stdout, at = "sinks.NAME.stdout", offered = &[Group { of: None, keys: &[kind::MAX_RATE] }], hidden)]
+struct StdoutKeys {
+    /// Time limit of a delivery. A slow reader of the pipe delays it.
+    #[key(duration(1), default = "10s")]
+    timeout: Duration,
 }
 
 /// Standard output, without settings of its own.
@@ -49,8 +53,8 @@ pub struct StdoutSpec;
 pub struct StdoutDestination;
 
 impl SinkAddress for StdoutDestination {
-    fn lane(&self) -> (&[u8], &[u8]) {
-        (&[], &[])
+    fn lane(&self) -> [&str; 2] {
+        [""; 2]
     }
 
     fn fields(&self) -> Vec<(String, Bytes)> {
@@ -68,7 +72,7 @@ impl fmt::Display for StdoutDestination {
 static STDOUT: LazyLock<Destination> = LazyLock::new(|| StdoutDestination.into());
 
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
-    SinkSettings::new(section, Some(section.duration(&sink_stdout::TIMEOUT)), StdoutSpec, |at| {
+    SinkSettings::new(section, Some(StdoutKeys::of(section).timeout), StdoutSpec, |at| {
         Some((Arc::new(StdoutSpec), at.sink_spot.clone()))
     })
 }

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use delaybridge_settings::keys::{Table, tables};
+use delaybridge_settings::keys::{Key, Table};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, url};
 
-tables! {
-    mod tracing at "tracing", "[Traces](tracing.md) of elements for an OpenTelemetry collector." {
-        OTLP = key("otlp", Kind::Section(&otlp::TABLE), "The collector.").required();
-    }
+/// [Traces](tracing.md) of elements for an OpenTelemetry collector.
+#[derive(Settings)]
+#[settings(tracing, at = "tracing", hidden)]
+pub struct TracingKeys {
+    /// The collector.
+    #[key(Kind::Section(&otlp::TABLE), required, read = collector)]
+    pub otlp: Option<OtlpSpec>,
 }
 
 /// Both tables, in the order of the reference.
@@ -63,9 +66,8 @@ words! {
     }
 }
 
-/// Reads the section `tracing`.
-pub fn read(section: &Section<'_>) -> Option<OtlpSpec> {
-    let section = section.section(&tracing::OTLP);
+fn collector(section: &Section<'_>, key: &Key) -> Option<OtlpSpec> {
+    let section = section.section(key);
     let protocol = section.one_of::<Wanted>(&otlp::PROTOCOL);
     let spec = OtlpSpec::of(&section);
     // Without one, that was reported.

@@ -4,9 +4,9 @@ use redisson_codecs::Codec;
 
 use super::destination::{DestinationDraft, Goods};
 use super::sink::{self, SinkDraft};
-use crate::tables::{AUDIT, audit};
-use crate::words::Fates;
+use crate::tables::{AuditKeys, audit, queue};
 use delaybridge_model::{AuditFate, AuditSpec, Envelope, MessageSpec, Mode, OnExpired, QueueSpec, RouteSpec};
+use delaybridge_settings::Settings;
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::Section;
 
@@ -23,12 +23,13 @@ pub(super) struct AuditDraft {
 
 /// Reads the part of the queue `section`.
 pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -> Option<AuditDraft> {
-    let section = section.opt_section(&AUDIT)?;
-    let on = fates(&section);
+    let section = section.opt_section(&queue::AUDIT)?;
+    let AuditKeys { sink, on } = AuditKeys::of(&section);
+    let on = fates(&section, on);
     let on_spot = section.has(&audit::ON).then(|| section.spot(&audit::ON));
     let of = Goods::Records;
     let at = DestinationDraft { section: &section, codec: Codec::Raw.into(), slot, order_key: None, alone: false, of };
-    let named = section.text(&audit::SINK).and_then(|name| Some((sink::find(&section, sinks, &name)?, name)));
+    let named = sink.and_then(|name| Some((sink::find(&section, sinks, &name)?, name)));
     let Some((sink, name)) = named else {
         at.pass_over();
         return None;
@@ -42,8 +43,7 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
 }
 
 /// Returns the fates that are recorded. One that no daemon sees is refused.
-fn fates(section: &Section<'_>) -> Vec<AuditFate> {
-    let fates = section.some_of::<Fates>(&audit::ON);
+fn fates(section: &Section<'_>, fates: Vec<Option<AuditFate>>) -> Vec<AuditFate> {
     if section.has(&audit::ON) && fates.contains(&None) {
         let message = "`cancelled` cannot be recorded before the element leaves: it is cancelled in Redis, where no daemon sees it";
         let help = "remove it from `on`; the log of every daemon names what people cancel by command";

@@ -4,7 +4,7 @@ use redisson_codecs::Codec;
 
 use super::destination::{DestinationDraft, Goods};
 use super::sink::{self, SinkDraft};
-use crate::tables::{DEAD_LETTER, DeadStream, dead_letter, dead_stream};
+use crate::tables::{DeadLetterKeys, dead_letter, queue};
 use delaybridge_model::{Envelope, MessageSpec, RouteSpec};
 use delaybridge_settings::Settings;
 use delaybridge_settings::problem::Spot;
@@ -22,12 +22,12 @@ pub(super) struct DeadLetterDraft {
 
 /// Reads the part of the queue `section`.
 pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -> DeadLetterDraft {
-    let Some(section) = section.opt_section(&DEAD_LETTER) else { return DeadLetterDraft::default() };
-    let max_len = stream(&section);
+    let Some(section) = section.opt_section(&queue::DEAD_LETTER) else { return DeadLetterDraft::default() };
+    let DeadLetterKeys { max_len, sink } = DeadLetterKeys::of(&section);
     // A dead letter is its bytes, whatever the codec made of them.
     let of = Goods::DeadLetters;
     let at = DestinationDraft { section: &section, codec: Codec::Raw.into(), slot, order_key: None, alone: false, of };
-    let Some(name) = section.text(&dead_letter::SINK) else {
+    let Some(name) = sink else {
         for key in dead_letter::TABLE.offered.iter().flat_map(|group| group.keys) {
             if section.has(key) && !section.has(&dead_letter::SINK) {
                 let message = format!("`{}` has no effect without `sink`", key.name);
@@ -45,22 +45,4 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
         (RouteSpec { sink: name.value.as_str().into(), target, message, rules: None }, spot)
     });
     DeadLetterDraft { max_len, sink: Some(sink.name.clone()), to }
-}
-
-/// Returns the length that the stream is trimmed to.
-fn stream(section: &Section<'_>) -> Option<u64> {
-    if section.is_text(&dead_letter::STREAM) {
-        let message = "`stream` is the stream that the queue keeps, and has keys of its own";
-        let help = "set the stream for forwarded dead letters on the sink, as `redis: { stream: KEY }`";
-        section.cx.report.problem(&section.spot(&dead_letter::STREAM), message, help);
-        return None;
-    }
-    let stream = section.section(&dead_letter::STREAM);
-    let DeadStream { max_len, allow_loss } = DeadStream::of(&stream);
-    if max_len.is_some() && !allow_loss {
-        let help = "add `allow_loss: true` if the oldest may go, or leave `max_len` out";
-        let message = "`max_len` trims dead letters, which loses elements";
-        section.cx.report.problem(&stream.spot(&dead_stream::MAX_LEN), message, help);
-    }
-    max_len
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::queue::QueueDraft;
 use super::sink::SinkDraft;
 use crate::input_kinds::KINDS;
-use crate::tables::{JOBS_REDIS, QUEUE_OPTIONS, TO, inputs, queue, source, top};
+use crate::tables::{InputKeys, QUEUE_OPTIONS, inputs, jobs, queue, source, top};
 use delaybridge_input::{InputConnector, RedeliveryPlace};
 use delaybridge_jobs::{JobSettings, MAX_DELAY, Topic, UnknownTopics};
-use delaybridge_model::{InputRules, InputSpec};
+use delaybridge_model::InputSpec;
+use delaybridge_model::keys::input_rules;
 use delaybridge_settings::Settings;
 use delaybridge_settings::node::{Name, Node, Value};
 use delaybridge_settings::reader::Section;
@@ -40,18 +41,18 @@ fn one(name: &str, section: &Section<'_>) -> Option<InputSpec> {
             }
         }
     }
-    let rules = InputRules::of(section);
+    let InputKeys { topic, rules, .. } = InputKeys::of(section);
     if rules.max_delay > MAX_DELAY {
         let help = "write a shorter time";
-        report.problem(&section.spot(&inputs::MAX_DELAY), "the job queue keeps jobs for ten years at most", help);
+        report.problem(&section.spot(&input_rules::MAX_DELAY), "the job queue keeps jobs for ten years at most", help);
     }
     // Those are read with the queue.
-    let _written = [TO].iter().chain(QUEUE_OPTIONS).filter(|key| section.has(key)).count();
-    if section.has(&queue::DURABILITY) && !section.has(&TO) {
+    let _written = [inputs::TO].iter().chain(QUEUE_OPTIONS).filter(|key| section.has(key)).count();
+    if section.has(&queue::DURABILITY) && !section.has(&inputs::TO) {
         let message = "`durability` of an input takes `to`: it is also that of the queue that delivers its jobs";
         report.problem(&section.spot(&queue::DURABILITY), message, "write `to: { sink: NAME }`, or remove it");
     }
-    let topic = section.text(&inputs::TOPIC)?;
+    let topic = topic?;
     let topic = match topic.value.parse::<Topic>() {
         Ok(topic) => topic,
         Err(error) => {
@@ -104,10 +105,10 @@ pub(super) fn check_circles(inputs: &[InputSpec], queues: &[QueueDraft<'_>], sin
 /// Returns the queues of inputs that say where their messages go, as if they were written under `queues:`, with their
 /// names.
 pub(super) fn queues(tree: &Node) -> Vec<(Name, Node)> {
-    let redis = child(tree, top::JOBS.name).and_then(|jobs| child(jobs, JOBS_REDIS.name));
+    let redis = child(tree, top::JOBS.name).and_then(|jobs| child(jobs, jobs::REDIS.name));
     let Some(Value::Map(inputs)) = child(tree, top::INPUTS.name).map(|node| &node.value) else { return Vec::new() };
     let of_input = |(name, input): &(Name, Node)| {
-        let to = child(input, TO.name)?;
+        let to = child(input, inputs::TO.name)?;
         let topic = child(input, inputs::TOPIC.name)?;
         let jobs = map(topic, vec![("topic", topic.clone())]);
         let mut from = vec![("jobs", jobs)];
@@ -116,7 +117,7 @@ pub(super) fn queues(tree: &Node) -> Vec<(Name, Node)> {
             Value::List(_) => to.clone(),
             _ => Node { at: to.at, value: Value::List(vec![to.clone()]) },
         };
-        let mut keys = vec![(queue::SOURCE.name, map(topic, from)), (TO.name, list)];
+        let mut keys = vec![(queue::SOURCE.name, map(topic, from)), (queue::TO.name, list)];
         keys.extend(QUEUE_OPTIONS.iter().filter_map(|key| Some((key.name, child(input, key.name)?.clone()))));
         Some((name.clone(), map(input, keys)))
     };

@@ -17,15 +17,13 @@ mod when;
 
 use std::sync::Arc;
 
-use super::tables::{JOBS_REDIS, http, top};
-use delaybridge_jobs::config as job_queue;
+use super::tables::{HttpKeys, JobsKeys, TopKeys, http, top};
 use delaybridge_jobs_http::config as api;
-use delaybridge_model::{Config, Mode, ONLY, ProcessLimits, Reload, Servers};
+use delaybridge_model::{Config, Mode, ONLY, Servers};
 use delaybridge_settings::Settings;
 use delaybridge_settings::node::{Node, Value};
 use delaybridge_settings::problem::Spot;
-use delaybridge_settings::reader::{Context, Needs, Section};
-use delaybridge_spans::config as spans;
+use delaybridge_settings::reader::{Context, Needs, Scalar, Section};
 
 /// Reads the whole tree. `None` only where nothing can be built; problems are in the report.
 pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
@@ -36,17 +34,13 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         return None;
     }
     let top = Section::open(cx, spot, &top::TABLE, Some(tree));
+    let TopKeys { shutdown_timeout, reload, limits, tracing, redis, .. } = TopKeys::of(&top);
     let (http_listen, admin) = if top.is_none(&top::HTTP) {
         (None, None)
     } else {
         let section = top.section(&top::HTTP);
-        (section.address(&http::LISTEN), section.opt_section(&http::ADMIN).map(|section| admin::read(&section)))
+        (HttpKeys::of(&section).listen, section.opt_section(&http::ADMIN).map(|section| admin::read(&section)))
     };
-    let shutdown_timeout = top.duration(&top::SHUTDOWN_TIMEOUT);
-    let reload = Reload::of(&top.section(&top::RELOAD));
-    let limits = ProcessLimits::of(&top.section(&top::LIMITS));
-    let tracing = top.opt_section(&top::TRACING).and_then(|section| spans::read(&section));
-    let redis = Servers::of(delaybridge_link::config::all(&top, &top::REDIS, ONLY));
     let policies = retry::policies(&top);
     let mut sinks = sink::sinks(&top);
     let classes = classes::read(&top);
@@ -82,7 +76,8 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::classes(&top, &queues);
     let written = !top.written().is_empty();
     let jobs = top.opt_section(&top::JOBS);
-    let mut api = jobs.as_ref().map(api::read).unwrap_or_default();
+    let mut of_jobs = jobs.as_ref().map(JobsKeys::of);
+    let mut api = of_jobs.as_mut().map(|keys| std::mem::take(&mut keys.api)).unwrap_or_default();
     if let Some(section) = &jobs {
         api::fit_delay(section, &mut api, shutdown_timeout);
     }
@@ -95,9 +90,10 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     if whole {
         listeners::check(&cx.report, &listeners);
     }
-    let jobs_redis = jobs.as_ref().and_then(|section| jobs_redis(section, redis.as_ref()));
+    let named = of_jobs.as_mut().and_then(|keys| keys.redis.take());
+    let jobs_redis = jobs.as_ref().and_then(|section| jobs_redis(section, named, redis.as_ref()));
     let jobs_redis = jobs_redis.or_else(|| redis.as_ref()?.iter().next().map(|(name, _)| name.clone()));
-    let jobs = jobs.map(|section| job_queue::read(&section)).or_else(|| inputs::job_settings(&inputs));
+    let jobs = of_jobs.map(|keys| keys.queue).or_else(|| inputs::job_settings(&inputs));
     inputs::check_topics(&top, &inputs, jobs.as_ref());
     cross_checks::topics(&mut queues, jobs.as_ref(), jobs_redis.as_deref());
     if written && !top.has(&top::QUEUES) && jobs.is_none() {
@@ -121,7 +117,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         shutdown_timeout,
         reload,
         limits,
-        tracing,
+        tracing: tracing.and_then(|keys| keys.otlp),
         redis: redis?,
         sinks: sinks.into_iter().filter_map(|sink| Some(sink.known?.spec)).collect(),
         classes,
@@ -134,8 +130,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
 }
 
 /// Returns the name of the Redis with the jobs.
-fn jobs_redis(section: &Section<'_>, servers: Option<&Servers>) -> Option<Arc<str>> {
-    let written = section.text(&JOBS_REDIS);
+fn jobs_redis(section: &Section<'_>, written: Option<Scalar>, servers: Option<&Servers>) -> Option<Arc<str>> {
     let servers = servers?;
     let names: Vec<_> = servers.iter().map(|(name, _)| name.clone()).collect();
     let there_are = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");

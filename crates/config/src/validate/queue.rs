@@ -13,7 +13,7 @@ use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
 use super::when;
-use crate::tables::{QueueKeys, TO, queue, to, top};
+use crate::tables::{QueueKeys, queue, to, top};
 use delaybridge_core::template::Template;
 use delaybridge_link::hashed;
 use delaybridge_model::{
@@ -288,8 +288,8 @@ fn mode(section: &Section<'_>, mode: Mode, source: &SourceSettings) -> Mode {
         let message = format!("`{key}` has no effect without `mode: rescue`");
         report.problem(spot, message, "write `mode: rescue`, or remove it");
     }
-    if !section.has(&TO) {
-        report.problem(&section.spot, format!("`{}` is missing", TO.name), TO.help);
+    if !section.has(&queue::TO) {
+        report.problem(&section.spot, format!("`{}` is missing", queue::TO.name), queue::TO.help);
     }
     mode
 }
@@ -301,7 +301,7 @@ fn routes(
     (slot, order_key): (&str, Option<&Template>),
     of: Goods,
 ) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
-    let items = section.list(&TO);
+    let items = section.list(&queue::TO);
     // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
     let mut specs = Vec::with_capacity(items.len());
     let mut spots = Vec::new();

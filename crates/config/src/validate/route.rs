@@ -7,8 +7,8 @@ use redisson_codecs::JavaTypes;
 use super::destination::DestinationDraft;
 use super::sink::{self, SinkDraft};
 use super::when;
-use crate::tables::{cloud_events, headers_from_message, to};
-use crate::words::{Envelopes, EventBodies, EventModes};
+use crate::tables::{EventKeys, FilterKeys, RouteKeys, cloud_events, to};
+use crate::words::Envelopes;
 use delaybridge_core::template::Template;
 use delaybridge_model::{
     Duplicates, EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, HeaderFilter, MessageSpec,
@@ -17,6 +17,7 @@ use delaybridge_model::{
 use delaybridge_settings::keys::Key;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Scalar, Section};
+use delaybridge_settings::{Settings, defaults};
 use delaybridge_sink::{HeaderFate, Recognition, RouteHeaders, Target};
 
 /// A route as it was read.
@@ -30,15 +31,15 @@ pub(super) struct RouteDraft {
 /// Reads the item `at.section`; `None` when it names no sink at all.
 pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Option<RouteDraft> {
     let section = at.section;
-    let headers = section.headers(&to::HEADERS);
-    let envelope = envelope(at);
-    let when = when::read(at);
-    let duplicates = section.one_of::<Duplicates>(&to::DUPLICATES).unwrap_or(Duplicates::Allow);
-    let filter = header_filter(section);
+    let keys = RouteKeys::of(section);
+    let RouteKeys { sink, when, duplicates, headers, headers_from_message, .. } = keys;
+    let envelope = envelope(at, keys.envelope, keys.cloudevents);
+    let when = when.and_then(|text| when::read(at, &text));
+    let filter = headers_from_message.map(|keys| header_filter(section, keys));
     for (_, template, spot) in &headers {
         at.fits(template, spot);
     }
-    let named = section.text(&to::SINK).and_then(|name| Some((sink::find(section, sinks, &name)?, name)));
+    let named = sink.and_then(|name| Some((sink::find(section, sinks, &name)?, name)));
     let Some((sink, name)) = named else {
         at.pass_over();
         return None;
@@ -62,18 +63,15 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
 }
 
 /// Returns the headers of messages that the route wants, and those that it names to be kept.
-fn header_filter(section: &Section<'_>) -> Option<(HeaderFilter, Vec<Scalar>)> {
-    let section = section.opt_section(&to::HEADERS_FROM_MESSAGE)?;
-    let has_keep = section.has(&headers_from_message::KEEP);
-    let keep = section.texts(&headers_from_message::KEEP);
-    let has_drop = section.has(&headers_from_message::DROP);
-    let drop = section.texts(&headers_from_message::DROP);
-    if !has_keep && !has_drop {
+fn header_filter(section: &Section<'_>, keys: FilterKeys) -> (HeaderFilter, Vec<Scalar>) {
+    let FilterKeys { place, keep, drop } = keys;
+    if keep.is_none() && drop.is_none() {
         let message = "`headers_from_message` has neither `keep` nor `drop`";
-        section.cx.report.problem(&section.spot, message, "write `drop: [x-internal-*]`, or remove it");
+        section.cx.report.problem(&place, message, "write `drop: [x-internal-*]`, or remove it");
     }
     let spelled = |patterns: &[Scalar]| patterns.iter().map(|pattern| pattern.value.to_ascii_lowercase()).collect();
-    Some((HeaderFilter { keep: has_keep.then(|| spelled(&keep)), drop: spelled(&drop) }, keep))
+    let filter = HeaderFilter { keep: keep.as_deref().map(spelled), drop: spelled(&drop.unwrap_or_default()) };
+    (filter, keep.unwrap_or_default())
 }
 
 /// Refuses to keep, by its whole name, a header that never passes.
@@ -101,22 +99,22 @@ fn check_duplicates(section: &Section<'_>, duplicates: Duplicates, target: &dyn 
     }
 }
 
-fn envelope(at: &DestinationDraft<'_, '_>) -> Envelope {
+fn envelope(at: &DestinationDraft<'_, '_>, envelope: Envelopes, keys: Option<EventKeys>) -> Envelope {
     let section = at.section;
     let codec = at.codec;
     let report = &section.cx.report;
-    let envelope = match section.one_of::<Envelopes>(&to::ENVELOPE) {
-        Some(Envelopes::Decoded) => Envelope::Decoded,
-        Some(Envelopes::Json) => Envelope::Json,
-        Some(Envelopes::CloudEvents) => Envelope::CloudEvents(Arc::new(event(at))),
-        Some(Envelopes::Raw) | None => Envelope::Raw,
-    };
-    if section.has(&to::CLOUDEVENTS) && !matches!(envelope, Envelope::CloudEvents(_)) {
+    if section.has(&to::CLOUDEVENTS) && envelope != Envelopes::CloudEvents {
         let message = "`cloudevents` has no effect without `envelope: cloudevents`";
         report.problem(&section.spot(&to::CLOUDEVENTS), message, "write `envelope: cloudevents`, or remove it");
-        // Its mistakes are reported too.
-        let _ = event(at);
     }
+    // The mistakes of one without effect are reported too.
+    let event = keys.map(|keys| event(at, keys));
+    let envelope = match envelope {
+        Envelopes::Raw => Envelope::Raw,
+        Envelopes::Decoded => Envelope::Decoded,
+        Envelopes::Json => Envelope::Json,
+        Envelopes::CloudEvents => Envelope::CloudEvents(Arc::new(event.unwrap_or_else(|| self::event(at, defaults())))),
+    };
     if envelope.is_decoded() && codec.is_raw() {
         let (what, spot) = match &envelope {
             Envelope::CloudEvents(_) => ("data", section.spot(&to::CLOUDEVENTS)),
@@ -129,37 +127,38 @@ fn envelope(at: &DestinationDraft<'_, '_>) -> Envelope {
 }
 
 /// Reads the settings of the event for `envelope: cloudevents`.
-fn event(at: &DestinationDraft<'_, '_>) -> EventSpec {
-    let section = at.section.section(&to::CLOUDEVENTS);
-    let mode = section.one_of::<EventModes>(&cloud_events::MODE).unwrap_or(EventMode::Binary);
-    let data = section.one_of::<EventBodies>(&cloud_events::DATA);
-    if (mode, data) == (EventMode::Structured, Some(EventData::Raw)) {
+fn event(at: &DestinationDraft<'_, '_>, keys: EventKeys) -> EventSpec {
+    let report = &at.section.cx.report;
+    let EventKeys { mode, data, kind, source, subject } = keys;
+    if let (EventMode::Structured, Some((EventData::Raw, spot))) = (mode, &data) {
         let message = "the data of a structured event is a part of its JSON, and no bytes";
-        let help = "write `data: decoded`, or `mode: binary`";
-        section.cx.report.problem(&section.spot(&cloud_events::DATA), message, help);
+        report.problem(spot, message, "write `data: decoded`, or `mode: binary`");
     }
     // Of decoded values only can the types be gone, and only they are what is in a text.
     let is_changed = at.codec.java_types == JavaTypes::Strip || at.codec.json_in_text;
-    let data = data.unwrap_or(match mode {
+    let data = data.map(|(data, _)| data).unwrap_or(match mode {
         EventMode::Binary if !is_changed => EventData::Raw,
         EventMode::Binary | EventMode::Structured => EventData::Decoded,
     });
-    let template = |key: &Key, needed: bool| {
-        let template = section.template(key)?;
-        at.fits(&template, &section.spot(key));
-        if needed && template.static_text() == Some("") {
+    for (template, spot) in kind.iter().chain(&source).chain(&subject) {
+        at.fits(template, spot);
+    }
+    let needed = |key: &Key, written: Option<(Template, Spot)>, default: &str| {
+        let Some((template, spot)) = written else {
+            return Template::compile(default).expect("the text is a template");
+        };
+        if template.static_text() == Some("") {
             let message = format!("an event has no empty `{}`", key.name);
-            section.cx.report.problem(&section.spot(key), message, "write a text, or remove it");
+            report.problem(&spot, message, "write a text, or remove it");
         }
-        Some(template)
+        template
     };
-    let default = |text: &str| Template::compile(text).expect("the text is a template");
     EventSpec {
         mode,
         data,
-        kind: template(&cloud_events::TYPE, true).unwrap_or_else(|| default(EVENT_TYPE)),
-        source: template(&cloud_events::SOURCE, true).unwrap_or_else(|| default(EVENT_SOURCE)),
-        subject: template(&cloud_events::SUBJECT, false),
+        kind: needed(&cloud_events::TYPE, kind, EVENT_TYPE),
+        source: needed(&cloud_events::SOURCE, source, EVENT_SOURCE),
+        subject: subject.map(|(template, _)| template),
     }
 }
 

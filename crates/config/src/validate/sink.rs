@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::sink_kinds::KINDS;
-use crate::tables::{sinks as table, top};
+use crate::tables::{SinkKeys, sinks as table, top};
+use delaybridge_settings::Settings;
 use delaybridge_settings::keys::nearest;
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Scalar, Section, clip};
@@ -62,7 +63,7 @@ pub(super) fn sinks<'a>(top: &Section<'a>) -> Vec<SinkDraft<'a>> {
 fn one<'a>(name: String, section: &Section<'a>) -> SinkDraft<'a> {
     let spot = section.spot.clone();
     let report = &section.cx.report;
-    let written = section.written();
+    let SinkKeys { written } = SinkKeys::of(section);
     if written.len() > 1 {
         let message = format!("a sink has one kind, and this one has {}", written.len());
         report.problem(&spot, message, format!("keep one of: {}", written.join(", ")));

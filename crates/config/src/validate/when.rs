@@ -1,17 +1,15 @@
 //! `when` of destinations, and `on_skipped` of their queue.
 
 use super::destination::DestinationDraft;
-use crate::tables::{queue, to};
+use crate::tables::queue;
 use delaybridge_core::condition::{Condition, ConditionError, Mistake};
 use delaybridge_model::RouteSpec;
 use delaybridge_settings::keys::nearest;
-use delaybridge_settings::reader::Section;
+use delaybridge_settings::reader::{Scalar, Section};
 
 /// Reads the condition of a destination.
-pub(super) fn read(at: &DestinationDraft<'_, '_>) -> Option<Condition> {
-    let section = at.section;
+pub(super) fn read(at: &DestinationDraft<'_, '_>, text: &Scalar) -> Option<Condition> {
     let report = &at.section.cx.report;
-    let text = section.text(&to::WHEN)?;
     match Condition::compile(&text.value) {
         Ok(condition) => {
             at.fits_codec("condition", (condition.uses_payload(), condition.uses_payload_path()), &text.spot);

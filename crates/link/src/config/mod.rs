@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::endpoint::RedisEndpoint;
 use super::target::RedisTarget;
 use super::url::RedisUrl;
-use delaybridge_settings::keys::{Group, Key, tables};
-use delaybridge_settings::reader::Section;
+use delaybridge_settings::keys::{Group, Key};
+use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::{Secret, Settings};
 
 mod beside;
@@ -23,13 +23,18 @@ pub const PLACES: &[Key] = &[redis::URL, SENTINEL, CLUSTER];
 /// The keys for login, certificates and time-outs.
 pub const CONNECTION: &[Key] = connection::OWN;
 
-tables! {
-    mod redis at "redis", "The Redis of the queues: `url`, `sentinel` or `cluster`." {
-        URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS, or `unix:///path[?db=database]`. IPv6 addresses are in brackets, special characters percent-encoded.");
-        SENTINEL = super::SENTINEL;
-        CLUSTER = super::CLUSTER;
-    } + &[Group { of: None, keys: CONNECTION }]
+/// The Redis of the queues: `url`, `sentinel` or `cluster`.
+#[derive(Settings)]
+#[settings(redis, at = "redis", offered = BESIDE_URL, hidden)]
+pub struct UrlKey {
+    /// `redis://[user[:password]@]host[:port][/database]`, `rediss://` for TLS, or `unix:///path[?db=database]`. IPv6
+    /// addresses are in brackets, special characters percent-encoded.
+    #[key(Kind::Secret)]
+    url: Option<Scalar>,
 }
+
+/// The keys behind `url`.
+static BESIDE_URL: &[Group] = &[Group { of: None, keys: &[SENTINEL, CLUSTER] }, Group { of: None, keys: CONNECTION }];
 
 /// Reads every Redis under the key with its name: one, or several that the user has named. `only` is the name of a
 /// single one.
@@ -75,7 +80,7 @@ fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
     let url_spot = section.spot(&redis::URL);
     let Beside { database, key_prefix, username, password, tls, connect_timeout, command_timeout } = beside;
 
-    let url = section.text(&redis::URL)?;
+    let url = UrlKey::of(section).url?;
     let parsed = match RedisUrl::parse(&url.value) {
         Ok(parsed) => parsed,
         Err(problem) => {

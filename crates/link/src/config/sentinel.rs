@@ -30,7 +30,7 @@ pub struct SentinelKeys {
     #[key(Kind::Text, required)]
     master: Option<String>,
     /// All sentinels as `host:port`, default port 26379.
-    #[key(Kind::Texts, required, read = Section::texts, hidden)]
+    #[key(Kind::Texts, required)]
     nodes: Vec<Scalar>,
     /// ACL user at the sentinels. Without user and password there is no login.
     #[key(Kind::Text)]

@@ -85,6 +85,7 @@ struct Entry<'a> {
 }
 
 /// A scalar as the user wrote it and as it reads after the variables are replaced.
+#[derive(Default)]
 pub struct Scalar {
     /// For messages: a replaced variable may be a secret.
     pub written: String,
@@ -173,6 +174,11 @@ impl<'a> Section<'a> {
     /// Returns whether the user wrote the key.
     pub fn has(&self, key: &Key) -> bool {
         self.entry(key).is_some()
+    }
+
+    /// Returns the place of the map.
+    pub fn place(&self) -> Spot {
+        self.spot.clone()
     }
 
     /// Returns the names that were written, in order.

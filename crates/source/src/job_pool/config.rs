@@ -13,33 +13,67 @@ use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
 use delaybridge_ledger::score::Unit;
 use delaybridge_link::{KeySpace, hashed};
 use delaybridge_settings::Settings;
-use delaybridge_settings::keys::{Key, Kind, key, tables};
-use delaybridge_settings::problem::Spot;
-use delaybridge_settings::reader::Section;
+use delaybridge_settings::keys::{Key, Kind, key};
+use delaybridge_settings::problem::{Report, Spot};
+use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::words::{Words as _, words};
 
-tables! {
-    mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with ids, and the jobs in other keys." {
-        PRESET = key("preset", word::<Presets>(), "All other keys of a program, unless they are set.");
-        NAME = key("name", Kind::Text, "With `preset`: the prefix of a bucket's number of `ouqiang` (`dq_bucket_`) and `youzan` (`bucket`), the instance of `ice` (`default`), the channel of `yii2` (`queue`), the queue of `hdt3213` and `bullmq` (required) and `asynq` (`default`).");
-        PREFIX = key("prefix", Kind::Text, "With `preset: bullmq`: the `prefix` of its queues (`bull`).");
-        SERIALIZER = key("serializer", word::<Serializers>(), "With `preset: youzan`: the serializers of its `RedisTemplate`. `java`: none are configured. `string`, `json`: names are text, jobs are JSON, as in `youzan_json`.");
-        BUCKETS = key("buckets", Kind::TextsOrCount { max: BUCKETS_MAX as u64 }, "Sorted sets with the due times, or their number if the preset numbers them (`ouqiang`, `ice`, `youzan`). The first names the queue in Redis.");
-        SCORE = key("score", word::<Unit>(), "Unit of the scores, since 1970. `s` may have a fraction.");
-        ID = key("id", Kind::Text, "The id in a member: `member` (all of it), `behind:TEXT` (after this prefix), `before:TEXT` (before the first such text), or `json:FIELD`, `msgpack:FIELD`, `java:FIELD` of a record.");
-        JOB = key("job", Kind::Section(&job::TABLE), "The key of the job with an id.");
-        RECORD = key("record", Kind::Section(&record::TABLE), "Format and fields of a job.");
-        STATUS = key("status", Kind::Section(&status::TABLE), "The status of a job, if its program keeps one, written when the daemon claims the job and when it goes back.");
-        NAMES = key("names", word::<Names>(), "Names of keys and fields as text, or as Java objects, as of a `RedisTemplate` without configured serializers.");
-        READY = key("ready", Kind::Texts, "Lists of ready jobs, which are claimed too. If omitted, they are left to the program's consumers.");
-        ON_MISSING_BODY = key("on_missing_body", word::<BuriesMissing>(), "A due id without a job is removed and counted, or becomes a dead letter.").default("drop");
-    }
+/// A pool of jobs: sorted sets with ids, and the jobs in other keys.
+#[derive(Settings)]
+#[settings(job_pool, at = "queues.NAME.source.job_pool", hidden)]
+struct PoolKeys {
+    /// All other keys of a program, unless they are set.
+    #[key(word::<Presets>(), read = Section::one_of::<Presets>)]
+    preset: Option<Named>,
+    /// With `preset`: the prefix of a bucket's number of `ouqiang` (`dq_bucket_`) and `youzan` (`bucket`), the instance of
+    /// `ice` (`default`), the channel of `yii2` (`queue`), the queue of `hdt3213` and `bullmq` (required) and `asynq`
+    /// (`default`).
+    #[key(Kind::Text)]
+    name: Option<String>,
+    /// With `preset: bullmq`: the `prefix` of its queues (`bull`).
+    #[key(Kind::Text)]
+    prefix: Option<String>,
+    /// With `preset: youzan`: the serializers of its `RedisTemplate`. `java`: none are configured. `string`, `json`: names
+    /// are text, jobs are JSON, as in `youzan_json`.
+    #[key(word::<Serializers>(), read = Section::one_of::<Serializers>)]
+    serializer: Option<&'static str>,
+    /// Sorted sets with the due times, or their number if the preset numbers them (`ouqiang`, `ice`, `youzan`). The first
+    /// names the queue in Redis.
+    #[key(Kind::TextsOrCount { max: BUCKETS_MAX as u64 }, read = Section::texts_or_count)]
+    buckets: Result<Vec<Scalar>, u64>,
+    /// Unit of the scores, since 1970. `s` may have a fraction.
+    #[key(word::<Unit>())]
+    score: Option<Unit>,
+    /// The id in a member: `member` (all of it), `behind:TEXT` (after this prefix), `before:TEXT` (before the first such
+    /// text), or `json:FIELD`, `msgpack:FIELD`, `java:FIELD` of a record.
+    #[key(Kind::Text)]
+    id: Option<Scalar>,
+    /// The key of the job with an id.
+    #[key(Kind::Section(&job::TABLE))]
+    job: Option<JobKeys>,
+    /// Format and fields of a job.
+    #[key(Kind::Section(&record::TABLE))]
+    record: Option<RecordKeys>,
+    /// The status of a job, if its program keeps one, written when the daemon claims the job and when it goes back.
+    #[key(Kind::Section(&status::TABLE))]
+    status: Option<StatusKeys>,
+    /// Names of keys and fields as text, or as Java objects, as of a `RedisTemplate` without configured serializers.
+    #[key(word::<Names>())]
+    names: Option<Names>,
+    /// Lists of ready jobs, which are claimed too. If omitted, they are left to the program's consumers.
+    #[key(Kind::Texts)]
+    ready: Option<Vec<String>>,
+    /// A due id without a job is removed and counted, or becomes a dead letter.
+    #[key(words = BuriesMissing, default = "drop")]
+    on_missing_body: bool,
 }
 
 /// One of `string`, `hash` and `own_hash`. `{id}` stands for the id.
 #[derive(Settings)]
-#[settings(job, at = "queues.NAME.source.job_pool.job")]
+#[settings(job, at = "queues.NAME.source.job_pool.job", hidden)]
 struct JobKeys {
+    #[settings(read = Section::place)]
+    place: Spot,
     /// A string for each job: its key, as `job:{id}`.
     #[key(Kind::Text)]
     string: Option<String>,
@@ -57,12 +91,12 @@ struct JobKeys {
     beside: Option<String>,
     /// Other keys of a job, with `{id}`, which are removed with it.
     #[key(Kind::Texts)]
-    also: Vec<String>,
+    also: Option<Vec<String>>,
 }
 
 /// Format of a job, and the fields that are read.
 #[derive(Settings)]
-#[settings(record, at = "queues.NAME.source.job_pool.record")]
+#[settings(record, at = "queues.NAME.source.job_pool.record", hidden)]
 struct RecordKeys {
     /// `raw`: all is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have named fields,
     /// `protobuf` numbers.
@@ -88,14 +122,16 @@ struct RecordKeys {
 
 /// One of `field` and `hash_field`, and the two texts.
 #[derive(Settings)]
-#[settings(status, at = "queues.NAME.source.job_pool.status")]
+#[settings(status, at = "queues.NAME.source.job_pool.status", hidden)]
 struct StatusKeys {
+    #[settings(read = Section::place)]
+    place: Spot,
     /// The record's field with the status, a text or the constant of an enum. For `json`, `msgpack` and `java`.
     #[key(Kind::Text)]
-    field: Option<String>,
+    field: Option<Scalar>,
     /// With `own_hash`: the field of the job's hash with the status.
     #[key(Kind::Text)]
-    hash_field: Option<String>,
+    hash_field: Option<Scalar>,
     /// The status of a job that the daemon has claimed.
     #[key(Kind::Text, required)]
     reserved: Option<String>,
@@ -263,9 +299,8 @@ fn id_of(text: &str) -> Option<IdIn> {
 
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let report = &section.cx.report;
-    let text = |section: &Section<'_>, key: &Key| section.text(key).map(|text| text.value);
-    let named = section.one_of::<Presets>(&job_pool::PRESET);
-    let named = with_serializer(section, named);
+    let keys = PoolKeys::of(section);
+    let named = with_serializer(section, keys.preset, keys.serializer);
     if named.is_none() && section.has(&job_pool::NAME) {
         let message = "`name` has no effect without a `preset` that makes keys of it";
         report.problem(&section.spot(&job_pool::NAME), message, "write the keys themselves: `buckets` and `job`");
@@ -276,7 +311,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     }
     let mut program = None;
     let preset = named.map(|(word, default, fill)| {
-        let name = text(section, &job_pool::NAME).unwrap_or_else(|| default.to_owned());
+        let name = keys.name.unwrap_or_else(|| default.to_owned());
         if name.is_empty() {
             report.problem(
                 &section.spot,
@@ -284,8 +319,8 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
                 job_pool::NAME.help,
             );
         }
-        let preset = match text(section, &job_pool::PREFIX) {
-            Some(prefix) if word == "bullmq" => bullmq_with(&prefix, &name),
+        let preset = match &keys.prefix {
+            Some(prefix) if word == "bullmq" => bullmq_with(prefix, &name),
             _ => fill(&name),
         };
         program = Some(Program { preset: word, name });
@@ -298,7 +333,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     };
     [&job_pool::BUCKETS, &job_pool::SCORE, &job_pool::ID, &job_pool::JOB].into_iter().for_each(required);
     let mut spec = JobPoolSpec::of(preset.unwrap_or_else(nothing));
-    match section.texts_or_count(&job_pool::BUCKETS) {
+    match keys.buckets {
         Ok(written) if written.is_empty() => {}
         Ok(written) => spec.buckets = written.into_iter().map(|text| text.value).collect(),
         Err(count) => match program.as_ref().and_then(|of| buckets(of.preset, &of.name, count)) {
@@ -311,10 +346,8 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     }
     let of_its_own = [&job_pool::ID, &job_pool::RECORD, &job_pool::NAMES].into_iter().any(|key| section.has(key));
     spec.program = program.filter(|_| !of_its_own);
-    if let Some(unit) = section.one_of::<Unit>(&job_pool::SCORE) {
-        spec.score = unit;
-    }
-    if let Some(scalar) = section.text(&job_pool::ID) {
+    spec.score = keys.score.unwrap_or(spec.score);
+    if let Some(scalar) = keys.id {
         match id_of(&scalar.value) {
             Some(id) => spec.layout.id = id,
             None => {
@@ -322,22 +355,18 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
             }
         }
     }
-    if let Some(written) = section.opt_section(&job_pool::JOB) {
-        job_of(&written, &mut spec);
+    if let Some(written) = keys.job {
+        job_of(written, &mut spec, report);
     }
-    if let Some(written) = section.opt_section(&job_pool::RECORD) {
-        record_of(&written, &mut spec);
+    if let Some(written) = keys.record {
+        record_of(written, &mut spec);
     }
-    if let Some(written) = section.opt_section(&job_pool::STATUS) {
-        status_of(&written, &mut spec);
+    if let Some(written) = keys.status {
+        status_of(written, &mut spec, report);
     }
-    if let Some(written) = section.one_of::<Names>(&job_pool::NAMES) {
-        spec.layout.names = written;
-    }
-    if section.has(&job_pool::READY) {
-        spec.ready = section.texts(&job_pool::READY).into_iter().map(|text| text.value).collect();
-    }
-    spec.buries_missing = section.one_of::<BuriesMissing>(&job_pool::ON_MISSING_BODY).unwrap_or(false);
+    spec.layout.names = keys.names.unwrap_or(spec.layout.names);
+    spec.ready = keys.ready.unwrap_or(spec.ready);
+    spec.buries_missing = keys.on_missing_body;
     let name_spot =
         if section.has(&job_pool::BUCKETS) { section.spot(&job_pool::BUCKETS) } else { section.spot(&job_pool::NAME) };
     check(section, &spec, &name_spot);
@@ -345,8 +374,8 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
 }
 
 /// Replaces the preset of Youzan's design by the one for another serializer.
-fn with_serializer(section: &Section<'_>, named: Option<Named>) -> Option<Named> {
-    let Some(preset) = section.one_of::<Serializers>(&job_pool::SERIALIZER) else { return named };
+fn with_serializer(section: &Section<'_>, named: Option<Named>, serializer: Option<&'static str>) -> Option<Named> {
+    let Some(preset) = serializer else { return named };
     if !matches!(named, Some(("youzan" | "youzan_json", ..))) {
         let message = "`serializer` has no effect without `preset: youzan`";
         section.cx.report.problem(&section.spot(&job_pool::SERIALIZER), message, job_pool::SERIALIZER.help);
@@ -415,19 +444,18 @@ fn nothing() -> Preset {
     }
 }
 
-fn job_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
-    let report = &section.cx.report;
-    let JobKeys { string, hash, own_hash, field, beside, also } = JobKeys::of(section);
+fn job_of(keys: JobKeys, spec: &mut JobPoolSpec, report: &Report) {
+    let JobKeys { place, string, hash, own_hash, field, beside, also } = keys;
     let written = [string, hash, own_hash];
     let patterns = [&written[0], &written[2]];
-    if patterns.into_iter().flatten().chain(&also).any(|pattern| pattern.matches(ID).count() != 1) {
-        report.problem(&section.spot, "the pattern of a key needs `{id}` once", "write for example `job:{id}`");
+    if patterns.into_iter().flatten().chain(also.iter().flatten()).any(|pattern| pattern.matches(ID).count() != 1) {
+        report.problem(&place, "the pattern of a key needs `{id}` once", "write for example `job:{id}`");
     }
     if field.is_some() != written[2].is_some() {
-        report.problem(&section.spot, "`own_hash` and `field` belong together", job::FIELD.help);
+        report.problem(&place, "`own_hash` and `field` belong together", job::FIELD.help);
     }
     spec.beside = beside.or(spec.beside.take());
-    if section.has(&job::ALSO) {
+    if let Some(also) = also {
         spec.also = also;
     }
     spec.layout.place = match written {
@@ -435,14 +463,14 @@ fn job_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
         [None, Some(key), None] => Place::Shared(key),
         [None, None, Some(pattern)] => Place::Own(pattern, field.unwrap_or_default()),
         _ => {
-            report.problem(&section.spot, "a job is in one place", "write one of `string`, `hash` and `own_hash`");
+            report.problem(&place, "a job is in one place", "write one of `string`, `hash` and `own_hash`");
             return;
         }
     };
 }
 
-fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
-    let RecordKeys { format, body, topic, retries, due, due_unit } = RecordKeys::of(section);
+fn record_of(keys: RecordKeys, spec: &mut JobPoolSpec) {
+    let RecordKeys { format, body, topic, retries, due, due_unit } = keys;
     if let Some(format) = format {
         (spec.layout.record, spec.layout.wanted, spec.layout.status) = (format, Wanted::default(), None);
     }
@@ -455,31 +483,29 @@ fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
     wanted.due = due.map(|due| (due, due_unit)).or(wanted.due.take());
 }
 
-fn status_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
-    let report = &section.cx.report;
+fn status_of(keys: StatusKeys, spec: &mut JobPoolSpec, report: &Report) {
     let layout = &mut spec.layout;
-    let StatusKeys { field, hash_field, reserved, delay } = StatusKeys::of(section);
-    let states = (reserved, delay);
-    let at = match (field, hash_field) {
-        (Some(field), None) => StatusAt::Record(field),
-        (None, Some(field)) => StatusAt::Hash(field),
+    let StatusKeys { place, field, hash_field, reserved, delay } = keys;
+    let (at, spot) = match (field, hash_field) {
+        (Some(field), None) => (StatusAt::Record(field.value), field.spot),
+        (None, Some(field)) => (StatusAt::Hash(field.value), field.spot),
         _ => {
-            report.problem(&section.spot, "a status is in one place", "write one of `field` and `hash_field`");
+            report.problem(&place, "a status is in one place", "write one of `field` and `hash_field`");
             return;
         }
     };
     match (&at, layout.record, &layout.place) {
         (StatusAt::Record(_), Format::Raw | Format::Ttr | Format::Protobuf, _) => {
             let message = format!("no status can be written into a record of `{}`", layout.record.as_str());
-            report.problem(&section.spot(&status::FIELD), message, status::FIELD.help);
+            report.problem(&spot, message, status::FIELD.help);
         }
         (StatusAt::Hash(_), _, Place::Value(_) | Place::Shared(_)) => {
             let message = "`hash_field` is a field of a job's own hash, and the jobs have none";
-            report.problem(&section.spot(&status::HASH_FIELD), message, "write `field`, or `job: { own_hash: ... }`");
+            report.problem(&spot, message, "write `field`, or `job: { own_hash: ... }`");
         }
         _ => {}
     }
-    if let (Some(reserved), Some(delay)) = states {
+    if let (Some(reserved), Some(delay)) = (reserved, delay) {
         layout.status = Some(Box::new(Status { at, reserved, delay }));
     }
 }

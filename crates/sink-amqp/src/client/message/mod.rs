@@ -10,6 +10,7 @@ use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use crate::{AmqpDestination, AmqpProperty, AmqpSpec, NAME, codes};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::message::{About, Class, Failure};
+use delaybridge_settings::words::Words as _;
 use delaybridge_sink::headers::{self, Standard};
 use delaybridge_sink::{Destination, Outbound};
 
@@ -103,9 +104,9 @@ fn set(to: BasicProperties, property: AmqpProperty, value: &str) -> Result<Basic
 /// Copies the properties of a message of an input, as far as the broker takes them from another user. What cannot be
 /// set is left out: it came over the same protocol, or from one without such a property.
 fn carried_properties(mut to: BasicProperties, carried: &Carried) -> BasicProperties {
-    for property in AmqpProperty::ALL {
-        if let Some(value) = carried.property(property.as_str())
-            && let Ok(changed) = set(to.clone(), property, value)
+    for (name, property) in AmqpProperty::VALUES {
+        if let Some(value) = carried.property(name)
+            && let Ok(changed) = set(to.clone(), *property, value)
         {
             to = changed;
         }
