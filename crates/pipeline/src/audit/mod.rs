@@ -63,8 +63,9 @@ fn trail_of<'a>(queue: &'a Queue, verdict: &Verdict) -> Option<(AuditFate, &'a A
     trail.spec.records(fate).then_some((fate, trail))
 }
 
-/// Settles an element with this verdict, if need be when its record is confirmed.
-pub fn settle(mut element: ClaimedElement, verdict: Verdict) {
+/// Settles an element with this verdict, if need be when its record is confirmed. Without one, its lease is over.
+pub fn settle(mut element: ClaimedElement, verdict: Option<Verdict>) {
+    let Some(verdict) = verdict else { return element.drop_stale() };
     let queue = element.state().queue().clone();
     if trail_of(&queue, &verdict).is_none() {
         return element.settle(verdict);

@@ -25,17 +25,13 @@ const SLACK: Duration = Duration::from_millis(500);
 
 /// A claim that is looked for.
 pub struct Lost {
-    name: ClaimName,
-    not_after_ms: i64,
+    /// The claim, with the lease that a queue before this one may have given it.
+    claim: Forgotten,
     /// The point from which it cannot run any more by our own clock.
     over_at: Instant,
     /// The room and the guard that the claim was made with. None for one that turned up again: it gets them when its turn comes, and holds
     /// nothing until then.
     means: Option<(RoomReserved, Isolation)>,
-    /// The lease that a queue before this one may have given it.
-    lease: Duration,
-    /// Whether its elements may have been delivered before.
-    may_repeat: bool,
 }
 
 /// The outcome of a look for a lost claim.
@@ -53,54 +49,33 @@ impl Lost {
     ///
     /// It cannot run after its `not_after_ms` by Redis's clock, which is `patience_over` by our own if the clock has not
     /// changed.
-    pub fn reply(
-        name: ClaimName,
-        not_after_ms: i64,
-        patience_over: Instant,
-        room: RoomReserved,
-        isolation: Isolation,
-    ) -> Self {
-        let over_at = patience_over.after(SLACK);
-        Lost {
-            name,
-            not_after_ms,
-            over_at,
-            means: Some((room, isolation)),
-            lease: Duration::ZERO,
-            may_repeat: name.expiries > 0,
-        }
+    pub fn reply(claim: Forgotten, patience_over: Instant, means: (RoomReserved, Isolation)) -> Self {
+        Lost { claim, over_at: patience_over.after(SLACK), means: Some(means) }
     }
 
     /// Creates the record of a claim of ours that is not here, with a lease that was over at this Redis time. `left`:
     /// what is in it was left there, and not sent.
     pub fn stray(name: ClaimName, seen_ms: i64, left: bool) -> Self {
-        Lost {
-            name,
-            not_after_ms: seen_ms.saturating_sub(1),
-            over_at: Instant::now(),
-            means: None,
-            lease: Duration::ZERO,
-            may_repeat: !left,
-        }
+        let not_after_ms = seen_ms.saturating_sub(1);
+        let claim = Forgotten { name, not_after_ms, lease: Duration::ZERO, may_repeat: !left };
+        Lost { claim, over_at: Instant::now(), means: None }
     }
 
     /// Creates the record of a claim that the queue before this one, in the same process, has left.
     pub fn forgotten(claim: Forgotten, now_ms: i64) -> Self {
-        let Forgotten { name, not_after_ms, lease, may_repeat } = claim;
-        let runs_ms = not_after_ms.saturating_sub(now_ms).try_into().unwrap_or(0);
+        let runs_ms = claim.not_after_ms.saturating_sub(now_ms).try_into().unwrap_or(0);
         let over_at = Instant::now().after(Duration::from_millis(runs_ms)).after(SLACK);
-        Lost { name, not_after_ms, over_at, means: None, lease, may_repeat }
+        Lost { claim, over_at, means: None }
     }
 
     /// Returns the claim as the queue that follows is to know it.
     pub fn forget(&self, queue: &Queue) -> Forgotten {
-        let Lost { name, not_after_ms, may_repeat, .. } = *self;
-        Forgotten { name, not_after_ms, lease: self.lease.max(queue.spec.lease), may_repeat }
+        Forgotten { lease: self.claim.lease.max(queue.spec.lease), ..self.claim }
     }
 
     /// Returns the name of the claim.
     pub fn name(&self) -> ClaimName {
-        self.name
+        self.claim.name
     }
 
     /// Returns whether it holds what others may wait for, and so goes before those that do not.
@@ -122,13 +97,13 @@ impl Lost {
             self.means = tokio::select! {
                 biased;
                 () = queue.abandon.cancelled() => return Looked::Again,
-                means = means(queue, self.name) => Some(means),
+                means = means(queue, self.claim.name) => Some(means),
             };
         }
         let history = queue.home().history();
         let call = ExtensionCall::begin(&queue.leases);
         let sent = call.sent;
-        let (now_ms, held) = match call.extend(&[self.name]).await {
+        let (now_ms, held) = match call.extend(&[self.claim.name]).await {
             Ok(Extended::Done { now_ms, held }) => (now_ms, held == [true]),
             Ok(Extended::Late { .. }) => return Looked::Again,
             Err(problem) => return unanswered(problem),
@@ -136,9 +111,9 @@ impl Lost {
         // A clock that says much less than when the claim was sent is another one, after a failover. Should the claim run
         // after all, it is met again when its lease is over.
         let left = self.over_at.since(Instant::now());
-        if now_ms <= self.not_after_ms && !left.is_zero() {
+        if now_ms <= self.claim.not_after_ms && !left.is_zero() {
             // It may still run. If it has run, its lease is extended, which does no harm.
-            let wait = Duration::from_millis(self.not_after_ms.saturating_sub(now_ms).unsigned_abs() + 1);
+            let wait = Duration::from_millis(self.claim.not_after_ms.saturating_sub(now_ms).unsigned_abs() + 1);
             let wait = wait.min(left);
             // Order does not matter: either way the claim is looked for again, or the process ends.
             tokio::select! {
@@ -150,7 +125,7 @@ impl Lost {
         if !held {
             return Looked::Found;
         }
-        match ExtensionCall::begin(&queue.leases).recover(self.name, self.may_repeat).await {
+        match ExtensionCall::begin(&queue.leases).recover(self.claim.name, self.claim.may_repeat).await {
             Ok(Some(contents)) => self.take_up(queue, contents, sent.after(queue.spec.lease), history),
             Ok(None) => return Looked::Again,
             Err(problem) => return unanswered(problem),
@@ -162,6 +137,7 @@ impl Lost {
     /// Takes up what was found in this history, under a lease that ends at `deadline`.
     fn take_up(&mut self, queue: &ActiveQueue, mut contents: Contents, deadline: Instant, history: Option<History>) {
         let Some((room, isolation)) = self.means.take() else { return };
+        let Forgotten { name, not_after_ms, may_repeat, .. } = self.claim;
         contents.unknown = contents.unknown.saturating_sub(contents.damaged.len() as u64);
         contents.elements.append(&mut contents.damaged);
         if contents.unknown > 0 {
@@ -170,29 +146,20 @@ impl Lost {
         let found = contents.elements.len() as u64;
         if found == 0 {
             if contents.unknown == 0 {
-                queue.leases.bury_name(self.name, self.not_after_ms);
+                queue.leases.bury_name(name, not_after_ms);
             }
             return;
         }
         let metrics = queue.events.metrics();
         metrics.recovered(found);
-        if self.may_repeat {
+        if may_repeat {
             // The owner of the expired lease may have delivered them, also if the reply with that fact was lost. Or we did,
             // and a failover has lost that.
             metrics.claimed(ClaimLabel::Expired, found);
-            metrics.possible_duplicates(if self.name.is_exhausted() { 0 } else { found });
+            metrics.possible_duplicates(if name.is_exhausted() { 0 } else { found });
         }
-        let name = self.name;
-        let not_after_ms = self.not_after_ms;
-        let taken = ClaimContents {
-            name,
-            not_after_ms,
-            may_repeat: self.may_repeat,
-            elements: contents.elements,
-            complete: false,
-            deadline,
-            history,
-        };
+        let elements = contents.elements;
+        let taken = ClaimContents { name, not_after_ms, may_repeat, elements, complete: false, deadline, history };
         let claim = queue.leases.take_up(taken, room);
         let batch = ClaimBatch::new(queue.settler.clone(), claim, isolation, None);
         // Otherwise it is released: nothing new is delivered after SIGTERM.

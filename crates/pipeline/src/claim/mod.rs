@@ -24,6 +24,5 @@ pub mod prepare;
 pub mod progress;
 pub mod record;
 pub mod reply;
-pub mod returned;
 pub mod safety_poll;
 mod stages;

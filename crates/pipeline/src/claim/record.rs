@@ -109,6 +109,10 @@ impl ClaimState {
         self.counts.in_hand > 0 || self.counts.on_its_way > 0 || self.rewriting > 0
     }
 
+    fn on_their_way(&self) -> impl Iterator<Item = usize> {
+        (0..self.stages.len()).filter(|at| matches!(self.stages[*at], ElementStage::OnItsWay(_)))
+    }
+
     /// Moves an element on, if it is at the stage that the caller takes it from.
     fn move_on(&mut self, place: usize, from: ElementStage, to: ElementStage) -> bool {
         match self.stages.get_mut(place) {
@@ -123,15 +127,6 @@ impl ClaimState {
         }
         true
     }
-}
-
-/// The confirmations of a claim that can be written.
-#[derive(Debug, PartialEq)]
-pub enum Unwritten {
-    /// All that was ever in it is confirmed.
-    Whole(Whole),
-    /// Some elements are confirmed; others are still in hand, or stay.
-    Some(Vec<usize>),
 }
 
 /// The state of a claim after some of its elements have left it.
@@ -288,15 +283,6 @@ impl Claim {
         open.filter_map(|(element, _)| element.due_ms()).min()
     }
 
-    /// Notes that every sink has confirmed these elements. Returns whether the claim waited for these only.
-    pub fn confirmed(&self, places: impl IntoIterator<Item = usize>) -> bool {
-        let mut state = self.lock();
-        for place in places {
-            state.move_on(place, ElementStage::InHand, ElementStage::Unwritten);
-        }
-        state.counts.unwritten > 0 && !state.is_waiting()
-    }
-
     /// Notes that the element has a verdict of its own, which is written separately.
     pub fn decided(&self, place: usize) {
         let mut state = self.lock();
@@ -304,11 +290,15 @@ impl Claim {
         state.only_confirmed = false;
     }
 
-    /// Takes the confirmations that are not written. `partly`: also if others of the claim are still in hand.
-    pub fn take_unwritten(&self, partly: bool) -> Option<Unwritten> {
+    /// Notes that every sink has confirmed these elements. Returns the places of all that are confirmed and not written, which are on
+    /// their way from here on, and whether the claim is complete with them: nothing else is left of it. `None` if there are none, or
+    /// if others of the claim are still in hand, and not `partly`.
+    pub fn confirmed(&self, places: impl IntoIterator<Item = usize>, partly: bool) -> Option<(Vec<usize>, bool)> {
         let mut state = self.lock();
+        for place in places {
+            state.move_on(place, ElementStage::InHand, ElementStage::Unwritten);
+        }
         let waits = state.is_waiting();
-        let whole = !waits && (state.only_confirmed || takes_neighbours_along());
         if state.counts.unwritten == 0 || waits && !partly {
             return None;
         }
@@ -317,29 +307,28 @@ impl Claim {
         for &place in &places {
             state.move_on(place, ElementStage::Unwritten, ElementStage::OnItsWay(Ending::Confirmed));
         }
-        if !whole {
-            return Some(Unwritten::Some(places));
-        }
-        let is_entry =
-            |place: &&usize| state.rewritten.contains_key(*place) || self.elements[**place].part() == Part::Entries;
-        let entries = places.iter().filter(is_entry).count();
-        Some(Unwritten::Whole(Whole { name: self.name, bare: places.len() - entries, entries }))
+        Some((places, !waits && (state.only_confirmed || takes_neighbours_along())))
     }
 
     /// Returns the places with a verdict on its way.
     pub fn on_their_way(&self) -> Vec<usize> {
-        let state = self.lock();
-        (0..state.stages.len()).filter(|at| matches!(state.stages[*at], ElementStage::OnItsWay(_))).collect()
+        self.lock().on_their_way().collect()
     }
 
-    /// Returns whether its name may be removed with whatever is under it, by a call that is over before this point:
-    /// nothing has left it in another way than by a confirmation, no other process can have taken a part of it, and the
-    /// server is the one that it was claimed at.
-    pub fn may_end_whole(&self, until: Instant) -> bool {
+    /// Returns what removes its name with whatever is under it, if a call that is over before this point may do that: nothing has
+    /// left it in another way than by a confirmation, no other process can have taken a part of it, and the server is the one that
+    /// it was claimed at. Only the confirmations that it removes may be on their way.
+    pub fn whole(&self, until: Instant) -> Option<Whole> {
         let state = self.lock();
         let history = self.queue.home().history();
         let only_confirmed = state.only_confirmed && history.is_some() && state.history == history;
-        (only_confirmed || takes_neighbours_along()) && !state.lost && state.deadline > until
+        if !(only_confirmed || takes_neighbours_along()) || state.lost || state.deadline <= until {
+            return None;
+        }
+        let is_entry =
+            |place: usize| state.rewritten.contains_key(&place) || self.elements[place].part() == Part::Entries;
+        let entries = state.on_their_way().filter(|place| is_entry(*place)).count();
+        Some(Whole { name: self.name, bare: state.counts.on_its_way - entries, entries })
     }
 
     /// Compares what is under its name with what it is believed to hold, after the server may have forgotten writes.

@@ -11,23 +11,25 @@
 //! deliver to the first again.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant as Timer;
 
-use crate::claim::batch::ClaimBatch;
+use crate::audit;
 use crate::claim::claimed::ClaimedElement;
 use crate::claim::isolation::Isolation;
+use crate::claim::record::Claim;
 use crate::deliver::answer::answer;
 use crate::deliver::at_sink::AtSink;
-use crate::deliver::conclude;
-use crate::deliver::elements::{Delivered, ElementRound, Elements, Outgoing, SentElement};
+use crate::deliver::round::ElementRound;
+use crate::gate::GateProbe;
 use crate::limits::growth::Growth;
-use crate::settle::VerdictWriter;
-use crate::settle::verdict::{ReleaseCause, Verdict};
+use crate::settle::verdict::Verdict;
+use crate::settle::{Settler, VerdictWriter};
 use crate::tail;
-use delaybridge_core::message::{Outcome, lateness};
+use delaybridge_core::message::{MessageId, Outcome, lateness};
 
 /// The time that answered elements of a batch wait for its others before they are judged: what a crash delivers twice.
 const WAVE: Duration = Duration::from_millis(20);
@@ -36,150 +38,83 @@ const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
 /// Elements of a claim at the sinks of their queue. Those without an answer when it is dropped are released.
 pub(super) struct ClaimDelivery {
-    elements: Elements,
-    sinks: Vec<AtSink>,
+    pub(super) claim: Arc<Claim>,
+    pub(super) settler: Arc<Settler>,
+    /// The guard of those that are no [`ClaimedElement`] yet.
+    pub(super) isolation: Option<Isolation>,
+    /// The elements; `None` when all of their sinks have answered.
+    pub(super) sent: Vec<Option<SentElement>>,
+    /// The elements that have left, with their verdicts. None: the lease is over.
+    pub(super) left: Vec<(ClaimedElement, Option<Verdict>)>,
+    pub(super) sinks: Vec<AtSink>,
     /// The room of their bodies; the last of them is dropped with the delivery. Boxed, because few elements grow.
-    _growth: Option<Box<Growth>>,
+    pub(super) growth: Option<Box<Growth>>,
+}
+
+/// An element at its sinks.
+pub(super) enum SentElement {
+    /// At the one sink of its queue, to be confirmed together with others.
+    Place { place: usize, id: MessageId },
+    /// At several sinks, or by itself.
+    Round(Box<ElementRound>),
 }
 
 /// The elements that have left their sinks with the next answers.
 pub(super) struct DeliveredWave {
     /// The places in the claim of those that are confirmed together.
     pub(super) confirmed: Vec<usize>,
-    /// The other elements.
-    pub(super) left: Vec<Delivered>,
+    /// The other elements, with their verdicts. None: the lease is over.
+    pub(super) left: Vec<(ClaimedElement, Option<Verdict>)>,
     /// Whether no more answers come.
     pub(super) is_over: bool,
 }
 
 impl ClaimDelivery {
-    /// Decodes, routes and hands over what is due of a batch, as far as there is room for what the elements become. The batch says
-    /// what the next of them [lacks](ClaimBatch::lack). Returns the delivery, unless nothing is to be waited for.
-    ///
-    /// Every element is at its sink's door when this returns, as far as the door is open: two batches, each in a task of its own,
-    /// could overtake each other on the way there, and elements of one Kafka partition would change places.
-    pub fn begin(batch: &mut ClaimBatch) -> Option<ClaimDelivery> {
-        let isolation = batch.isolation()?.clone();
-        let claim = batch.claim().clone();
-        let settler = batch.settler().clone();
-        let probing = batch.is_probe();
-        let queue = claim.queue.clone();
-        let now_ms = queue.home().now_ms();
-        let alone = matches!(isolation, Isolation::Alone(_));
-        let Some(send_before) = claim.fresh() else {
-            let mut stale = 0;
-            while let Some(place) = batch.take_place(now_ms) {
-                settler.leases().stale(&claim, place);
-                stale += 1;
-            }
-            queue.events.stale_drops(stale);
-            return None;
-        };
-        // What was on its way to a sink when the hold began is sent all the same; what waited for its due time need not be.
-        let on_hold = batch.has_waited() && !probing && queue.hold().why().is_some();
-        let mut start = Outgoing::new((&claim, &settler), Some(isolation), batch.about(), (now_ms, send_before));
-        let mut growth = batch.take_growth();
-        let mut came = 0;
-        let mut grew = 0;
-        while let Some(place) = batch.take_place(now_ms) {
-            let made = if on_hold {
-                Ok(Err(Verdict::Release { why: ReleaseCause::OnHold }))
-            } else {
-                start.make(&claim, place, None)
-            };
-            match made {
-                Ok(Ok(grown)) if grown > 0 && !alone && !growth.take(grown) => {
-                    // Its body is dropped: memory holds what was granted.
-                    start.take_back();
-                    batch.put_back(grown);
-                    break;
-                }
-                Ok(Ok(grown)) => {
-                    if grown > 0 && alone {
-                        growth.take_anyway(grown);
-                    }
-                    came += claim.elements[place].weight() as u64;
-                    grew += grown;
-                    start.add(&queue, place, batch.take_probe(), &mut growth);
-                }
-                Ok(Err(verdict)) => start.leaves(place, batch, |element| Delivered::Decided(element, verdict)),
-                Err(_panic) => {
-                    start.leaves(place, batch, |element| ElementRound::new(element, Vec::new()).panics().leave())
-                }
-            }
-        }
-        queue.budget.grew(came, grew);
-        let mut delivery = ClaimDelivery::of(start, growth, probing);
-        let left = std::mem::take(&mut delivery.elements.left);
-        if !left.is_empty() {
-            left.into_iter().for_each(conclude::conclude);
-            let _ = delivery.confirm(Vec::new());
-        }
-        (!delivery.sinks.is_empty()).then_some(delivery)
+    /// Returns the element at this place of the claim, by itself.
+    pub(super) fn claimed(&self, place: usize, probe: Option<GateProbe>) -> ClaimedElement {
+        ClaimedElement::new(&self.settler, &self.claim, place).by_itself(self.isolation.clone(), probe)
     }
 
-    /// Brings one element of a queue in order to its sinks, and waits until it leaves them. Dropped meanwhile, it is released. In
-    /// order nothing is claimed ahead, and no script delivers.
-    pub(super) async fn of_one(mut element: ClaimedElement) -> Option<Delivered> {
-        let queue = element.state().queue().clone();
-        let claim = element.state().claim.clone();
-        let mut granted = None;
-        let mut delivery = loop {
-            let Some(send_before) = claim.fresh() else { return Some(Delivered::Stale(element)) };
-            let now_ms = queue.home().now_ms();
-            let mut start = Outgoing::new((&claim, element.settler()), None, 1, (now_ms, send_before));
-            let grown = match start.make_of(&mut element) {
-                Ok(Ok(grown)) => grown,
-                Ok(Err(verdict)) => return Some(Delivered::Decided(element, verdict)),
-                Err(_panic) => return Some(ElementRound::new(element, Vec::new()).panics().leave()),
-            };
-            let mut growth = granted.take().unwrap_or_else(|| queue.growth());
-            if grown > 0 && element.state().is_alone() {
-                growth.take_anyway(grown);
-            } else if grown > 0 && !growth.take(grown) {
-                // Made once more when there is room.
-                drop((start, growth));
-                element.state().leave_shared();
-                // Order: a stop goes first. Both may be left at any time.
-                granted = tokio::select! {
-                    biased;
-                    () = queue.stopping.cancelled() => {
-                        let why = ReleaseCause::Shutdown;
-                        return Some(Delivered::Decided(element, Verdict::Release { why }));
-                    }
-                    granted = async {
-                        let granted = queue.grown(grown).await;
-                        element.join_shared().await;
-                        granted
-                    } => Some(granted),
-                };
-                continue;
-            }
-            queue.budget.grew(element.state().element.weight() as u64, grown);
-            let probing = element.state().probe.is_some();
-            start.add_round(element);
-            break ClaimDelivery::of(start, growth, probing);
-        };
-        loop {
-            let DeliveredWave { mut left, is_over, .. } = delivery.next_answers().await;
-            if is_over || !left.is_empty() {
-                return left.pop();
-            }
+    /// Takes an element that is at its sinks, by itself from here on.
+    fn take(&mut self, element: usize) -> Option<Box<ElementRound>> {
+        match self.sent.get_mut(element)?.take()? {
+            SentElement::Place { place, .. } => Some(ElementRound::new(self.claimed(place, None), vec![0])),
+            SentElement::Round(round) => Some(round),
         }
     }
 
-    /// Hands the messages to their sinks, all at once.
-    pub(super) fn of(start: Outgoing, mut growth: Growth, probing: bool) -> ClaimDelivery {
-        let (elements, sinks) = start.hand_over(probing);
-        let _growth = (growth.settle() > 0).then(|| Box::new(growth));
-        ClaimDelivery { elements, sinks, _growth }
+    /// Removes a sink from those that are asked about an element; `wait`: because the destination is in trouble.
+    pub(super) fn not_asked(&mut self, element: usize, sink: usize, wait: Option<Duration>) {
+        let Some(mut round) = self.take(element) else { return };
+        round.asked.retain(|asked| *asked != sink);
+        round.held = round.held.max(wait);
+        self.heard(element, round);
+    }
+
+    /// Counts one answer less to wait for, and lets the element leave after the last.
+    fn heard(&mut self, element: usize, mut round: Box<ElementRound>) {
+        round.open -= 1;
+        match round.open {
+            0 => self.left.push(round.leave()),
+            _ => self.sent[element] = Some(SentElement::Round(round)),
+        }
+    }
+
+    /// Gives up what has no answer.
+    fn give_up(&mut self) {
+        for element in 0..self.sent.len() {
+            let Some(mut round) = self.take(element) else { continue };
+            round.given_up = true;
+            self.left.push(round.leave());
+        }
+        self.sent.clear();
     }
 
     /// Waits for the answers, and brings every element to its verdict.
     pub async fn finish(mut self) {
         let writer = loop {
             let DeliveredWave { confirmed, left, is_over } = self.next_answers().await;
-            left.into_iter().for_each(conclude::conclude);
+            left.into_iter().for_each(|(element, verdict)| audit::settle(element, verdict));
             let writer = self.confirm(confirmed);
             // While others of the claim are at the sink, a task of its own writes.
             if is_over {
@@ -200,14 +135,14 @@ impl ClaimDelivery {
         // An answer that never comes is impossible, unless the drain has given up.
         let is_over = given_up || self.is_over();
         if is_over {
-            self.elements.give_up();
+            self.give_up();
         }
-        DeliveredWave { confirmed, left: std::mem::take(&mut self.elements.left), is_over }
+        DeliveredWave { confirmed, left: std::mem::take(&mut self.left), is_over }
     }
 
     /// Passes what is confirmed, and what else is of its claim, to its verdict. It is to be written by the caller, or else by a task.
     pub(super) fn confirm(&self, places: Vec<usize>) -> Option<VerdictWriter> {
-        self.elements.settler.confirmed(&self.elements.claim, places)
+        self.settler.confirmed(&self.claim, places, true)
     }
 
     /// Waits for answers: all that come within a moment, or all that are left. Whether the drain has not given up. Cancel safe.
@@ -215,9 +150,9 @@ impl ClaimDelivery {
         if self.is_over() {
             return true;
         }
-        let queue = self.elements.claim.queue.clone();
+        let queue = self.claim.queue.clone();
         // One element waits for no other.
-        let wave = (self.elements.sent.len() > 1).then(|| Timer::now() + WAVE);
+        let wave = (self.sent.len() > 1).then(|| Timer::now() + WAVE);
         let progress = self.progress_at();
         let until = progress.into_iter().chain(wave).min();
         let over = poll_fn(|cx| {
@@ -245,7 +180,7 @@ impl ClaimDelivery {
         let mut confirmed = Vec::new();
         let mut sinks = std::mem::take(&mut self.sinks);
         for sink in &mut sinks {
-            let answered = sink.take(&self.elements.claim.queue.routes[sink.route]);
+            let answered = sink.take(&self.claim.queue.routes[sink.route]);
             // Of several sinks, none has elements that are confirmed together.
             confirmed = self.confirmed(sink, answered.confirmed);
             for (at, failure) in answered.failed {
@@ -261,14 +196,14 @@ impl ClaimDelivery {
 
     /// Records that a sink has confirmed these. Returns the places in the claim of those that are confirmed together.
     fn confirmed(&mut self, sink: &mut AtSink, mut confirmed: Vec<usize>) -> Vec<usize> {
-        let claim = self.elements.claim.clone();
+        let claim = self.claim.clone();
         let queue = &claim.queue;
         let traces = claim.traces.as_deref();
         let now_ms = queue.home().now_ms();
         let watched = queue.process.events.tail().is_watched();
         let route = &queue.routes[sink.route];
         confirmed.retain_mut(|at| {
-            let sent = self.elements.sent.get_mut(sink.element(*at));
+            let sent = self.sent.get_mut(sink.element(*at));
             let Some((place, id)) = sent.and_then(|sent| {
                 let Some(SentElement::Place { place, id }) = *sent else { return None };
                 *sent = None;
@@ -302,10 +237,10 @@ impl ClaimDelivery {
     /// Records a sink's answer about one element; `None`: its work on it panicked.
     fn answered(&mut self, sink: &mut AtSink, at: usize, outcome: Option<Outcome>) {
         let element = sink.element(at);
-        let Some(mut round) = self.elements.take(element) else { return };
+        let Some(mut round) = self.take(element) else { return };
         round.passes.extend(sink.leaves(at));
         round.destinations.push((sink.route, sink.destination(at).clone()));
-        let Some(outcome) = outcome else { return self.elements.heard(element, round.panics()) };
+        let Some(outcome) = outcome else { return self.heard(element, round.panics()) };
         let state = round.element.state();
         let route = &state.queue().routes[sink.route];
         if !matches!(&outcome, Err(failure) if failure.is_stale()) {
@@ -323,7 +258,7 @@ impl ClaimDelivery {
         let destination = sink.destination(at);
         let sent_ms = sink.sent_ms();
         round.answers.push(answer(state.queue(), sink.route, destination, outcome, &state.header, sent_ms));
-        self.elements.heard(element, round);
+        self.heard(element, round);
     }
 
     /// Returns the time from which it is to be written down that sinks have confirmed.
@@ -333,14 +268,14 @@ impl ClaimDelivery {
             SentElement::Place { .. } => None,
         };
         // One sink has nothing to wait for.
-        let several = self.elements.claim.queue.routes.len() > 1;
-        self.elements.sent.iter().filter(|_| several).flatten().filter_map(at).min()
+        let several = self.claim.queue.routes.len() > 1;
+        self.sent.iter().filter(|_| several).flatten().filter_map(at).min()
     }
 
     /// Writes which sinks have confirmed, as far as it is time for that.
     fn write_progress(&mut self) {
         let now = Timer::now();
-        for sent in self.elements.sent.iter_mut().flatten() {
+        for sent in self.sent.iter_mut().flatten() {
             let SentElement::Round(round) = sent else { continue };
             if round.progress_at.take_if(|at| *at <= now).is_none() {
                 continue;
@@ -353,6 +288,18 @@ impl ClaimDelivery {
             state.has_left();
             // Its answer needs no action: after a refusal, the verdict is refused and counted as well.
             let _ = round.element.note_header();
+        }
+    }
+}
+
+impl Drop for ClaimDelivery {
+    fn drop(&mut self) {
+        for element in 0..self.sent.len() {
+            if let Some(mut round) = self.take(element) {
+                let state = round.element.state();
+                state.header.doubt = true;
+                state.has_left();
+            }
         }
     }
 }

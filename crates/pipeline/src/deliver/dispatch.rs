@@ -12,9 +12,9 @@ use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::claim::batch::{ClaimBatch, Lack};
-use crate::deliver::delivery::ClaimDelivery;
 use crate::deliver::in_order;
 use crate::deliver::key_queues::KeyQueues;
+use crate::deliver::outgoing;
 use crate::queue::Queue;
 
 /// The most elements, and the most bytes of them, that are handed over in the claimer's task.
@@ -110,7 +110,7 @@ impl Dispatch {
             self.queue.spawn("relay", in_order::begin(queues, batch));
             return None;
         }
-        if let Some(delivery) = ClaimDelivery::begin(&mut batch) {
+        if let Some(delivery) = outgoing::begin(&mut batch) {
             self.queue.spawn_deferred("relay", delivery.finish().boxed());
         }
         match batch.lack()? {

@@ -24,11 +24,10 @@ use crate::claim::batch::ClaimBatch;
 use crate::claim::claimed::ClaimedElement;
 use crate::claim::isolation::Isolation;
 use crate::claim::record::Claim;
-use crate::deliver::conclude;
 use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey};
 use crate::deliver::one_by_one;
 use crate::deliver::outbound::{self, ElementView};
-use crate::deliver::run::{self, RunElements, SentRun};
+use crate::deliver::run;
 use crate::deliver::together::Together;
 use crate::settle::verdict::Verdict;
 use delaybridge_ledger::NoPayload;
@@ -156,7 +155,7 @@ fn by_itself(hand: KeyInHand, element: ClaimedElement, verdict: Option<Verdict>)
 struct RunInHand {
     claim: Arc<Claim>,
     /// The elements, with the places of their keys in `hands`. Dropped before these: with its key, all of it has come to rest.
-    elements: RunElements,
+    elements: Vec<(usize, ClaimedElement)>,
     hands: Vec<KeyInHand>,
 }
 
@@ -177,7 +176,7 @@ impl RunInHand {
         let isolation = Isolation::of(&queues.context().process, false).await;
         // On lines, the keys go on together, in another run. Else each goes on when its one element is answered.
         let in_lines = queues.together() == Together::Runs;
-        let Some(SentRun { delivery, sent }) = run::begin(&claim, &hands, elements, isolation, in_lines) else {
+        let Some((delivery, sent)) = run::begin(&claim, &hands, elements, isolation, in_lines) else {
             queues.context().progress.moves();
             return go_on_with(&queues, hands, Vec::new());
         };
@@ -206,11 +205,10 @@ impl RunInHand {
                 let _ = leave(&of_run, &mut keys, *place);
             }
             let _ = delivery.confirm(wave.confirmed);
-            let mut stale = 0;
-            for delivered in wave.left {
-                // Dropped, one that is stale is released.
-                let Ok((mut element, verdict)) = conclude::judged(delivered) else {
-                    stale += 1;
+            let mut stale = Vec::new();
+            for (mut element, verdict) in wave.left {
+                let Some(verdict) = verdict else {
+                    stale.push(element);
                     continue;
                 };
                 element.state().leave_shared();
@@ -218,9 +216,8 @@ impl RunInHand {
                     key.failed.push((at, element, verdict));
                 }
             }
-            if stale > 0 {
-                queues.context().events.stale_drops(stale);
-                queues.return_all();
+            if !stale.is_empty() {
+                queues.return_stale(stale);
             }
             queues.context().progress.moves();
         }

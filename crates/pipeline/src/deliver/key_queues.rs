@@ -154,6 +154,15 @@ impl KeyQueues {
         drop(waiting);
     }
 
+    /// Returns these elements, which were not sent because too little of their lease is left, and all that is behind them. Left to a
+    /// lease that still runs, they would be overtaken by the next claim. Where another owner has them, Redis refuses the verdicts.
+    pub fn return_stale(&self, stale: Vec<ClaimedElement>) {
+        self.context.events.stale_drops(stale.len() as u64);
+        // Dropped, they are released.
+        drop(stale);
+        self.return_all();
+    }
+
     /// Ends the return to Redis.
     pub fn returned_all(&self) {
         self.flow.send_modify(|flow| flow.returning = Returning::Nothing);

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use crate::audit;
 use crate::claim::claimed::ClaimedElement;
-use crate::deliver::conclude;
-use crate::deliver::delivery::ClaimDelivery;
 use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey};
+use crate::deliver::outgoing;
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use delaybridge_core::clock::Instant;
 
@@ -96,16 +95,10 @@ async fn attempt(queues: &KeyQueues, mut element: ClaimedElement) -> Option<(Cla
         return None;
     }
     element.join_shared().await;
-    match ClaimDelivery::of_one(element).await.map(conclude::judged) {
-        Some(Ok(judged)) => return Some(judged),
-        // Not sent, because too little of the lease is left. It goes back, as all that is behind it: left to a lease that still
-        // runs, it would be overtaken by the next claim. Where another owner has it, Redis refuses the verdict.
-        Some(Err(stale)) => {
-            queue.events.stale_drops(1);
-            drop(stale);
-        }
-        None => {}
+    match outgoing::of_one(element).await {
+        Some((element, Some(verdict))) => return Some((element, verdict)),
+        Some((stale, None)) => queues.return_stale(vec![stale]),
+        None => queues.return_all(),
     }
-    queues.return_all();
     None
 }

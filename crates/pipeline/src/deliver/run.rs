@@ -6,35 +6,20 @@
 
 use std::sync::Arc;
 
+use crate::audit;
 use crate::claim::claimed::ClaimedElement;
 use crate::claim::isolation::Isolation;
 use crate::claim::record::Claim;
-use crate::deliver::conclude;
 use crate::deliver::delivery::ClaimDelivery;
 use crate::deliver::destinations::DestinationKey;
-use crate::deliver::elements::{Delivered, Outgoing};
 use crate::deliver::key_queues::KeyInHand;
-use crate::limits::growth::Growth;
+use crate::deliver::outgoing::Outgoing;
 use crate::settle::verdict::Verdict;
-
-/// Elements of one claim with the numbers of their keys; those of a key are in their order.
-pub(super) type RunElements = Vec<(usize, ClaimedElement)>;
-
-/// A run at its sink.
-pub(super) struct SentRun {
-    pub(super) delivery: ClaimDelivery,
-    /// The elements that were sent, by their places in the claim, in their order, with their keys.
-    pub(super) sent: Vec<(usize, usize)>,
-}
 
 /// A run while its messages are made.
 struct Making<'a> {
     claim: &'a Arc<Claim>,
     start: Outgoing,
-    growth: Growth,
-    /// The bytes that came, and those that the messages have beyond them.
-    came: u64,
-    grew: u64,
     /// Whether the elements of a key are on one line.
     in_lines: bool,
     /// The part of each key that is sent so far.
@@ -73,10 +58,10 @@ enum Goes {
 pub(super) fn begin(
     claim: &Arc<Claim>,
     hands: &[KeyInHand],
-    elements: RunElements,
+    elements: Vec<(usize, ClaimedElement)>,
     isolation: Isolation,
     in_lines: bool,
-) -> Option<SentRun> {
+) -> Option<(ClaimDelivery, Vec<(usize, usize)>)> {
     let queue = &claim.queue;
     let queues = hands.first()?.queues();
     if queues.returns_all() || queue.stopping.is_cancelled() {
@@ -84,21 +69,16 @@ pub(super) fn begin(
     }
     let settler = elements.first()?.1.settler().clone();
     let Some(send_before) = claim.fresh() else {
-        // As one by one: it goes back, with all that is behind it.
-        queue.events.stale_drops(elements.len() as u64);
-        drop(elements);
-        queues.return_all();
+        queues.return_stale(elements.into_iter().map(|(_, element)| element).collect());
         return None;
     };
     let now_ms = queue.home().now_ms();
-    let start = Outgoing::new((claim, &settler), Some(isolation), elements.len(), (now_ms, send_before));
+    let about = elements.len();
+    let start = Outgoing::new((claim, &settler), Some(isolation), queue.growth(), about, (now_ms, send_before));
     let mut making = Making {
         claim,
         in_lines,
         start: if in_lines { start.in_run() } else { start },
-        growth: queue.growth(),
-        came: 0,
-        grew: 0,
         keys: vec![KeyRun::Empty; hands.len()],
         is_full: false,
     };
@@ -109,19 +89,18 @@ pub(super) fn begin(
             Goes::Along => {
                 let place = element.place();
                 element.hand_on();
-                making.start.add(queue, place, None, &mut making.growth);
+                making.start.add(queue, place, None);
                 sent.push((place, key));
             }
             Goes::Behind => behind.push((key, element)),
             Goes::Alone => behind.push((key, element.by_itself(None, None))),
-            Goes::Away(verdict) => conclude::conclude(Delivered::Decided(element, verdict)),
+            Goes::Away(verdict) => audit::settle(element, Some(verdict)),
         }
     }
-    let Making { start, growth, came, grew, .. } = making;
-    queue.budget.grew(came, grew);
-    let delivery = (!sent.is_empty()).then(|| ClaimDelivery::of(start, growth, false));
+    let start = making.start;
+    let delivery = (!sent.is_empty()).then(|| start.hand_over(false));
     behind.into_iter().rev().for_each(|(key, element)| hands[key].put_back(element));
-    Some(SentRun { delivery: delivery?, sent })
+    Some((delivery?, sent))
 }
 
 impl Making<'_> {
@@ -160,14 +139,12 @@ impl Making<'_> {
         {
             return Goes::Behind;
         }
-        if grown > 0 && !self.growth.take(grown) {
+        if !self.start.takes_room(element.place(), grown, false) {
             // By itself it waits for room.
             self.is_full = true;
             return Goes::Alone;
         }
         self.keys[key] = line;
-        self.came += self.claim.elements[element.place()].weight() as u64;
-        self.grew += grown;
         Goes::Along
     }
 }

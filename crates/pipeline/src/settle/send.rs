@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::claim::record::Claim;
 use crate::leases::Leases;
 use crate::leases::reconcile::{Reconciled, reconcile};
 use crate::queue::Queue;
@@ -32,45 +31,38 @@ pub(super) async fn ready(leases: &Leases) {
 /// Wait while the cluster moves the queue's slot.
 const MIGRATING: Duration = Duration::from_millis(100);
 
-/// The outcome of a sending.
-pub(super) enum Tried<T> {
-    Answered(T),
-    /// To be sent again, and may have been done.
-    Unknown,
-    /// To be sent again; nothing was sent.
-    NotSent,
-    /// The server refuses: a key of a wrong type, a right taken away. What is decided stays decided.
-    Refused,
-}
-
-/// Looks at one answer, and reports and waits where that is needed.
-pub(super) async fn look<T>(queue: &Queue, answer: Result<T, StoreError>, reported: &mut bool) -> Tried<T> {
-    match answer {
+/// Looks at one answer, and reports and waits where that is needed. `None`: it is to be sent again, because what is decided stays
+/// decided; `resent` says from then on that it may have been done.
+pub(super) async fn look<T>(
+    queue: &Queue,
+    answer: Result<T, StoreError>,
+    resent: &mut bool,
+    reported: &mut bool,
+) -> Option<T> {
+    let problem = match answer {
         Ok(answer) => {
             if std::mem::take(reported) {
                 queue.resume();
             }
-            Tried::Answered(answer)
+            return Some(answer);
         }
-        Err(StoreError::NotSent { .. }) => Tried::NotSent,
-        Err(StoreError::Unknown { .. }) => Tried::Unknown,
-        Err(StoreError::Moving { .. }) => {
+        Err(StoreError::NotSent { .. }) => return None,
+        Err(problem) => problem,
+    };
+    // Of several commands, and of a script, some may have been done before one was refused.
+    *resent = true;
+    match problem {
+        StoreError::Unknown { .. } => {}
+        StoreError::Moving { .. } => {
             queue.slot_migrates();
             tokio::time::sleep(MIGRATING).await;
-            Tried::Refused
         }
-        Err(problem) => {
+        // A key of a wrong type, a right taken away.
+        problem => {
             *reported = true;
             queue.events.on_hold(None, "settle", "", &format!("write verdicts: {problem}"));
             tokio::time::sleep(REFUSED).await;
-            Tried::Refused
         }
     }
-}
-
-/// Counts elements of a claim that have left Redis, each delivered to every sink.
-pub(super) fn delivered(claim: &Claim, count: usize) {
-    let queue = &claim.queue;
-    queue.count_settled(count);
-    queue.events.metrics().delivered(count as u64);
+    None
 }

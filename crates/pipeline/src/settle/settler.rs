@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::claim::element::ElementState;
-use crate::claim::record::{Claim, Unwritten};
+use crate::claim::record::Claim;
 use crate::dead_letters::fields;
 use crate::leases::Leases;
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use crate::tail;
-use delaybridge_ledger::claims::{Element, Header, SettleOp, Whole};
+use delaybridge_ledger::claims::{Element, Header, SettleOp};
 
 /// The time that the confirmed elements of a claim wait for its others, where each is delivered by itself: what a crash delivers
 /// twice.
@@ -26,13 +26,11 @@ pub struct Settler {
     state: Mutex<SettlerState>,
 }
 
-/// A claim with nothing left but confirmed elements, and what that is.
-pub(super) type Complete = (Arc<Claim>, Whole);
-
 #[derive(Debug, Default)]
 pub(super) struct SettlerState {
     pub(super) singles: VecDeque<Settling>,
-    wholes: Vec<Complete>,
+    /// Claims with nothing left but confirmed elements.
+    wholes: Vec<Arc<Claim>>,
     /// There is a [`VerdictWriter`], which will see what is added.
     running: bool,
 }
@@ -107,9 +105,7 @@ impl Settler {
             queue.history.forget(state.id.id);
             tail::settled(&state, &verdict);
             // Written at once if the claim waits for no others.
-            if state.claim.confirmed([state.place]) {
-                self.goes_on(&state.claim);
-            }
+            let _ = self.confirmed(&state.claim, [state.place], false);
             return;
         }
         if let Verdict::Retry { after, .. } | Verdict::Release { why: ReleaseCause::Destination { after } } = verdict {
@@ -129,9 +125,12 @@ impl Settler {
         self: &Arc<Self>,
         claim: &Arc<Claim>,
         places: impl IntoIterator<Item = usize>,
+        partly: bool,
     ) -> Option<VerdictWriter> {
-        claim.confirmed(places);
-        self.take_unwritten(claim, true)
+        match claim.confirmed(places, partly)? {
+            (_, true) => self.add(|state| state.wholes.push(claim.clone())),
+            (places, false) => self.confirm_each(claim, places, false),
+        }
     }
 
     /// Writes in a moment what is confirmed of a claim, also if others of it are still in hand.
@@ -142,21 +141,14 @@ impl Settler {
             self.leases.queue().spawn("settler", async move {
                 tokio::time::sleep(FLUSH).await;
                 claim.end_flush();
-                let _ = settler.take_unwritten(&claim, true);
+                let _ = settler.confirmed(&claim, [], true);
             });
-        }
-    }
-
-    fn take_unwritten(self: &Arc<Self>, claim: &Arc<Claim>, partly: bool) -> Option<VerdictWriter> {
-        match claim.take_unwritten(partly)? {
-            Unwritten::Whole(whole) => self.add(|state| state.wholes.push((claim.clone(), whole))),
-            Unwritten::Some(places) => self.confirm_each(claim, places, false),
         }
     }
 
     /// Writes what the claim has waited for, if it is complete now: elements of it have ended, or are what they were believed to be.
     pub(super) fn goes_on(self: &Arc<Self>, claim: &Arc<Claim>) {
-        let _ = self.take_unwritten(claim, false);
+        let _ = self.confirmed(claim, [], false);
     }
 
     /// Confirms these elements by themselves. `resent`: they may have been confirmed by a sending without an answer.
@@ -222,7 +214,7 @@ impl Settler {
     }
 
     /// Takes what is to be written next; the writer ends when there is nothing.
-    fn next_batch(&self) -> Option<(Vec<Settling>, Vec<Complete>)> {
+    fn next_batch(&self) -> Option<(Vec<Settling>, Vec<Arc<Claim>>)> {
         let next = {
             let mut state = self.state.lock();
             let singles = state.take_singles();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::claim::element::ElementState;
 use crate::claim::record::Claim;
 use crate::leases::Leases;
-use crate::settle::send::{Tried, delivered, look, ready};
+use crate::settle::send::{look, ready};
 use crate::settle::settler::{Settler, SettlerState, Settling, SettlingKind};
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use crate::tail;
@@ -86,7 +86,7 @@ impl Settler {
             }
         }
         for OfClaim { claim, answers, resent } in confirmed {
-            finish_confirmed(self.leases(), &claim, &answers, resent, now);
+            finish_confirmed(self.leases(), &claim, answers.iter().copied(), resent, now);
             self.goes_on(&claim);
         }
     }
@@ -117,16 +117,11 @@ async fn send(leases: &Leases, batch: &[Settling]) -> (Vec<Answer>, bool) {
         let sent = Instant::now();
         let answer =
             queue.store.settle(&moves, list.as_ref(), queue.spec.dead_letter_max_len.map(NonZeroU64::get)).await;
-        match look(queue, answer, &mut reported).await {
-            Tried::Answered(settled) => {
-                script.took(sent.elapsed());
-                queue.home().observe(settled.now_ms);
-                queue.events.metrics().dead_letters_trimmed(settled.trimmed);
-                return (settled.answers, resent);
-            }
-            // A script may have written some before it stopped.
-            Tried::Unknown | Tried::Refused => resent = true,
-            Tried::NotSent => {}
+        if let Some(settled) = look(queue, answer, &mut resent, &mut reported).await {
+            script.took(sent.elapsed());
+            queue.home().observe(settled.now_ms);
+            queue.events.metrics().dead_letters_trimmed(settled.trimmed);
+            return (settled.answers, resent);
         }
     }
 }
@@ -152,24 +147,39 @@ fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> WriteOutco
     }
 }
 
-/// Ends the confirmations of a claim that were answered.
-fn finish_confirmed(leases: &Leases, claim: &Claim, places: &[(usize, Answer)], resent: bool, now: Instant) {
+/// Ends the confirmations of a claim that were answered, by their places.
+pub(super) fn finish_confirmed(
+    leases: &Leases,
+    claim: &Claim,
+    answers: impl ExactSizeIterator<Item = (usize, Answer)> + Clone,
+    resent: bool,
+    now: Instant,
+) {
     let queue = leases.queue();
-    let count = |of: WriteOutcome| places.iter().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();
+    let count =
+        |of: WriteOutcome| answers.clone().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();
+    let places = answers.clone().map(|(place, _)| place);
     let done = count(WriteOutcome::Done);
     let unknown = count(WriteOutcome::Unknown);
     if done > 0 {
+        // The answer to a resend says nothing of when it was done.
         if !resent && claim.deadline() < now {
             queue.events.metrics().late_acks(done as u64);
         }
-        // The answer to a resend says nothing of when it was done.
         delivered(claim, done);
-        queue.recent.confirmed(now, places.iter().map(|(place, _)| &claim.elements[*place]));
+        queue.recent.confirmed(now, places.clone().map(|place| &claim.elements[place]));
         queue.adapt(now.since(claim.since), done);
     }
     queue.events.metrics().unknown_acks(unknown as u64);
-    queue.events.stale_acks((places.len() - done - unknown) as u64);
-    leases.ended(claim, places.iter().map(|(place, _)| *place));
+    queue.events.stale_acks((answers.len() - done - unknown) as u64);
+    leases.ended(claim, places);
+}
+
+/// Counts elements of a claim that have left Redis, each delivered to every sink.
+fn delivered(claim: &Claim, count: usize) {
+    let queue = &claim.queue;
+    queue.count_settled(count);
+    queue.events.metrics().delivered(count as u64);
 }
 
 /// Ends a verdict that was answered: releases the room, and counts by the verdict.

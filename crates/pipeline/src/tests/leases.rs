@@ -54,6 +54,21 @@ async fn what_a_silent_process_holds_is_taken_over_and_its_verdicts_are_refused_
     assert_eq!(first.queue.budget.used().count, 0);
 }
 
+/// Another process might take over while the name is removed, with what it has claimed under it.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_lease_is_nearly_over_is_confirmed_element_by_element() {
+    let world = World::new();
+    for (round, left, calls) in [(1, 30 * SECOND, [1, 0]), (2, SECOND, [1, 1])] {
+        let sink = slow_sink(LEASE.saturating_sub(left));
+        let sinks = [("s", sink.clone())];
+        let bridge = world.without_keeper(round, &sinks, spec(&sinks));
+        bridge.offer(0..10);
+        bridge.metric_is(DELIVERED, 10.0).await;
+        assert_eq!([Op::Confirm, Op::Settle].map(|op| world.server.calls(op)), calls, "{left:?} are left");
+        assert_eq!(bridge.metric(DUPLICATES), 0.0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_process_that_cannot_reach_the_server_loses_its_leases_and_touches_nothing_afterwards() {
     let world = World::new();

@@ -28,6 +28,22 @@ async fn a_panic_is_a_counted_retry_and_a_dead_letter_in_the_end_while_its_neigh
     assert!(!bridge.process.failed.is_cancelled(), "a delivery that panics is not the end of the process");
 }
 
+/// Its turn at the sink came when its lease was nearly over: it was not sent, and is not this claim's to settle.
+#[tokio::test(start_paused = true)]
+async fn what_a_sink_finds_stale_is_not_confirmed_and_comes_again_after_its_lease() {
+    let world = World::new();
+    let sink = sink();
+    sink.on_id(id(3), [Step::Fail(Failure::stale())]);
+    let bridge = world.bridge(1, &[("s", sink.clone())]);
+    bridge.offer(0..10);
+    bridge.metric_is("delaybridge_stale_drops_total{queue=\"q\"}", 1.0).await;
+    eventually("the others to be written", || world.store.in_flight().len() == 1).await;
+    assert_eq!(sink.taken().len(), 9);
+    world.until_empty().await;
+    assert_eq!(times(&sink, [2, 3, 4]), [1, 2, 1]);
+    assert_eq!(sink.taken().len(), 10);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_outage_makes_no_dead_letters_and_is_probed_by_one_element_at_a_time() {
     let world = World::new();

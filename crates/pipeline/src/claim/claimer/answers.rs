@@ -109,9 +109,8 @@ impl Claimer {
     }
 
     fn lose(&mut self, claim: PendingClaim) {
-        let name = claim.request.name();
-        let not_after_ms = claim.request.not_after_ms();
-        self.lost.push(Lost::reply(name, not_after_ms, claim.sent.after(claim.patience), claim.room, claim.isolation));
+        let means = (claim.room, claim.isolation);
+        self.lost.push(Lost::reply(claim.request.forget(), claim.sent.after(claim.patience), means));
     }
 
     /// Handles a refusal by Redis: a key of a wrong type, a missing right. Nothing was changed.

@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_millis(5);
 impl Claimer {
     /// Returns the order, if a failover may have brought something back to its claims.
     pub(super) fn unknown_order(&self) -> Option<&ClaimOrder> {
-        self.order.as_ref().filter(|order| order.returned.are_unknown(&self.queue))
+        self.order.as_ref().filter(|order| order.is_unknown(&self.queue))
     }
 
     /// Returns whether the next claim may be made. Not before everything that goes back is written; and what may kill
@@ -87,7 +87,7 @@ impl Claimer {
             () = queue.stopping.cancelled() => return true,
             looked = async {
                 queue.home().ready().await;
-                order.returned.look(&queue.leases, returning).await
+                order.look_for_returned(&queue, returning).await
             } => looked,
         };
         match looked {
@@ -135,7 +135,7 @@ impl Claimer {
     pub(super) fn refused_in_order(&mut self, problem: &StoreError) {
         let Some(order) = &mut self.order else { return };
         // The server may have been a replica for a while, on the same connection.
-        order.returned.forget();
+        order.compared_in = None;
         if let StoreError::NotDurable { released: 1.., .. } = problem
             && order.gathering
         {

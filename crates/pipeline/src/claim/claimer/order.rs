@@ -8,9 +8,15 @@ use std::sync::Arc;
 
 use crate::active::ActiveQueue;
 use crate::claim::expired::{Expired, ExpiredClaim, MetClaims};
-use crate::claim::returned::ReturnedClaims;
 use crate::deliver::key_queues::KeyQueues;
+use crate::queue::Queue;
+use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::ClaimName;
+use delaybridge_link::History;
+
+/// Names that one look for returned elements reads. A queue in order has few claims; what is not among them waits for the end of its
+/// lease.
+const MOST: usize = 100_000;
 
 /// The order of one queue, as its claimer sees it.
 pub(super) struct ClaimOrder {
@@ -26,8 +32,8 @@ pub(super) struct ClaimOrder {
     pub(super) cleared: Option<ExpiredClaim>,
     /// Whether a claim that cannot be read was reported.
     pub(super) reported: bool,
-    /// The elements that a failover may have brought back.
-    pub(super) returned: ReturnedClaims,
+    /// The history of the server in which the claims of this process were compared last.
+    pub(super) compared_in: Option<History>,
 }
 
 impl ClaimOrder {
@@ -39,7 +45,7 @@ impl ClaimOrder {
             is_first: false,
             cleared: None,
             reported: false,
-            returned: ReturnedClaims::default(),
+            compared_in: None,
         }
     }
 
@@ -85,6 +91,40 @@ impl ClaimOrder {
         self.cleared = next.filter(|_| seen_all);
     }
 
+    /// Returns whether a failover may have brought something back to the claims of this process: they were not compared in this
+    /// history.
+    pub(super) fn is_unknown(&self, queue: &Queue) -> bool {
+        self.compared_in.is_none() || self.compared_in != queue.home().history()
+    }
+
+    /// Finds the claims of this process in Redis with an element that it does not have in hand. Nothing may be
+    /// outstanding or lost. If there are some they count as seen only with `taken`: the caller takes them up.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be called again.
+    pub(super) async fn look_for_returned(
+        &mut self,
+        queue: &ActiveQueue,
+        taken: bool,
+    ) -> Result<Vec<ClaimName>, StoreError> {
+        let history = queue.home().history();
+        // First, because a verdict may be written between the two.
+        let in_hand = queue.leases.in_hand();
+        let (names, _) = queue.store.expired(i64::MAX, MOST).await?;
+        let mut found = Vec::new();
+        for name in names.into_iter().filter(|name| name.owner == queue.store.owner()) {
+            let contents = queue.store.contents(name).await?;
+            if contents.elements.iter().any(|element| !in_hand.contains(&(name.number, element.bytes()))) {
+                found.push(name);
+            }
+        }
+        if found.is_empty() || taken {
+            self.compared_in = history;
+        }
+        Ok(found)
+    }
+
     /// Forgets what is next: something else may come before it.
     pub(super) fn forget_next(&mut self) -> Option<ExpiredClaim> {
         self.is_first = false;
@@ -104,7 +144,7 @@ impl ClaimOrder {
         }
         for _ in 0..2 {
             // Another daemon would not wait for the claims that a failover has brought back, also during the wait above.
-            if queue.give_up.is_cancelled() || self.returned.are_unknown(queue) {
+            if queue.give_up.is_cancelled() || self.is_unknown(queue) {
                 return;
             }
             // Refused, it may have come behind an extension that was on its way: that one has its answer now. Without an answer the order
