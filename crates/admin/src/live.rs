@@ -10,11 +10,12 @@ use delaybridge_config::{describe_json, describe_queue};
 use delaybridge_core::message::Identity;
 use delaybridge_ops::element::{AtDaemon, SeenAttempt, SeenEvent};
 use delaybridge_ops::forecast::Rate;
-use delaybridge_ops::operation::LiveState;
+use delaybridge_ops::operation::{LiveState, OperatorAct};
 use delaybridge_ops::operations::{ListQueues, ListTopics, TopicPage};
 use delaybridge_ops::overview::{Here, Hold, Overview, SinkList};
 use delaybridge_ops::{Error, Queue};
 use delaybridge_telemetry::attempts::FailedAttempt;
+use delaybridge_telemetry::labels::OperatorAction;
 use delaybridge_telemetry::tail::ElementEvent;
 
 impl LiveState for Admin {
@@ -74,5 +75,15 @@ impl LiveState for Admin {
         let lately = self.recent.lately().get(queue.id()).copied().unwrap_or_default();
         let in_flight_ms = (lately.oldest_in_flight * 1_000.0) as u64;
         Rate::measured(&self.session().config, &queue.spec, self.recent.busy_rate(queue.id()), in_flight_ms)
+    }
+
+    fn count(&self, queue: &Queue, act: OperatorAct, elements: u64) {
+        let action = match act {
+            OperatorAct::Killed => OperatorAction::Killed,
+            OperatorAct::Cancelled => OperatorAction::Cancelled,
+            OperatorAct::Purged => OperatorAction::Purged,
+            OperatorAct::Redriven => OperatorAction::Redriven,
+        };
+        self.metrics.queue(&queue.spec.id).operated(action, elements);
     }
 }

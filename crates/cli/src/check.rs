@@ -1,19 +1,22 @@
 //! `check`: everything that is wrong with the configuration, or the settings in effect. Prints no secret.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
 
 use super::access::environment;
+use super::alike::{alike, first_few};
 use super::answer::answer;
 use super::failed::Failed;
 use super::global::Global;
 use super::table::TextTable;
 use delaybridge_config::{Loaded, Needs};
-use delaybridge_ops::check::{ConfigCheck, Health};
+use delaybridge_model::Config;
+use delaybridge_ops::check::{ConfigCheck, Health, LiveFinding};
 use delaybridge_ops::plural;
-use delaybridge_settings::problem::ConfigErrors;
+use delaybridge_settings::problem::{ConfigErrors, Problem};
 
 /// Report all mistakes of the configuration, or show the settings in effect.
 ///
@@ -81,7 +84,7 @@ fn code(check: &ConfigCheck) -> u8 {
 }
 
 fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &ConfigCheck) -> String {
-    let mut text: String = check.warnings.iter().map(|warning| format!("warning: {warning}\n\n")).collect();
+    let mut text = warnings(&check.warnings);
     let loaded = match read {
         Ok(loaded) => loaded,
         Err(errors) => return format!("{text}{errors}\n"),
@@ -90,7 +93,7 @@ fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &ConfigCheck) -
         0 => String::new(),
         some => format!(", with {} above", plural::count(some, "warning")),
     };
-    text.extend(check.notes.iter().map(|note| format!("note: {note}\n\n")));
+    text.push_str(&notes(&loaded.config));
     let path = path.display();
     match &check.live {
         None => {
@@ -99,13 +102,8 @@ fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &ConfigCheck) -
         }
         Some(findings) => {
             let mut table = TextTable::new("WHAT|STATE|DETAIL");
-            for finding in findings {
-                let state = match finding.state {
-                    Health::Well => "ok",
-                    Health::Warning => "warning",
-                    Health::Failed => "FAILED",
-                };
-                table.row([finding.what.clone(), state.to_owned(), finding.detail.clone()]);
+            for (what, finding) in grouped(&loaded.config, findings) {
+                table.row([what, state(finding).to_owned(), finding.detail.clone()]);
             }
             text.push_str(&table.render());
             text.push_str(&match check.failed() {
@@ -118,6 +116,73 @@ fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &ConfigCheck) -
         }
     }
     text
+}
+
+/// Returns the warnings about the file, those that many queues have once.
+fn warnings(all: &[Problem]) -> String {
+    let all: Vec<_> = all.iter().collect();
+    let mut text = String::new();
+    for group in alike(&all, |warning| (&warning.message, &warning.help)) {
+        let Some((first, others)) = group.split_first() else { continue };
+        text.push_str(&format!("warning: {first}\n"));
+        if !others.is_empty() {
+            let paths: Vec<_> = others.iter().map(|other| &*other.path).collect();
+            text.push_str(&format!("  the same at {}\n", first_few(&paths)));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the notes about queues.
+fn notes(config: &Config) -> String {
+    let all: Vec<_> = config.queues.iter().filter_map(|spec| Some((&*spec.id, spec.source.note()?))).collect();
+    let mut text = String::new();
+    for group in alike(&all, |(_, note)| note) {
+        let ids: Vec<_> = group.iter().map(|(id, _)| *id).collect();
+        let queues = if ids.len() > 1 { "queues" } else { "queue" };
+        let note = group.first().map_or("", |(_, note)| note);
+        text.push_str(&format!("note: {queues} {}: {note}\n\n", first_few(&ids)));
+    }
+    text
+}
+
+/// Returns the findings with what they are about; what is wrong in the same way with many queues is one of them.
+fn grouped<'a>(config: &Config, findings: &'a [LiveFinding]) -> Vec<(String, &'a LiveFinding)> {
+    let ids: HashSet<&str> = config.queues.iter().map(|spec| &*spec.id).collect();
+    // `queue orders`, `queue orders: rights`.
+    let part_of = |finding: &'a LiveFinding| {
+        let rest = finding.what.strip_prefix("queue ")?;
+        let (id, part) = if ids.contains(rest) { (rest, "") } else { rest.rsplit_once(": ")? };
+        (ids.contains(id) && finding.state != Health::Well).then_some((id, part))
+    };
+    let all: Vec<_> = findings.iter().enumerate().collect();
+    let groups = alike(&all, |(number, finding)| match part_of(finding) {
+        Some((_, part)) => Ok((part, state(finding), &finding.detail)),
+        None => Err(number),
+    });
+    let row = |group: Vec<(usize, &'a LiveFinding)>| {
+        let (_, first) = *group.first()?;
+        let parts: Vec<_> = group.iter().filter_map(|(_, finding)| part_of(finding)).collect();
+        let what = match parts.as_slice() {
+            [(_, part), _, ..] => {
+                let ids: Vec<_> = parts.iter().map(|(id, _)| *id).collect();
+                let part = if part.is_empty() { String::new() } else { format!(": {part}") };
+                format!("queues {}{part}", first_few(&ids))
+            }
+            _ => first.what.clone(),
+        };
+        Some((what, first))
+    };
+    groups.into_iter().filter_map(row).collect()
+}
+
+fn state(finding: &LiveFinding) -> &'static str {
+    match finding.state {
+        Health::Well => "ok",
+        Health::Warning => "warning",
+        Health::Failed => "FAILED",
+    }
 }
 
 #[cfg(test)]
@@ -170,5 +235,50 @@ mod tests {
         assert_eq!(code, 2);
         assert!(text.contains("c.yaml:1:28: redis.passwort\n  unknown key\n  did you mean `password`?\n"), "{text}");
         assert!(text.ends_with("2 problems in the configuration\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn what_many_queues_have_is_said_once() {
+        let queue =
+            |n| format!("  q{n}: {{ source: {{ zset: {{ key: k{n}, score: ms }} }}, to: [{{ sink: out }}] }}\n");
+        let yaml = |count: u32| {
+            let queues: String = (1..=count).map(queue).collect();
+            let redis = "redis: { url: 'redis://h', command_timeout: 20s }";
+            format!("{redis}\nsinks: {{ out: {{ redis: {{ list: l }} }} }}\nqueues:\n{queues}")
+        };
+        let (code, text, answer) = run(&yaml(100)).await;
+        assert_eq!((code, text.matches("warning: ").count(), text.matches("note: ").count()), (0, 1, 1), "{text}");
+        let same = "  the same at queues.q2.lease, queues.q3.lease, queues.q4.lease and 96 more\n\n";
+        assert!(text.contains(same) && text.contains("note: queues q1, q2, q3 and 97 more: "), "{text}");
+        assert!(text.contains("with 100 warnings above"), "{text}");
+        assert_eq!(
+            (answer["warnings"].as_array().map(Vec::len), answer["notes"].as_array().map(Vec::len)),
+            (Some(100), Some(100))
+        );
+        let (_, text, _) = run(&yaml(3)).await;
+        assert_eq!((text.matches("warning: ").count(), text.matches("note: queue q").count()), (3, 3), "{text}");
+    }
+
+    #[test]
+    fn a_finding_about_many_queues_is_one_row() {
+        let queues: String = (1..=5)
+            .map(|n| format!("  q{n}: {{ source: {{ redisson: {{ name: n{n} }} }}, to: [{{ sink: out }}] }}\n"))
+            .collect();
+        let yaml = format!("redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ stdout: }} }}\nqueues:\n{queues}");
+        let config = delaybridge_config::load_str(&yaml, "c.yaml", &|_| None).unwrap().config;
+        let finding = |what: String, state, detail: &str| LiveFinding { what, state, detail: detail.to_owned() };
+        let mut findings = vec![finding("redis h".to_owned(), Health::Warning, "slow")];
+        for n in 1..=5 {
+            findings.push(finding(format!("queue q{n}"), Health::Well, "0 scheduled"));
+            findings.push(finding(format!("queue q{n}: rights"), Health::Warning, "unknown"));
+            findings.push(finding(format!("queue q{n}: expiry"), Health::Failed, &format!("key {n}")));
+            findings.push(finding(format!("queue x{n}: rights"), Health::Warning, "unknown"));
+        }
+        let rows: Vec<_> = grouped(&config, &findings).into_iter().map(|(what, _)| what).collect();
+        assert_eq!(
+            rows.iter().filter(|row| row.contains("queues")).collect::<Vec<_>>(),
+            ["queues q1, q2, q3 and 2 more: rights"]
+        );
+        assert_eq!((rows.len(), rows[2].as_str()), (17, "queues q1, q2, q3 and 2 more: rights"));
     }
 }

@@ -9,8 +9,8 @@ use super::failed::Failed;
 use super::global::Global;
 use super::remote::subcommands_of;
 use super::{
-    bench, check, completions, config, conformance, dead, decode, discover, forecast, fsck, jobs, man, migrate, peek,
-    queues, reload, restore, run, schema, test, top,
+    bench, check, completions, config, conformance, dead, decode, discover, forecast, fsck, interrupt, jobs, man,
+    migrate, peek, queues, reload, restore, run, schema, test, top,
 };
 use delaybridge_ops::operations;
 
@@ -45,7 +45,8 @@ Exit codes:
   1  runtime error; the message says what was attempted and what to do
   2  wrong arguments or configuration
   3  stopped, but some elements in flight could be neither settled nor released in time
-  75 a file that the configuration names, such as a secret, was not there within 30 s of the start";
+  75 a file that the configuration names, such as a secret, was not there within 30 s of the start
+  130  ended early by Ctrl-C, or 143 by SIGTERM; what was done until then is done, and is printed";
 
 /// A command.
 #[derive(Debug, Subcommand)]
@@ -97,6 +98,15 @@ operations!(commands_of);
 ///
 /// [`Failed`], with the exit code and the words for standard error.
 pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
+    let ended = carry_out(global, command, out).await;
+    match (ended, interrupt::exit_code()) {
+        (ended, None) => ended,
+        (Ok(_), Some(code)) => Ok(code),
+        (Err(failed), Some(code)) => Err(Failed { code, ..failed }),
+    }
+}
+
+async fn carry_out(global: &Global, command: Command, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
     let code = match command {
         Command::Check(args) => check::run(global, &args, out).await,
         Command::Test(args) => test::run(global, &args, out).await,

@@ -4,6 +4,7 @@
 //! to a sink.
 
 mod access;
+mod alike;
 mod answer;
 mod bench;
 mod check;
@@ -23,6 +24,7 @@ mod fsck;
 mod global;
 mod groups;
 mod input;
+mod interrupt;
 mod jobs;
 mod load;
 mod man;

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag::{register, register_conditional_shutdown};
-
+use super::interrupt::stop_on_signals;
 use delaybridge_core::clock::Instant;
 use delaybridge_ops::plural;
 use delaybridge_ops::progress::{Progress, ProgressWatch};
@@ -30,12 +28,8 @@ pub(super) struct ProgressLine {
 impl ProgressLine {
     /// Nothing is shown yet. `what` is what is done, as `dead redrive`.
     pub(super) fn start(what: &'static str) -> ProgressLine {
-        let stopped = Arc::<AtomicBool>::default();
-        for signal in [SIGINT, SIGTERM] {
-            // The second one finds the flag set, and ends the process. Where signals cannot be caught the first one does.
-            let _ = register_conditional_shutdown(signal, 130, stopped.clone());
-            let _ = register(signal, stopped.clone());
-        }
+        // Where signals cannot be caught, the first one ends the process.
+        let stopped = stop_on_signals().unwrap_or_default();
         ProgressLine { what, watched: stderr().is_terminal(), begun: Instant::now(), shown: None, stopped }
     }
 }

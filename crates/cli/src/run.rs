@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
+use super::alike::{alike, first_few};
 use delaybridge_settings::problem::Problem;
 use delaybridge_telemetry::logging::Format;
 
@@ -60,11 +61,15 @@ pub(super) fn log_absent(problems: &[Problem]) {
 
 /// Logs what is doubtful in the configuration; `check` shows the same. What many queues have is one line.
 pub fn log_warnings(warnings: &[Problem]) {
-    for warning in warnings {
+    let all: Vec<_> = warnings.iter().collect();
+    for group in alike(&all, |warning| (&warning.message, &warning.help)) {
+        let Some((warning, others)) = group.split_first() else { continue };
+        let paths: Vec<_> = others.iter().map(|other| &*other.path).collect();
         tracing::warn!(
             file = %warning.file,
             line = warning.position.map(|position| position.line),
             path = %warning.path,
+            same_at = (!paths.is_empty()).then(|| first_few(&paths)),
             help = warning.help.as_deref().unwrap_or_default(),
             "configuration: {}", warning.message
         );

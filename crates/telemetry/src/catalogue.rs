@@ -135,6 +135,8 @@ catalogue! {
         "Elements stored as dead letters, by reason.";
     dead_letters_forwarded: IntCounterVec, "delaybridge_dead_letters_forwarded_total", "dead letters", ["queue", "sink", "class"], &[],
         "Dead letters sent to the sink of dead_letter, by the class of its answer; after class ok they leave the stream.";
+    operated: IntCounterVec, "delaybridge_operator_messages_total", "elements", ["queue", "operation"], &[],
+        "Elements that operators have killed, cancelled, purged or redriven over the admin API and the page of this daemon. Commands without --daemon work on Redis and are not counted here; `delaybridge audit` lists both.";
     released: IntCounterVec, "delaybridge_released_messages_total", "elements", ["queue", "reason"], &[],
         "Elements released to Redis, without a counted attempt.";
     skipped: IntCounterVec, "delaybridge_skipped_messages_total", "elements", ["queue"], &[],
@@ -322,7 +324,7 @@ mod tests {
         let pinned = "queue_messages queue_oldest_due_age_seconds queue_oldest_due_age_by_state_seconds queue_next_due_timestamp_seconds \
              queue_due_within queue_last_due_timestamp_seconds queue_absurd_due queue_expires_seconds queue_forecast_lateness_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
-             recovered_messages_total returned_messages_total missing_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total skipped_messages_total headers_left_out_total audit_records_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
+             recovered_messages_total returned_messages_total missing_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total operator_messages_total released_messages_total skipped_messages_total headers_left_out_total audit_records_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
              possible_duplicates_total duplicates_avoided_total lookups_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
              unknown_acks_total late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \

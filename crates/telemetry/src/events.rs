@@ -195,6 +195,33 @@ impl Events {
         );
     }
 
+    /// Reports that another daemon with the same queues has stopped; `daemons` are left, this one among them.
+    pub fn peer_stopped(&self, name: &str, daemon: &str, daemons: usize) {
+        let name = self.shown(name);
+        info!(
+            name,
+            daemon, daemons, "another daemon with the same queues has stopped; those that are left deliver them"
+        );
+    }
+
+    /// Reports that another daemon with the same queues died, stalls, or is cut off from Redis.
+    pub fn peer_is_silent(&self, name: &str, daemon: &str, daemons: usize) {
+        let name = self.shown(name);
+        info!(
+            name,
+            daemon,
+            daemons,
+            "another daemon with the same queues is gone; those that are left deliver them, and what it has in flight once its leases \
+             are over"
+        );
+    }
+
+    /// Reports that a daemon that was gone is there again.
+    pub fn peer_is_back(&self, name: &str, daemon: &str, daemons: usize) {
+        let name = self.shown(name);
+        info!(name, daemon, daemons, "another daemon with the same queues is back");
+    }
+
     /// Warns that a setting of this queue does not fit its first scheduled elements.
     pub fn queue_advice(&self, queue: &str, advice: &str) {
         warn!(queue, "{advice}");

@@ -83,6 +83,20 @@ words! {
 }
 
 words! {
+    /// What an operator did with elements over the admin API or the page.
+    OperatorAction {
+        /// Made dead letters.
+        Killed = "killed",
+        /// Removed by their ids.
+        Cancelled = "cancelled",
+        /// Removed as dead letters.
+        Purged = "purged",
+        /// Dead letters that are to be delivered again.
+        Redriven = "redriven",
+    }
+}
+
+words! {
     /// The outcome of a firing of a recurring job.
     FiringEnd {
         /// A firing with a job.
@@ -270,6 +284,7 @@ pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
         ("`reason` of a release", ReleaseReason::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a dead letter", DeadReason::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a header", LeftOutReason::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`operation` of an operator", OperatorAction::ALL.iter().map(|word| word.as_str()).collect()),
         ("`fate`", Fate::ALL.iter().map(|word| word.as_str()).collect()),
         ("`reason` of a wake-up", Wakeup::ALL.iter().map(|word| word.as_str()).collect()),
         ("`waits_for`", Stage::ALL.iter().map(|word| word.as_str()).collect()),

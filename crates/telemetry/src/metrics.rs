@@ -35,7 +35,7 @@ pub use self::tally::LastLook;
 pub(super) use self::tally::{Counts, Tally};
 use super::catalogue::{CATALOGUE, Families, forget};
 use super::family::Family;
-use super::labels::{ClaimLabel, Fate, LeftOutReason, OK, ReleaseReason, Stage, Wakeup};
+use super::labels::{ClaimLabel, Fate, LeftOutReason, OK, OperatorAction, ReleaseReason, Stage, Wakeup};
 use delaybridge_core::message::Outcome;
 use delaybridge_core::metric::{Definition, SourceTerms};
 
@@ -375,6 +375,11 @@ impl QueueMetrics {
         if n > 0 {
             self.families().dead_letters_trimmed.with_label_values(&[self.label()]).inc_by(n);
         }
+    }
+
+    /// Counts `n` elements with which an operator has done this.
+    pub fn operated(&self, action: OperatorAction, n: u64) {
+        self.families().operated.with_label_values(&[self.label(), action.as_str()]).inc_by(n);
     }
 
     /// Counts an element for which no destination is meant.

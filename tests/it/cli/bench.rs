@@ -1,24 +1,14 @@
 //! `bench`: figures of a real Redis, without remains.
 
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use super::{Answer, ask, yaml};
+use super::{PATIENCE, as_default_user, ask, end, signal};
 use harness::daemon::ConfigFile;
 use harness::{RedisServer, ServerOptions, eventually};
-
-/// Time-out of a step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A configuration with the default user, which accepts any password, because the daemon's user has no rights on keys
-/// of this name.
-fn as_default_user(server: &RedisServer) -> ConfigFile {
-    ConfigFile::new(&yaml(&server.url().replace("redis://", "redis://default:any@")))
-}
 
 async fn keys(redis: &mut MultiplexedConnection) -> usize {
     redis::cmd("DBSIZE").query_async(redis).await.expect("count the keys")
@@ -27,7 +17,7 @@ async fn keys(redis: &mut MultiplexedConnection) -> usize {
 #[tokio::test]
 async fn figures_are_printed_beside_their_limits_and_nothing_is_left() {
     let server = RedisServer::start().await;
-    let config = as_default_user(&server);
+    let config = as_default_user(&server.url());
     let mut redis = server.client().await;
     let short = "--depth 3000 --drain 1000 --rate 200 --seconds 1";
 
@@ -54,7 +44,7 @@ async fn figures_are_printed_beside_their_limits_and_nothing_is_left() {
 #[tokio::test]
 async fn what_is_there_already_is_not_touched() {
     let server = RedisServer::start().await;
-    let config = as_default_user(&server);
+    let config = as_default_user(&server.url());
     let mut redis = server.client().await;
     let _: () = redis.zadd("delaybridge:retry:{delaybridge-bench-2}", "foreign", 7).await.unwrap();
     ask(&config, "bench --name delaybridge-bench-2")
@@ -67,7 +57,7 @@ async fn what_is_there_already_is_not_touched() {
 #[tokio::test]
 async fn a_server_without_room_is_not_filled() {
     let server = RedisServer::start_with(ServerOptions::default().max_memory("20mb")).await;
-    let config = as_default_user(&server);
+    let config = as_default_user(&server.url());
     let mut redis = server.client().await;
     ask(&config, "bench --depth 100000").failed(1, &["maxmemory", "--depth"]);
     assert_eq!(keys(&mut redis).await, 0);
@@ -90,16 +80,10 @@ async fn long_run(config: &ConfigFile, redis: &mut MultiplexedConnection) -> Chi
     child
 }
 
-async fn end(child: Child) -> Answer {
-    let ended = tokio::task::spawn_blocking(|| child.wait_with_output());
-    let ended = tokio::time::timeout(PATIENCE, ended).await.expect("the command ends");
-    Answer::of(ended.expect("wait for the command").expect("wait for the command"))
-}
-
 #[tokio::test]
 async fn ctrl_c_leaves_nothing() {
     let server = RedisServer::start().await;
-    let config = as_default_user(&server);
+    let config = as_default_user(&server.url());
     let mut redis = server.client().await;
     let child = long_run(&config, &mut redis).await;
     // After a kill, the keys expire by themselves.
@@ -110,16 +94,15 @@ async fn ctrl_c_leaves_nothing() {
         })
         .await;
     }
-    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid");
-    kill_process(pid, Signal::INT).expect("send SIGINT");
-    end(child).await.failed(1, &["stopped; nothing is left in Redis"]);
+    signal(&child, Signal::INT);
+    end(child).await.failed(130, &["stopped; nothing is left in Redis"]);
     assert_eq!(keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
 async fn keys_that_could_not_be_deleted_are_reported() {
     let mut server = RedisServer::start().await;
-    let config = as_default_user(&server);
+    let config = as_default_user(&server.url());
     let mut redis = server.client().await;
     let child = long_run(&config, &mut redis).await;
     server.kill();

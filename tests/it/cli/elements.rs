@@ -1,6 +1,6 @@
 //! `offer`, `peek`, `cancel`, `queues`: one element from its offer to its end.
 
-use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_core::message::{Class, MessageId, Origin};
 use delaybridge_ledger::claims::Header;
 use delaybridge_source::redisson::SCRIPTS;
 use redis::AsyncCommands;
@@ -149,6 +149,29 @@ async fn what_waits_for_a_retry_is_cancelled_and_what_is_in_flight_is_not() {
     assert_eq!(queue.claims(&redis).await[0].2, [flying]);
     let waits: i64 = redis.zcard(queue.bridge_key("retry")).await.unwrap();
     assert_eq!(waits, 0);
+}
+
+#[tokio::test]
+async fn a_letter_that_is_made_by_hand_has_the_attempts_that_redis_knows_of() {
+    let server = RedisServer::start().await;
+    let config = config(&server);
+    let mut redis = server.client().await;
+    let queue = RedissonQueue::new("app:texts");
+    let mut header = Header::redriven(Origin::Delayed, MessageId(*b"tried..."), 5_000, vec![]);
+    (header.attempts, header.first_attempt_ms, header.last_attempt_ms) = (3, 6_000, 8_000);
+    header.set_failure(Class::Transient, "timeout");
+    let tried = [header.encode(), Layout::New.pack(*b"tried...", b"later")].concat();
+    let _: () = redis.zadd(queue.bridge_key("retry"), tried, 9_000).await.unwrap();
+    let _: () = redis.zadd(queue.bridge_key("retry"), entry(*b"waiting.", b"later"), 9_000).await.unwrap();
+    for (id, attempts, seen) in [
+        (*b"tried...", 3, json!([{ "at_ms": 8_000, "sink": "", "class": "transient", "code": "timeout" }])),
+        (*b"waiting.", 0, json!([])),
+    ] {
+        let id = hex::encode(id);
+        ask(&config, &format!("kill texts {id} --why x")).well();
+        let letter = ask(&config, &format!("dead show texts {id} --output json")).json()["dead_letters"][0].clone();
+        assert_eq!((&letter["attempts"], &letter["attempts_seen"]), (&json!(attempts), &seen), "{letter}");
+    }
 }
 
 #[tokio::test]

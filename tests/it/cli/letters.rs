@@ -82,6 +82,20 @@ async fn the_same_filters_choose_letters_for_every_command() {
     ask(&config, "dead ls docs --field order.id").failed(2, &["PATH=VALUE"]);
     ask(&config, "dead ls docs --reason max_atempts").failed(2, &["did you mean `max_attempts`?"]);
 
+    // The sinks of these letters are gone from the configuration, where `out` is.
+    ask(&config, "dead ls docs --sink out").well();
+    let unknown = ["sink `evnts`", "the configuration has no such sink", "delaybridge dead count docs"];
+    for line in ["ls docs", "show docs", "count docs", "export docs", "redrive docs", "purge docs --yes"] {
+        ask(&config, &format!("dead {line} --sink evnts")).failed(1, &unknown);
+        ask(&config, &format!("dead {line} --sink evnts --sink events --code timeout --reason skipped"))
+            .failed(1, &unknown);
+    }
+    let listed = ask(&config, "dead ls docs --sink evnts --sink events --limit 2 --output json");
+    assert_eq!((listed.code, listed.err.as_str()), (0, ""), "the rest was not looked at");
+    let listed = ask(&config, "dead ls docs --sink evnts --output json");
+    let found: Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!((listed.code, &found["unknown_sinks"]), (1, &json!(["evnts"])));
+
     let dry = ask(&config, "dead redrive docs --code timeout --dry-run").well();
     assert!(dry.contains("100 dead letters of docs would be redriven"), "{dry}");
     assert_eq!(count(&mut redis).await, (300, 0));

@@ -9,6 +9,7 @@ mod decode;
 mod deep;
 mod elements;
 mod fsck;
+mod interrupt;
 mod json;
 mod letters;
 mod one;
@@ -17,12 +18,17 @@ mod standard_input;
 mod words;
 
 use std::io::Write;
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use harness::RedisServer;
 use harness::daemon::{ConfigFile, cli, command_line};
+
+/// Time-out of a step on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A configuration with the queues `texts` (string), `docs` (json) and `bytes` (raw) on this server.
 fn config(server: &RedisServer) -> ConfigFile {
@@ -94,4 +100,22 @@ fn ask_with(config: &ConfigFile, line: &str, input: &[u8]) -> Answer {
         .expect("start the binary");
     child.stdin.take().expect("a pipe").write_all(input).expect("write to the command");
     Answer::of(child.wait_with_output().expect("wait for the command"))
+}
+
+/// A configuration with the default user of the server with this URL, who may do everything with any password.
+fn as_default_user(url: &str) -> ConfigFile {
+    ConfigFile::new(&yaml(&url.replace("redis://", "redis://default:any@")))
+}
+
+/// Sends a signal to a command.
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid");
+    kill_process(pid, signal).expect("send the signal");
+}
+
+/// Waits for the end of a command.
+async fn end(child: Child) -> Answer {
+    let ended = tokio::task::spawn_blocking(|| child.wait_with_output());
+    let ended = tokio::time::timeout(PATIENCE, ended).await.expect("the command ends");
+    Answer::of(ended.expect("wait for the command").expect("wait for the command"))
 }

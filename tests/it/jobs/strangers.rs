@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::AsyncCommands;
 
 use crate::api::start;
-use harness::daemon::cli;
+use harness::daemon::{ConfigFile, cli};
 use harness::{RedisServer, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -55,19 +55,6 @@ async fn a_name_that_is_no_utf8_stops_no_clock_and_what_cannot_be_read_is_shown(
     for words in ["index of topics: not in order", "unreadable_topic", "job mails~newer (waits)", "field ttr"] {
         assert!(found.contains(words), "{words}: {found}");
     }
-    // An order of priorities that was damaged.
-    well("jobs add mails --id urgent --priority 9 --delay 1h --body urgent");
-    let _: () = redis.zrem("delaybridge:jobs:urgent:{mails}", "urgent").await.expect("remove its place");
-    let _: () = redis.zadd("delaybridge:jobs:urgent:{mails}", "gone", i64::MAX).await.expect("a stray one");
-    let (_, found) = run("fsck");
-    for words in ["stray_priority", "misplaced_priority", "job mails~gone", "job mails~urgent", "with --repair"] {
-        assert!(found.contains(words), "{words}: {found}");
-    }
-    let (_, repaired) = run("fsck --repair");
-    assert!(repaired.contains("job mails~gone: repaired") && repaired.contains("mails~urgent: repaired"), "{repaired}");
-    let order: Vec<String> = redis.zrange("delaybridge:jobs:urgent:{mails}", 0, -1).await.expect("the order");
-    assert_eq!(order, ["urgent"]);
-    assert!(!run("fsck").1.contains("priority"), "it was repaired");
     well("jobs add mails --id good --body good");
     let popped = well("jobs pop mails --count 10 --output json");
     assert!(popped.contains("mails~good") && !popped.contains("newer"), "{popped}");
@@ -75,6 +62,36 @@ async fn a_name_that_is_no_utf8_stops_no_clock_and_what_cannot_be_read_is_shown(
     assert!(dead.contains("mails~newer"), "{dead}");
     let (code, refused) = run("jobs add mails --id good --body other");
     assert!(code == Some(1) && refused.contains("other bodies"), "{code:?}: {refused}");
+}
+
+/// No daemon runs: its clock removes strays by itself, and could be faster than the second look.
+#[tokio::test]
+async fn a_damaged_order_of_priorities_is_found_and_repaired() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let config = ConfigFile::new(&format!("http: none\nredis: {{ url: \"{}\" }}\njobs: {{}}\n", server.url()));
+    let run = |words: &str| {
+        let output = cli(&config, &words.split(' ').collect::<Vec<_>>());
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code(), text)
+    };
+    let (code, added) = run("jobs add mails --id urgent --priority 9 --delay 1h --body urgent");
+    assert_eq!(code, Some(0), "{added}");
+    let urgent = "delaybridge:jobs:urgent:{mails}";
+    let _: () = redis.zrem(urgent, "urgent").await.expect("remove its place");
+    let _: () = redis.zadd(urgent, "gone", i64::MAX).await.expect("a stray one");
+    let (code, found) = run("fsck");
+    assert_eq!(code, Some(1), "{found}");
+    for words in ["stray_priority", "misplaced_priority", "job mails~gone", "job mails~urgent", "with --repair"] {
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    let (code, repaired) = run("fsck --repair");
+    assert_eq!(code, Some(0), "{repaired}");
+    assert!(repaired.contains("job mails~gone: repaired") && repaired.contains("mails~urgent: repaired"), "{repaired}");
+    let order: Vec<String> = redis.zrange(urgent, 0, -1).await.expect("the order");
+    assert_eq!(order, ["urgent"]);
+    let (code, clean) = run("fsck");
+    assert!(code == Some(0) && !clean.contains("priority"), "{clean}");
 }
 
 #[tokio::test]

@@ -142,6 +142,7 @@ pub fn rows() -> Vec<Row> {
                     .ask("max by (queue) ({state=\"dead\"})", "{{queue}}"),
                 total("New dead letters, by reason", "dead_lettered_messages_total", &["queue", "reason"]),
                 total("Forwarded to a sink", "dead_letters_forwarded_total", &["queue", "sink", "class"]),
+                total("Killed, cancelled, purged or redriven", "operator_messages_total", &["queue", "operation"]),
                 total("Dropped by max_len", "dead_letters_trimmed_total", &["queue"]),
                 total("Payloads that the codec refused", "decode_errors_total", &["queue", "codec"]),
                 total("Delivered although expired", "expired_deliveries_total", &["queue"]),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::{PATIENCE, now_ms};
 use crate::faults::rig::pass;
@@ -64,6 +65,24 @@ async fn until_shared(redis: &mut MultiplexedConnection, daemons: usize) {
     pass(Duration::from_secs(3)).await;
 }
 
+/// The log lines of a daemon, as objects.
+fn lines(daemon: &Daemon) -> Vec<Value> {
+    daemon.log().all().iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Waits until a daemon has said of another one, with one line more than it has said that it is back, what became of it.
+async fn told(daemon: &Daemon, other: &Daemon, words: &str) {
+    let owner = lines(other).iter().find_map(|line| Some(line["owner"].as_str()?.to_owned())).expect("its number");
+    eventually("the line about the other daemon", PATIENCE, async || {
+        let of_it: Vec<_> = lines(daemon).into_iter().filter(|line| line["daemon"] == *owner).collect();
+        let count = |words: &str| {
+            of_it.iter().filter(|line| line["message"].as_str().is_some_and(|message| message.contains(words))).count()
+        };
+        if count(words) == count("is back") + 1 { Ok(()) } else { Err(format!("{owner}: {of_it:?}")) }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn elements_that_nobody_announced_arrive_when_daemons_are_killed_or_frozen() {
     let server = RedisServer::start().await;
@@ -77,8 +96,10 @@ async fn elements_that_nobody_announced_arrive_when_daemons_are_killed_or_frozen
     assert_eq!(deliver(&mut redis, "all").await, 0);
     daemons[0].signal(Signal::STOP);
     assert_eq!(deliver(&mut redis, "frozen").await, 0);
+    told(&daemons[2], &daemons[0], "is gone").await;
     daemons[1].kill();
     assert_eq!(deliver(&mut redis, "killed").await, 0);
+    told(&daemons[2], &daemons[1], "is gone").await;
     daemons[0].signal(Signal::CONT);
     assert_eq!(daemons[0].stop().await, 0);
     // Who stops takes its note along.
@@ -114,6 +135,9 @@ async fn three_daemons_look_less_than_twice_as_often_as_one() {
     let each = (looks(&mut redis).await - before) / seconds / QUEUES as f64;
     // One each second and one each fourth; a daemon that is slow on a busy machine looks less often.
     assert!(each < 2.0, "{each} looks at a queue each second");
+    let mut stopped = daemons.pop().expect("a daemon");
+    stopped.stop().await;
+    told(&daemons[0], &stopped, "has stopped").await;
     for mut daemon in daemons {
         daemon.stop().await;
     }

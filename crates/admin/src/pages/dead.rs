@@ -70,7 +70,14 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
                 }
             }
         }
-        @if found.dead_letters.is_empty() { p.empty { "There are none that fit." } }
+        @if found.dead_letters.is_empty() {
+            p.empty {
+                "There are none that fit."
+                @if !found.unknown_sinks.is_empty() {
+                    " Neither the configuration nor a letter has the sink " (found.unknown_sinks.join(" or ")) "."
+                }
+            }
+        }
         @else {
             form.chosen method="get" action="dead/redrive/ask" {
                 @if operates {

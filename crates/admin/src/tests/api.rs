@@ -444,5 +444,13 @@ async fn an_element_is_found_moved_killed_and_comes_back() {
     assert_eq!(world.ask("GET", at, "").await.problem().1, "not-found");
     assert_eq!(world.ask("DELETE", at, "").await.problem().1, "not-found");
     world.ask("POST", "/v1/queues/orders/elements/b/kill", "").await;
+    // A letter is dead already: nothing more is done with it.
+    world.ask("POST", "/v1/queues/orders/elements/b/kill", "").await;
     assert_eq!(world.ask("POST", "/v1/queues/orders/dead/purge", r#"{"all":true}"#).await.json()["purged"], 1);
+    let metrics = world.events.metrics().render().unwrap();
+    for (operation, elements) in [("killed", 2), ("redriven", 1), ("cancelled", 1), ("purged", 1)] {
+        let line =
+            format!("delaybridge_operator_messages_total{{operation=\"{operation}\",queue=\"orders\"}} {elements}\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
 }

@@ -100,4 +100,8 @@ async fn the_attempts_that_the_daemon_saw_are_shown_while_the_element_waits() {
     assert_eq!((found["attempts_seen"].as_array().unwrap().len(), &found["attempts_seen"][1]), (2, &seen));
     let page = world.ask("GET", "/queues/orders/elements/b", "").await.text();
     assert!(page.contains("Failed attempts") && page.matches("<code>timeout</code>").count() == 2, "{page}");
+    // Who kills it keeps them.
+    assert_eq!(world.ask("POST", "/v1/queues/orders/elements/b/kill", r#"{"why":"x"}"#).await.status, 200);
+    let letter = &world.get("/v1/queues/orders/elements/b").await["elements"][0];
+    assert_eq!((letter["attempts_seen"].as_array().unwrap().len(), &letter["attempts_seen"][1]), (2, &seen));
 }

@@ -2,19 +2,17 @@
 
 mod progress;
 
-use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::Write;
+use std::sync::atomic::Ordering;
 
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use self::progress::Progress;
 use super::answer::answer;
 use super::endpoint::{endpoint, only};
 use super::failed::Failed;
 use super::global::Global;
+use super::interrupt::stop_on_signals;
 use super::load::load_queues;
 use super::table::TextTable;
 use delaybridge_ops::bench::{Figures, Options, Quantiles, measure};
@@ -59,12 +57,10 @@ Examples:
   delaybridge bench --redis redis://127.0.0.1:6379/0 --depth 1000000
   delaybridge bench --redis rediss://redis.internal:6380 --password-file /run/secrets/redis --output json
 
-Exit codes: 0 done, 1 failed or stopped (the message says whether keys are left in Redis), 2 wrong arguments";
+Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 stopped by Ctrl-C; the message says whether keys are left in Redis";
 
 /// The text that the name of the queue must contain.
 const OWN: &str = "delaybridge-bench";
-/// The exit code that a shell expects of a process that Ctrl-C ended.
-const INTERRUPTED: i32 = 130;
 
 /// A queue of an application may be empty now and not when its keys are removed: what is offered meanwhile would be lost.
 /// So its name is never taken.
@@ -96,17 +92,6 @@ pub(super) async fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) 
     answer(global, out, &figures, text)?;
     removed?;
     Ok(0)
-}
-
-/// True from the first SIGINT or SIGTERM on; the second ends the process at once.
-fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag down and only raises it.
-        flag::register_conditional_shutdown(signal, INTERRUPTED, stopped.clone())?;
-        flag::register(signal, stopped.clone())?;
-    }
-    Ok(stopped)
 }
 
 fn text(found: &Figures) -> String {

@@ -12,6 +12,7 @@ use crate::failed::Failed;
 use crate::global::Global;
 use crate::progress::ProgressLine;
 use crate::remote::DaemonArgs;
+use delaybridge_ops::dead::unknown_sinks;
 use delaybridge_ops::operation::Operation;
 use delaybridge_ops::operations::ExportDead;
 use delaybridge_ops::plural;
@@ -54,6 +55,9 @@ struct Exported {
     stopped: bool,
     /// The last letter of which it is known that it was looked at: a later export of what is behind it goes on there.
     last: Option<String>,
+    /// Sinks of the filter that neither the configuration has nor a letter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown_sinks: Vec<String>,
 }
 
 impl Exported {
@@ -91,6 +95,10 @@ pub(super) async fn run(global: &Global, args: &ExportArgs, out: &mut (dyn Write
         written.map_err(|error| {
             Failed::runtime(done.go_on(&format!("export dead letters of `{}`: {error}", args.request.queue)))
         })?;
+        if done.examined == 0 {
+            done.unknown_sinks.clone_from(&page.unknown_sinks);
+        }
+        done.unknown_sinks.retain(|sink| page.unknown_sinks.contains(sink));
         done.exported += page.dead_letters.len() as u64;
         done.examined += page.examined;
         let last = page.dead_letters.last().and_then(|letter| letter.get("stream_id")?.as_str());
@@ -115,5 +123,5 @@ pub(super) async fn run(global: &Global, args: &ExportArgs, out: &mut (dyn Write
             format!("{} of {} written\n", plural::count(done.exported, "dead letter"), done.queue)
         })?;
     }
-    Ok(())
+    unknown_sinks(&done.queue, &done.unknown_sinks).map_or(Ok(()), |problem| Err(Failed::runtime(problem)))
 }

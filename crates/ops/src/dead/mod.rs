@@ -35,3 +35,19 @@ pub(crate) fn none_of(queue: &str, names: &[String], done: &str) -> Error {
          there"
     ))
 }
+
+/// Returns the words about sinks of a filter that nobody knows; `None` if there are none.
+pub fn unknown_sinks(queue: &str, sinks: &[String]) -> Option<String> {
+    (!sinks.is_empty()).then(|| {
+        format!(
+            "filter the dead letters of `{queue}` by sink `{}`: the configuration has no such sink, and no letter that was looked at \
+             names it; `delaybridge dead count {queue}` shows the sinks of the letters",
+            sinks.join("`, `")
+        )
+    })
+}
+
+/// Keeps those sinks that the next part does not know either.
+pub(crate) fn still_unknown(all: &mut Vec<String>, rest: &[String]) {
+    all.retain(|sink| rest.contains(sink));
+}

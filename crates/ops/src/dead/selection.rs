@@ -8,6 +8,7 @@ use crate::error::{Attempted, Error};
 use crate::session::Queue;
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::{DeadLetter, DeadLetters, Order, redis_now_ms};
+use delaybridge_model::Config;
 
 /// A reader of the letters that are meant.
 pub struct Selection<'a> {
@@ -21,6 +22,8 @@ pub struct Selection<'a> {
     /// The stream, where it is searched.
     letters: Option<DeadLetters<'a>>,
     met: HashSet<&'a str>,
+    /// Sinks of the filter that no letter had so far.
+    unmet_sinks: Vec<&'a str>,
     /// Letters that are meant.
     matched: u64,
     /// The end of the range.
@@ -95,6 +98,8 @@ impl<'a> Selection<'a> {
         }
         places.reverse();
         let met = HashSet::new();
+        // Of letters that are named by their places, the others are not looked at.
+        let unmet_sinks = which.filter.sink.iter().map(String::as_str).filter(|_| searches).collect();
         let matched = 0;
         let last = None;
         let examined = 0;
@@ -106,6 +111,7 @@ impl<'a> Selection<'a> {
             elements,
             letters,
             met,
+            unmet_sinks,
             matched,
             newest,
             now_ms,
@@ -169,6 +175,7 @@ impl<'a> Selection<'a> {
 
     fn fitting(&mut self, mut page: Vec<DeadLetter>, named: bool) -> Vec<DeadLetter> {
         let (oldest, newest) = self.which.filter.range(self.now_ms);
+        self.unmet_sinks.retain(|sink| !page.iter().any(|letter| letter.text("sink") == *sink));
         page.retain(|letter| {
             let stored_ms = letter.stream_id.split('-').next().and_then(|ms| ms.parse::<i64>().ok());
             let has_age = stored_ms
@@ -189,5 +196,12 @@ impl<'a> Selection<'a> {
     /// Returns the names that fit no letter, as far as was searched.
     pub fn not_found(&self) -> Vec<String> {
         self.which.ids.iter().flatten().filter(|name| !self.met.contains(name.as_str())).cloned().collect()
+    }
+
+    /// Returns the sinks of the filter that neither the configuration has nor a letter that was looked at. Letters of a sink that was
+    /// removed from the configuration can be found.
+    pub fn unknown_sinks(&self, config: &Config) -> Vec<String> {
+        let unknown = |name: &&&str| !config.sinks.iter().any(|sink| *sink.name == ***name);
+        self.unmet_sinks.iter().filter(unknown).map(|name| (*name).to_owned()).collect()
     }
 }

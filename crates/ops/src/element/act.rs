@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Met, Wanted, kill, meet};
+use super::{Met, SeenAttempt, Wanted, kill, meet};
 use crate::error::{Attempted, Error, may_have_run};
+use crate::operation::OperatorAct;
 use crate::peek::PeekState;
 use crate::plural;
 use crate::progress::ProgressWatch;
@@ -35,6 +36,8 @@ pub enum Action<'a> {
         by: &'a str,
         /// Why.
         why: &'a str,
+        /// The failed attempts that the daemon which does it has seen.
+        seen: &'a [SeenAttempt],
     },
 }
 
@@ -85,6 +88,16 @@ pub struct ActedElement {
 }
 
 impl ActedElement {
+    /// Returns what was done with it, for a counter; `None` if it only got another time.
+    pub(crate) fn done(&self) -> Option<OperatorAct> {
+        match (self.was, self.state) {
+            (_, NewState::Gone) => Some(OperatorAct::Cancelled),
+            (_, NewState::Dead) => Some(OperatorAct::Killed),
+            (PeekState::Dead, NewState::Scheduled | NewState::Retry) => Some(OperatorAct::Redriven),
+            (_, NewState::Scheduled | NewState::Retry) => None,
+        }
+    }
+
     /// Returns the outcome in words, for a log.
     pub fn words(&self) -> String {
         let unchanged = if self.unchanged { ", as it was" } else { "" };
@@ -248,9 +261,9 @@ async fn alive(
             }
         }
         Action::Cancel => (ledger.remove(&queue.conn, located, &Removal::ForGood).await?, NewState::Gone, None),
-        Action::Kill { by, why } => {
+        Action::Kill { by, why, seen } => {
             let message = format!("killed by {by}: {why}");
-            let fields = kill::fields(queue, &id, element, now_ms, &message);
+            let fields = kill::fields(queue, &id, element, now_ms, &message, seen);
             let removal = Removal::Dead { fields, body: element.body_bytes().cloned() };
             (ledger.remove(&queue.conn, located, &removal).await?, NewState::Dead, None)
         }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::SeenAttempt;
 use crate::session::Queue;
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::claims::Element;
@@ -18,8 +19,18 @@ pub fn fields(
     element: &Element,
     now_ms: i64,
     message: &str,
+    seen: &[SeenAttempt],
 ) -> Vec<(&'static str, Bytes)> {
     let header = element.header();
+    let last = (header.last_attempt_ms > 0 && !header.code().is_empty()).then(|| SeenAttempt {
+        at_ms: header.last_attempt_ms,
+        sink: String::new(),
+        class: header.class.map_or("", |class| class.as_str()).to_owned(),
+        code: header.code().to_owned(),
+    });
+    // Numbers and texts can always be written.
+    let attempts_seen =
+        serde_json::to_string(&SeenAttempt::with_last(seen.to_vec(), last)).unwrap_or_else(|_| "[]".to_owned());
     let spec = &queue.spec;
     let text = |value: &str| Bytes::copy_from_slice(value.as_bytes());
     let time = |ms: i64| if ms == 0 { Bytes::new() } else { ms.to_string().into() };
@@ -44,7 +55,7 @@ pub fn fields(
         ("destination", Bytes::new()),
         ("confirmed", confirmed.join(",").into()),
         ("codec", text(spec.codec.as_str())),
-        ("attempts_seen", text("[]")),
+        ("attempts_seen", attempts_seen.into()),
     ];
     fields.extend(header.kept_score().map(|score| ("score", Bytes::from(score.to_string()))));
     fields.push(("element", element.bytes()));

@@ -23,7 +23,7 @@ pub use self::fields::RequestFields;
 pub use self::need::Need;
 pub use self::place::{Place, whole};
 pub use self::record::{ChangeSubject, ChangeTarget};
-pub use self::scene::{Input, LiveState, Scene};
+pub use self::scene::{Input, LiveState, OperatorAct, Scene};
 use super::error::Error;
 use super::progress::Progress;
 use super::session::find;

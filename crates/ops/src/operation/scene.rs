@@ -56,6 +56,22 @@ pub trait LiveState: Send + Sync {
 
     /// Returns the rate at which it delivers a queue that is behind.
     fn rate(&self, queue: &Queue) -> Rate;
+
+    /// Counts elements of a queue with which it has done this.
+    fn count(&self, queue: &Queue, act: OperatorAct, elements: u64);
+}
+
+/// What an operator does with an element that becomes a dead letter, leaves the queue, or is to be delivered again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperatorAct {
+    /// Made a dead letter.
+    Killed,
+    /// Removed by its id.
+    Cancelled,
+    /// Removed as a dead letter, by `dead purge`.
+    Purged,
+    /// A dead letter that is to be delivered again.
+    Redriven,
 }
 
 /// The surroundings of an operation, on the command line or inside of a daemon.
@@ -169,6 +185,13 @@ impl Scene {
         match &self.beside {
             Beside::Named(_) => None,
             Beside::Inside(live) => Some(&**live),
+        }
+    }
+
+    /// Counts what was done with elements of a queue, inside of a daemon: a command on Redis has nobody who is asked for its counters.
+    pub(crate) fn count(&self, queue: &Queue, act: OperatorAct, elements: usize) {
+        if let Some(live) = self.live().filter(|_| elements > 0) {
+            live.count(queue, act, elements as u64);
         }
     }
 

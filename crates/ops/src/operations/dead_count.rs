@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::content::escaped;
 use crate::dead::selection::Selection;
-use crate::dead::{Filter, LOOKED_AT, Letters, SweepPlace, check_after};
+use crate::dead::{Filter, LOOKED_AT, Letters, SweepPlace, check_after, still_unknown, unknown_sinks};
 use crate::error::{Attempted, Error};
 use crate::operation::{Explain, Need, Operation, Route, Scene, route};
 use crate::progress::Progress;
@@ -72,6 +72,9 @@ pub struct Counted {
     /// The place that it has come to, if the request has a `limit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<SweepPlace>,
+    /// Sinks of the filter that neither the configuration has nor a letter that was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_sinks: Vec<String>,
 }
 
 /// Letters that died of the same.
@@ -130,6 +133,7 @@ impl Operation for CountDead {
             counted.add(page.letters.iter().map(Total::of));
         }
         (counted.examined, counted.part) = (selection.examined, selection.place());
+        counted.unknown_sinks = selection.unknown_sinks(scene.config());
         Ok(counted)
     }
 
@@ -138,7 +142,8 @@ impl Operation for CountDead {
     }
 
     fn missed(counted: &Counted) -> Option<String> {
-        counted.stopped.then(|| "count dead letters: ended before all were looked at".to_owned())
+        let stopped = || "count dead letters: ended before all were looked at".to_owned();
+        counted.stopped.then(stopped).or_else(|| unknown_sinks(&counted.queue, &counted.unknown_sinks))
     }
 
     fn portion(&self) -> CountDead {
@@ -154,6 +159,7 @@ impl Operation for CountDead {
         all.matched += rest.matched;
         all.examined += rest.examined;
         all.add(rest.totals.into_iter());
+        still_unknown(&mut all.unknown_sinks, &rest.unknown_sinks);
     }
 
     fn end(all: &mut Counted, stopped: bool) {

@@ -53,6 +53,9 @@ pub struct ExportPage {
     pub dead_letters: Vec<Map<String, Value>>,
     /// The `after` of the next page. None at the end.
     pub next: Option<String>,
+    /// Sinks of the filter that neither the configuration has nor a letter that was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_sinks: Vec<String>,
 }
 
 impl ExportPage {
@@ -128,10 +131,12 @@ impl Operation for ExportDead {
             let last = if full { behind } else { some.last };
             page.next = last.map(|last| selection.after(&last)).or(page.next);
             if full || page.examined >= LOOKED_AT {
+                page.unknown_sinks = selection.unknown_sinks(scene.config());
                 return Ok(page);
             }
         }
         page.next = None;
+        page.unknown_sinks = selection.unknown_sinks(scene.config());
         Ok(page)
     }
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::dead::selection::Selection;
-use crate::dead::{Filter, Letters, Summary, is_place};
+use crate::dead::{Filter, Letters, Summary, is_place, still_unknown, unknown_sinks};
 use crate::error::{Attempted, Error};
 use crate::operation::{Explain, Need, Operation, Route, Scene, route};
 use crate::progress::Progress;
@@ -75,6 +75,9 @@ pub struct LetterList {
     pub dead_letters: Vec<Summary>,
     /// The cursor of the next page; none at the end.
     pub next: Option<String>,
+    /// Sinks of the filter that neither the configuration has nor a letter that was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_sinks: Vec<String>,
 }
 
 impl Operation for ListDead {
@@ -121,12 +124,18 @@ impl Operation for ListDead {
         }
         let examined = selection.examined;
         let total = selection.total;
+        let unknown_sinks = selection.unknown_sinks(scene.config());
         let next = selection.last;
-        Ok(LetterList { queue: self.queue.clone(), now_ms, total, examined, dead_letters, next })
+        Ok(LetterList { queue: self.queue.clone(), now_ms, total, examined, dead_letters, next, unknown_sinks })
     }
 
     fn text(&self, found: &LetterList, _: Explain) -> String {
         words(found)
+    }
+
+    fn missed(found: &LetterList) -> Option<String> {
+        // Before the end, a later letter may have it.
+        unknown_sinks(&found.queue, &found.unknown_sinks).filter(|_| found.next.is_none())
     }
 
     fn portion(&self) -> ListDead {
@@ -143,6 +152,7 @@ impl Operation for ListDead {
         all.examined += rest.examined;
         all.dead_letters.extend(rest.dead_letters);
         all.next = rest.next;
+        still_unknown(&mut all.unknown_sinks, &rest.unknown_sinks);
     }
 
     fn progress(&self, found: &LetterList) -> Progress {

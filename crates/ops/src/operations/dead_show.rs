@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::content::escaped;
 use crate::dead::selection::Selection;
-use crate::dead::{Filter, Letter, Letters, check_name, none_of};
+use crate::dead::{Filter, Letter, Letters, check_name, none_of, unknown_sinks};
 use crate::error::Error;
 use crate::operation::{Explain, Operation, Route, Scene, route};
 use crate::session::find;
@@ -64,6 +64,9 @@ pub struct ShownLetters {
     /// The letters, the latest first.
     #[schemars(skip)]
     pub dead_letters: Vec<Letter>,
+    /// Sinks of the filter that neither the configuration has nor a letter that was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_sinks: Vec<String>,
 }
 
 impl ShowDead {
@@ -111,10 +114,17 @@ impl Operation for ShowDead {
             let letter = |letter| Letter::of(&queue.ledger, letter, queue.spec.codec, &queue.spec.classes);
             dead_letters.extend(page.letters.into_iter().take(rest).map(letter));
         }
-        if let Some(ids) = which.ids.filter(|_| dead_letters.is_empty()) {
-            return Err(none_of(&self.queue, &ids, "nothing was shown"));
+        if let Some(ids) = which.ids.as_ref().filter(|_| dead_letters.is_empty()) {
+            return Err(none_of(&self.queue, ids, "nothing was shown"));
         }
-        Ok(ShownLetters { queue: self.queue.clone(), dead_letters })
+        // With as many as were asked for, the letters behind them were not looked at.
+        let to_the_end = dead_letters.len() < limit;
+        let unknown_sinks = if to_the_end { selection.unknown_sinks(scene.config()) } else { Vec::new() };
+        Ok(ShownLetters { queue: self.queue.clone(), dead_letters, unknown_sinks })
+    }
+
+    fn missed(found: &ShownLetters) -> Option<String> {
+        unknown_sinks(&found.queue, &found.unknown_sinks)
     }
 
     fn text(&self, found: &ShownLetters, explain: Explain) -> String {
@@ -170,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_person_sees_times_and_payload_and_nothing_that_a_terminal_obeys() {
-        let found = ShownLetters { queue: "q".to_owned(), dead_letters: vec![sample(Codec::String)] };
+        let found =
+            ShownLetters { queue: "q".to_owned(), dead_letters: vec![sample(Codec::String)], unknown_sinks: vec![] };
         let text = ShowDead::one("q", "1-0").text(&found, |code| {
             let [cause, cure] = ["No queue accepts it.", "Bind a queue."].map(Into::into);
             (code == "NO_ROUTE").then_some(Code { code: "NO_ROUTE", cause, cure })

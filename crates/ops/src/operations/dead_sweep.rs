@@ -7,9 +7,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::dead::selection::Selection;
-use crate::dead::{Letters, SweepPlace, none_of};
+use crate::dead::{Letters, SweepPlace, none_of, still_unknown, unknown_sinks};
 use crate::error::{Attempted, Error};
-use crate::operation::{ChangeSubject, ChangeTarget, Explain, Operation, Route, Scene, route};
+use crate::operation::{ChangeSubject, ChangeTarget, Explain, Operation, OperatorAct, Route, Scene, route};
 use crate::plural;
 use crate::progress::{Pacer, Progress};
 use crate::session::Queue;
@@ -95,6 +95,9 @@ pub struct Redriven {
     /// The place that it has come to, if the request has a `limit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<SweepPlace>,
+    /// Sinks of the filter that neither the configuration has nor a letter that was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_sinks: Vec<String>,
 }
 
 /// A letter that stays as it is.
@@ -125,6 +128,9 @@ pub struct Purged {
     /// The place that it has come to, if the request has a `limit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<SweepPlace>,
+    /// Sinks of the filter that neither the configuration has nor a letter that was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_sinks: Vec<String>,
 }
 
 /// Gives a request the schema of the letters that it is: a schema of its own would have nothing but a reference.
@@ -183,9 +189,13 @@ macro_rules! works_through_letters {
                 let done = done.$done;
                 format!("{} dead letters: ended after {done}; run the same command again to go on with the rest", $verb)
             };
-            $errors(done).or_else(|| done.stopped.then(stopped)).or_else(|| {
+            let missing = || {
                 (!done.not_found.is_empty()).then(|| none_of(&done.queue, &done.not_found, &words(done.$done)).message)
-            })
+            };
+            $errors(done)
+                .or_else(|| done.stopped.then(stopped))
+                .or_else(missing)
+                .or_else(|| unknown_sinks(&done.queue, &done.unknown_sinks))
         }
 
         fn names(&mut self) -> Option<&mut Vec<String>> {
@@ -251,7 +261,9 @@ impl Operation for Redrive {
                 done.matched += 1;
                 if !dry_run {
                     rate.turn().await;
+                    let before = done.redriven;
                     redrive(&queue, letter, &mut done).await?;
+                    scene.count(&queue, OperatorAct::Redriven, done.redriven - before);
                 }
             }
         }
@@ -260,6 +272,7 @@ impl Operation for Redrive {
             let _ = queue.ledger.announce_change(&queue.conn).await;
         }
         (done.not_found, done.part) = (selection.not_found(), selection.place());
+        done.unknown_sinks = selection.unknown_sinks(scene.config());
         Ok(done)
     }
 
@@ -284,6 +297,7 @@ impl Operation for Redrive {
         add_some(&mut all.errors, rest.errors);
         add_some(&mut all.not_found, rest.not_found);
         add_place(&mut all.part, rest.part);
+        still_unknown(&mut all.unknown_sinks, &rest.unknown_sinks);
     }
 }
 
@@ -344,10 +358,13 @@ impl Operation for Purge {
             for ids in ids.chunks(if rate.is_bounded() { 1 } else { ids.len().max(1) }) {
                 rate.turn().await;
                 let what = format!("purge dead letters of `{}` ({} removed before)", done.queue, done.purged);
-                done.purged += queue.ledger.purge(&queue.conn, ids).await.attempt(&what)?;
+                let purged = queue.ledger.purge(&queue.conn, ids).await.attempt(&what)?;
+                done.purged += purged;
+                scene.count(&queue, OperatorAct::Purged, purged);
             }
         }
         (done.not_found, done.part) = (selection.not_found(), selection.place());
+        done.unknown_sinks = selection.unknown_sinks(scene.config());
         Ok(done)
     }
 
@@ -366,6 +383,7 @@ impl Operation for Purge {
         all.purged += rest.purged;
         add_some(&mut all.not_found, rest.not_found);
         add_place(&mut all.part, rest.part);
+        still_unknown(&mut all.unknown_sinks, &rest.unknown_sinks);
     }
 
     fn confirm(&self, terminal: bool) -> Result<(), Error> {

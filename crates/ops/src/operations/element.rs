@@ -9,6 +9,7 @@ use crate::element::{ActOutcome, Action, NewState, Wanted, When, act};
 use crate::error::Error;
 use crate::operation::{ChangeSubject, ChangeTarget, Explain, Operation, Route, Scene, route};
 use crate::peek::PeekState;
+use crate::session::Queue;
 use crate::show;
 use crate::time::{Length, Moment};
 use delaybridge_model::Config;
@@ -193,7 +194,7 @@ impl Operation for RunNow {
     }
 
     async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
-        self.act(scene, Action::Reschedule(When::Now)).await
+        self.act(scene, &scene.queue(&self.queue).await?, Action::Reschedule(When::Now)).await
     }
 }
 
@@ -210,7 +211,8 @@ impl Operation for Reschedule {
     }
 
     async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
-        self.act(scene, Action::Reschedule(self.when()?)).await
+        let when = self.when()?;
+        self.act(scene, &scene.queue(&self.queue).await?, Action::Reschedule(when)).await
     }
 }
 
@@ -238,7 +240,7 @@ impl Operation for Cancel {
     }
 
     async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
-        self.act(scene, Action::Cancel).await
+        self.act(scene, &scene.queue(&self.queue).await?, Action::Cancel).await
     }
 }
 
@@ -258,7 +260,13 @@ impl Operation for Kill {
 
     async fn run(&self, scene: &Scene) -> Result<ActOutcome, Error> {
         let by = scene.by(self.by.as_deref());
-        self.act(scene, Action::Kill { by: &by, why: &self.why }).await
+        let queue = scene.queue(&self.queue).await?;
+        // Redis has the last attempt alone.
+        let seen = match (scene.live(), queue.identity(&self.id)) {
+            (Some(live), Ok(id)) => live.of_element(&queue, &id).attempts,
+            _ => Vec::new(),
+        };
+        self.act(scene, &queue, Action::Kill { by: &by, why: &self.why, seen: &seen }).await
     }
 
     fn person(&self) -> Option<&str> {
@@ -274,9 +282,14 @@ impl Operation for Kill {
 macro_rules! acts_on_its_element {
     ($($operation:ident)+) => {
         $(impl $operation {
-            async fn act(&self, scene: &Scene, action: Action<'_>) -> Result<ActOutcome, Error> {
+            async fn act(&self, scene: &Scene, queue: &Queue, action: Action<'_>) -> Result<ActOutcome, Error> {
                 let wanted = Wanted { id: &self.id, due_ms: self.due.map(|Moment(ms)| ms) };
-                act(&scene.queue(&self.queue).await?, wanted, action, &mut *scene.patience()).await
+                let acted = act(queue, wanted, action, &mut *scene.patience()).await?;
+                let [element] = &acted.elements;
+                if let Some(done) = element.done().filter(|_| !element.unchanged) {
+                    scene.count(queue, done, 1);
+                }
+                Ok(acted)
             }
         })+
     };

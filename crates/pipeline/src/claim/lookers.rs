@@ -63,6 +63,39 @@ struct LookersState {
     told: BTreeSet<usize>,
     /// A daemon is gone: what only it knew may be overdue in any queue.
     is_one_gone: bool,
+    /// Daemons with the same queues whose notes are not there any more: a Redis that has lost writes has them again a second later.
+    without_note: BTreeSet<Bytes>,
+}
+
+/// What the notes say of another daemon with the same queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerNews {
+    /// The random number of the daemon, as in the names of its claims.
+    pub daemon: String,
+    /// What has become of it.
+    pub fate: PeerFate,
+    /// The daemons that are left, this one among them.
+    pub left: usize,
+}
+
+/// What has become of another daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerFate {
+    /// It has taken its leave.
+    Stopped,
+    /// It is not heard any more: it died, or is cut off from Redis.
+    Silent,
+    /// It is heard again.
+    Back,
+}
+
+/// What a daemon learns from the notes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Heard {
+    /// The names of daemons that ended long ago.
+    pub(super) ended: Vec<Bytes>,
+    /// What has become of other daemons.
+    pub(super) news: Vec<PeerNews>,
 }
 
 #[derive(Debug)]
@@ -71,6 +104,13 @@ struct OtherLooker {
     /// The time at which the note was another one.
     changed: Instant,
     is_gone: bool,
+}
+
+impl OtherLooker {
+    /// Returns whether its queues are these.
+    fn has_queues(&self, queues: Option<u64>) -> bool {
+        read(&self.note).is_some_and(|note| Some(note.queues) == queues)
+    }
 }
 
 /// A note, taken apart.
@@ -139,9 +179,7 @@ impl Lookers {
         if state.heard.is_none_or(|heard| now.since(heard) > SILENT) {
             return LookersView::default();
         }
-        let shares = |other: &OtherLooker| {
-            !other.is_gone && read(&other.note).is_some_and(|note| Some(note.queues) == state.queues)
-        };
+        let shares = |other: &OtherLooker| !other.is_gone && other.has_queues(state.queues);
         let others = state.others.iter().filter(|(_, other)| shares(other)).map(|(name, _)| name.clone()).collect();
         LookersView { is_heard: true, others }
     }
@@ -174,14 +212,16 @@ impl Lookers {
         Some(LookerNote { daemon: self.own.clone(), text: text.into() })
     }
 
-    /// Takes the notes of all daemons over. Returns the names of those that ended long ago.
-    pub(super) fn hear(&self, now: Instant, notes: Vec<LookerNote>) -> Vec<Bytes> {
+    /// Takes the notes of all daemons over.
+    pub(super) fn hear(&self, now: Instant, notes: Vec<LookerNote>) -> Heard {
         let mut state = self.state.lock();
         let state = &mut *state;
+        let mut fates = Vec::new();
         let was_deaf = state.heard.replace(now).is_none_or(|heard| now.since(heard) > SILENT);
         let mut here = BTreeSet::new();
         for LookerNote { daemon, text } in notes.into_iter().filter(|note| note.daemon != self.own) {
             here.insert(daemon.clone());
+            let other_name = daemon.clone();
             let other = state.others.entry(daemon).or_insert_with(|| OtherLooker {
                 note: Bytes::new(),
                 changed: now,
@@ -192,9 +232,14 @@ impl Lookers {
             }
             if let Some(note) = read(&text).filter(|note| Some(note.queues) == state.queues) {
                 state.told.extend(note.told);
+                if other.is_gone {
+                    fates.push((other_name.clone(), PeerFate::Back));
+                }
             }
             *other = OtherLooker { note: text, changed: now, is_gone: false };
         }
+        let stopped = std::mem::take(&mut state.without_note).into_iter().filter(|name| !here.contains(name));
+        fates.extend(stopped.map(|name| (name, PeerFate::Stopped)));
         for (name, other) in state.others.iter_mut().filter(|(_, other)| !other.is_gone) {
             // Who was not heard itself cannot know how long the others are silent.
             if was_deaf && here.contains(name) {
@@ -202,10 +247,23 @@ impl Lookers {
             }
             other.is_gone = !here.contains(name) || now.since(other.changed) > SILENT;
             state.is_one_gone |= other.is_gone;
+            if other.is_gone && other.has_queues(state.queues) {
+                if here.contains(name) {
+                    fates.push((name.clone(), PeerFate::Silent));
+                } else {
+                    state.without_note.insert(name.clone());
+                }
+            }
         }
         state.others.retain(|name, _| here.contains(name));
+        let left = 1 + state.others.values().filter(|other| !other.is_gone && other.has_queues(state.queues)).count();
+        let news = |(name, fate): (Bytes, PeerFate)| PeerNews {
+            daemon: String::from_utf8_lossy(&name).into_owned(),
+            fate,
+            left,
+        };
         let ended = state.others.iter().filter(|(_, other)| other.is_gone && now.since(other.changed) > ENDED);
-        ended.map(|(name, _)| name.clone()).collect()
+        Heard { ended: ended.map(|(name, _)| name.clone()).collect(), news: fates.into_iter().map(news).collect() }
     }
 }
 
@@ -309,6 +367,49 @@ mod tests {
     }
 
     #[test]
+    fn what_becomes_of_a_daemon_is_told_once() {
+        let (all, now) = (daemons(4), Instant::now());
+        all[3].set_queues(Some(8));
+        // Seconds, those who speak, those whose notes are there, and what the first one learns.
+        let silent = |daemon: u8, left| (daemon, PeerFate::Silent, left);
+        let mut last = BTreeMap::new();
+        let mut at = |second: u32, speak: &[usize], gone: &[usize]| {
+            speak.iter().for_each(|n| {
+                let LookerNote { daemon, text } = all[*n].note().expect("a note");
+                last.insert(daemon, text);
+            });
+            gone.iter().for_each(|n| drop(last.remove(&all[*n].own)));
+            let notes: Vec<_> = last.clone().into_iter().map(|(daemon, text)| LookerNote { daemon, text }).collect();
+            let news = all[0].hear(now.after(second * SECOND), notes).news.into_iter();
+            let number = |name: &str| u8::from_str_radix(&name[..2], 16).expect("a number");
+            news.map(|news| (number(&news.daemon), news.fate, news.left)).collect::<Vec<_>>()
+        };
+        for second in 0..3 {
+            assert_eq!(at(second, &[0, 1, 2, 3], &[]), vec![]);
+        }
+        for second in 3..6 {
+            assert_eq!(at(second, &[0, 2], &[]), vec![], "second {second}");
+        }
+        // Of the one with other queues nothing is told.
+        assert_eq!(at(6, &[0, 2], &[]), [silent(1, 2)]);
+        assert_eq!(at(7, &[0, 2], &[]), vec![]);
+        assert_eq!(at(8, &[0, 1, 2], &[]), [(1, PeerFate::Back, 3)]);
+        // Redis has lost writes: the next note is there a second later.
+        assert_eq!(at(9, &[0, 1], &[2]), vec![]);
+        assert_eq!(at(10, &[0, 1, 2], &[]), vec![]);
+        assert_eq!(at(11, &[0, 1], &[2, 3]), vec![]);
+        assert_eq!(at(12, &[0, 1], &[]), [(2, PeerFate::Stopped, 2)]);
+        assert_eq!(at(13, &[0, 1], &[]), vec![]);
+        // A dead one whose note another daemon removes has been told of.
+        for second in 14..17 {
+            assert_eq!(at(second, &[0], &[]), vec![]);
+        }
+        assert_eq!(at(17, &[0], &[]), [silent(1, 1)]);
+        assert_eq!(at(18, &[0], &[1]), vec![]);
+        assert_eq!(at(19, &[0], &[]), vec![]);
+    }
+
+    #[test]
     fn what_is_due_twice_is_told_once() {
         let (all, now, mut last) = (daemons(2), Instant::now(), BTreeMap::new());
         [5, 900, 5].iter().for_each(|queue| all[0].tell(*queue));
@@ -326,7 +427,7 @@ mod tests {
         let (all, now, mut last) = (daemons(2), Instant::now(), BTreeMap::new());
         exchange(now, &all, &mut last, |_| true);
         let dead = LookerNote { daemon: all[1].own.clone(), text: last[&all[1].own].clone() };
-        let ended = (1..=62).map(|second| all[0].hear(now.after(second * SECOND), vec![dead.clone()]));
+        let ended = (1..=62).map(|second| all[0].hear(now.after(second * SECOND), vec![dead.clone()]).ended);
         let ended: Vec<_> = ended.collect();
         assert!(ended[..59].iter().all(Vec::is_empty));
         assert_eq!(ended[61], [all[1].own.clone()]);

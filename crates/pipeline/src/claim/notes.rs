@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::lookers::{Heard, PeerFate, PeerNews};
 use super::pollers::pause;
 use crate::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::StoreError;
+use delaybridge_telemetry::events::Events;
 
 /// Time between two notes.
 const NOTES: Duration = Duration::from_secs(1);
@@ -23,8 +25,17 @@ pub async fn run(registry: Arc<QueueRegistry>) {
         let Some(note) = lookers.note().filter(|_| server.is_up()) else { continue };
         match server.share_looks(&note).await {
             Ok(notes) => {
+                let Heard { ended, news } = lookers.hear(Instant::now(), notes);
+                for PeerNews { daemon, fate, left } in &news {
+                    let tell = match fate {
+                        PeerFate::Stopped => Events::peer_stopped,
+                        PeerFate::Silent => Events::peer_is_silent,
+                        PeerFate::Back => Events::peer_is_back,
+                    };
+                    tell(&process.events, server.name(), daemon, *left);
+                }
                 // Without an answer they are removed another time.
-                let _ = server.forget_lookers(&lookers.hear(Instant::now(), notes)).await;
+                let _ = server.forget_lookers(&ended).await;
                 (was_refused, is_known) = (false, true);
             }
             Err(error) if is_for_a_person(&error) => {

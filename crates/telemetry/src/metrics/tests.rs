@@ -6,7 +6,7 @@ use super::super::catalogue::all;
 use super::shares::OWN;
 use super::*;
 use crate::jobs::{JobEvents, JobSizes};
-use crate::labels::{DeadReason, JobAction, JobEnd, LeftOutReason, LookResult};
+use crate::labels::{DeadReason, JobAction, JobEnd, LeftOutReason, LookResult, OperatorAction};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::metric::testing::TERMS;
 
@@ -31,6 +31,7 @@ fn use_everything(metrics: &Metrics) {
     queue.unknown_acks(1);
     queue.late_acks(1);
     queue.dead_letters_trimmed(1);
+    OperatorAction::ALL.into_iter().for_each(|action| queue.operated(action, 1));
     queue.skipped();
     LeftOutReason::ALL.into_iter().for_each(|reason| queue.headers_left_out("events", reason, 1));
     queue.audited("delivered");

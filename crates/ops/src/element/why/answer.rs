@@ -222,6 +222,22 @@ pub struct SeenAttempt {
     pub code: String,
 }
 
+/// Failed attempts may have times so far apart and be the same: a daemon notes the answer, the header the verdict.
+const SAME_ATTEMPT_MS: u64 = 1_000;
+
+impl SeenAttempt {
+    /// Returns the attempts that a daemon saw and the last one as Redis has it, the oldest first.
+    pub(in crate::element) fn with_last(mut seen: Vec<SeenAttempt>, last: Option<SeenAttempt>) -> Vec<SeenAttempt> {
+        let is_same = |one: &SeenAttempt, last: &SeenAttempt| {
+            // A header has the beginning of a long code.
+            one.at_ms.abs_diff(last.at_ms) < SAME_ATTEMPT_MS && one.code.starts_with(&last.code)
+        };
+        seen.extend(last.filter(|last| !seen.iter().any(|one| is_same(one, last))));
+        seen.sort_by_key(|seen| seen.at_ms);
+        seen
+    }
+}
+
 /// An outcome that a daemon has seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeenEvent {

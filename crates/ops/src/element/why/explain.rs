@@ -12,9 +12,6 @@ use crate::peek::PeekState;
 use crate::plural::{clock, count, duration, number};
 use delaybridge_core::clock::utc;
 
-/// Failed attempts may have times so far apart and be the same: a daemon notes the answer, the header the verdict.
-const SAME_ATTEMPT_MS: u64 = 1_000;
-
 /// Destinations in trouble that are named one by one.
 const DESTINATIONS: usize = 3;
 
@@ -277,17 +274,14 @@ impl WhyFacts<'_> {
             return self.daemon.map(|daemon| daemon.attempts.clone()).unwrap_or_default();
         };
         let of_letter = detail.attempts_seen.as_ref().and_then(|seen| Vec::deserialize(seen).ok());
-        let mut all = of_letter.or_else(|| self.daemon.map(|daemon| daemon.attempts.clone())).unwrap_or_default();
-        if let Some(at_ms) = detail.last_attempt_ms.filter(|_| !detail.code.is_empty())
-            && !all.iter().any(|seen| seen.at_ms.abs_diff(at_ms) < SAME_ATTEMPT_MS && seen.code == detail.code)
-        {
-            let class = detail.class.clone();
-            let code = detail.code.clone();
-            let sink = detail.sink.clone();
-            all.push(SeenAttempt { at_ms, sink, class, code });
-        }
-        all.sort_by_key(|seen| seen.at_ms);
-        all
+        let all = of_letter.or_else(|| self.daemon.map(|daemon| daemon.attempts.clone())).unwrap_or_default();
+        let last = detail.last_attempt_ms.filter(|_| !detail.code.is_empty()).map(|at_ms| SeenAttempt {
+            at_ms,
+            sink: detail.sink.clone(),
+            class: detail.class.clone(),
+            code: detail.code.clone(),
+        });
+        SeenAttempt::with_last(all, last)
     }
 
     fn notes(&self, state: Whereabouts, known: usize) -> Vec<String> {
