@@ -20,8 +20,12 @@ pub(super) struct Holds(HashMap<String, Cause>);
 
 struct Cause {
     last: Instant,
+    /// The first queues of the suppressed lines, each once.
     queues: Vec<Arc<str>>,
+    /// Number of suppressed lines.
     left_out: usize,
+    /// Number of them about queues that are not in `queues`.
+    unnamed: usize,
 }
 
 /// The suppressed lines of one cause.
@@ -31,7 +35,7 @@ pub(crate) struct LeftOut {
     pub cause: String,
     /// Number of lines.
     pub lines: usize,
-    /// The first queues among them: `a, b and 7 more`.
+    /// The first queues, each once, and the number of lines about others: `a, b and 7 more`.
     pub queues: String,
 }
 
@@ -42,8 +46,12 @@ impl Holds {
         match self.0.get_mut(cause) {
             Some(known) if now.since(known.last) < QUIET => {
                 known.left_out += 1;
-                if known.queues.len() < NAMED {
-                    known.queues.push(queue.clone());
+                if !known.queues.contains(queue) {
+                    if known.queues.len() < NAMED {
+                        known.queues.push(queue.clone());
+                    } else {
+                        known.unnamed += 1;
+                    }
                 }
                 false
             }
@@ -52,7 +60,7 @@ impl Holds {
                 true
             }
             None => {
-                self.0.insert(cause.to_owned(), Cause { last: now, queues: Vec::new(), left_out: 0 });
+                self.0.insert(cause.to_owned(), Cause { last: now, queues: Vec::new(), left_out: 0, unnamed: 0 });
                 true
             }
         }
@@ -65,12 +73,12 @@ impl Holds {
             let over = now.since(cause.last) >= QUIET;
             if cause.left_out > 0 && (all || over) {
                 let named: Vec<&str> = cause.queues.iter().map(|queue| &**queue).collect();
-                let queues = match cause.left_out - named.len() {
+                let queues = match cause.unnamed {
                     0 => named.join(", "),
                     more => format!("{} and {more} more", named.join(", ")),
                 };
                 sums.push(LeftOut { cause: name.clone(), lines: cause.left_out, queues });
-                (cause.left_out, cause.last) = (0, now);
+                (cause.left_out, cause.unnamed, cause.last) = (0, 0, now);
                 cause.queues.clear();
                 return true;
             }
@@ -109,7 +117,7 @@ mod tests {
         let queue = "q".into();
         let mut at = |ms| holds.admit(start.after(Duration::from_millis(ms)), "c", &queue);
         assert_eq!([at(0), at(500), at(1_000), at(1_500), at(2_000)], [true, false, true, false, true]);
-        let sum = LeftOut { cause: "c".to_owned(), lines: 2, queues: "q, q".to_owned() };
+        let sum = LeftOut { cause: "c".to_owned(), lines: 2, queues: "q".to_owned() };
         assert_eq!(holds.sums(start.after(Duration::from_millis(2_001)), true), [sum]);
     }
 
