@@ -9,7 +9,8 @@ use redis::aio::MultiplexedConnection;
 
 use harness::process::Usage;
 use harness::redisson::{Element, redis_now_ms};
-use harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
+use harness::toxic::Toxic;
+use harness::{Daemon, Layout, Proxy, RedisServer, RedissonQueue, eventually};
 
 use super::{emptied, on};
 
@@ -91,6 +92,53 @@ async fn large_elements_are_delivered_within_the_limits() {
     // The large element is held as claimed, and in the buffer of the connection that it was read by; it is sent from where it is.
     let most = 8 * IN_FLIGHT_BYTES as u64 + 3 * 100 * MB as u64;
     assert!(peak(daemon.pid()) < most, "{} bytes resident", peak(daemon.pid()));
+}
+
+/// A large element is written from where it is, behind the back of the client library. A connection that ends in the middle of it
+/// must neither lose the element nor leave half of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_element_survives_connections_that_end_in_the_middle_of_it() {
+    const ELEMENTS: usize = 8;
+    const SIZE: usize = 5 * MB;
+    let source = RedisServer::start().await;
+    let target = RedisServer::start().await;
+    let mut redis = source.client().await;
+    let mut out = target.client().await;
+    let proxy = Proxy::start(target.port()).await;
+    let queue = RedissonQueue::new("cut");
+    let yaml = format!(
+        "retry: {{ default: {{ initial_interval: 100ms, max_interval: 500ms }} }}\n\
+         sinks: {{ other: {{ redis: {{ url: {}, timeout: 10s }} }} }}\nqueues:\n\
+         \x20 cut: {{ source: {{ redisson: {{ name: cut }} }}, to: [{{ sink: other, stream: out }}] }}\n",
+        proxy.url()
+    );
+    let mut daemon = Daemon::start(&on(&source, &yaml)).await;
+    daemon.expect_log("other");
+    let connections = proxy.connections();
+    proxy.set_toxic(Some(Toxic::LimitData { bytes: 7 * MB as u64 }));
+    let now = redis_now_ms(&mut redis).await;
+    let mut sums: HashMap<String, u64> = HashMap::new();
+    for n in 0..ELEMENTS {
+        let element = Element::new(Layout::New, now, payload(n, SIZE));
+        sums.insert(element.id_text(), sum(&element.payload));
+        offer(&mut redis, &queue, &element).await;
+    }
+    // Each passes one element and a part of the next.
+    eventually("some connections to end in the middle of an element", Duration::from_secs(120), async || {
+        let more = proxy.connections() - connections;
+        if more >= 4 { Ok(()) } else { Err(format!("{more} new connections")) }
+    })
+    .await;
+    proxy.set_toxic(None);
+    emptied(&mut redis, &queue).await;
+    let arrived: redis::streams::StreamRangeReply = out.xrange_all("out").await.expect("read the stream");
+    for entry in &arrived.ids {
+        let id: String = entry.get("id").expect("an id");
+        let bytes: Vec<u8> = entry.get("payload").expect("a payload");
+        assert_eq!(sums.get(&id), Some(&sum(&bytes)), "{id} was altered");
+    }
+    sums.retain(|id, _| !arrived.ids.iter().any(|entry| entry.get::<String>("id").as_ref() == Some(id)));
+    assert!(sums.is_empty(), "{} did not arrive", sums.len());
 }
 
 #[derive(Default)]
