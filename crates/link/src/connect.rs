@@ -18,7 +18,7 @@ use super::endpoint::RedisEndpoint;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::gate::Gate;
 use super::info::ServerInfo;
-use super::large::Naming;
+use super::large::LargeArgStream;
 use super::options::LinkOptions;
 use super::refusal::{Question, explain, not_connected, refusal};
 use super::replies::{Largest, Measured, Replies};
@@ -83,7 +83,7 @@ impl<'a> RedisAttempt<'a> {
     async fn wire(&self, reads: &Arc<ReadBudget>) -> Tried<Wire> {
         let gate = Arc::new(Gate::default());
         let replies = Replies::after_login(Largest::SMALL, Largest::ELEMENTS);
-        let stream = Naming::new(self.stream(Some(gate.clone())).await?);
+        let stream = LargeArgStream::new(self.stream(Some(gate.clone())).await?);
         let stream = Measured::within(stream, replies.clone(), reads.clone());
         self.dial.enter(Phase::Login);
         // The library sends nothing: its set-up hides the server's reply to AUTH.

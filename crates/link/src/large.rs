@@ -17,16 +17,16 @@ use parking_lot::Mutex;
 use redis::Cmd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes from which on an argument is written from where it is.
+/// Minimum size of a large argument, in bytes.
 const LARGE: usize = 1 << 20;
 
-/// The arguments that have a name.
+/// The large arguments of unanswered commands.
 static NAMED: LazyLock<Named> = LazyLock::new(Named::new);
-/// Whether there ever was one. It stays so: a command may be written when its arguments are gone.
+/// Whether there ever was one. Never reset: a command may be written after its arguments are gone.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 
 struct Named {
-    /// What each name begins with, as the library writes it: the length of the name, and a random number, so that no element has it.
+    /// The start of each name as the library writes it: the length of the name and a random number, so that no element contains it.
     prefix: Vec<u8>,
     arguments: Mutex<Arguments>,
 }
@@ -37,7 +37,7 @@ struct Arguments {
     by_number: HashMap<u64, Bytes>,
 }
 
-/// Bytes of a name: `large:`, 32 hexadecimal digits that all names of a process have, `:`, and the 16 of its own number.
+/// Length of a name: `large:`, 32 hexadecimal digits that all names of a process share, `:`, and the 16 digits of its number.
 const NAME: usize = 6 + 32 + 1 + DIGITS;
 const DIGITS: usize = 16;
 
@@ -49,7 +49,7 @@ impl Named {
         Named { prefix, arguments: Mutex::default() }
     }
 
-    /// Returns the number and the length of the name that these bytes begin with, in the form of the library.
+    /// Returns the number of the name at the start of these bytes, and the length of the name as the library writes it.
     fn parse(&self, bytes: &[u8]) -> Option<(u64, usize)> {
         let digits = bytes.strip_prefix(&self.prefix[..])?.get(..DIGITS)?;
         let number = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
@@ -57,14 +57,14 @@ impl Named {
     }
 }
 
-/// An argument of a command. What can be shared is not copied where it is large.
+/// An argument of a command. A large one that can be shared is not copied.
 pub trait Argument: AsRef<[u8]> {
     /// Returns the argument if it is large and can be shared.
     fn large(&self) -> Option<&Bytes> {
         None
     }
 
-    /// Returns the number of bytes that a command has in its place.
+    /// Returns the number of bytes that the command takes for it.
     fn size(&self) -> usize {
         if self.large().is_some() { NAME } else { self.as_ref().len() }
     }
@@ -81,9 +81,9 @@ impl Argument for String {}
 impl Argument for &str {}
 impl Argument for &[u8] {}
 
-/// The large arguments of a command, in whose place it has names.
+/// The large arguments of a command, which contains their names.
 ///
-/// To be kept until the command is answered: a connection that meets the name of an argument that is gone is closed.
+/// Keep it until the command is answered: a connection that meets the name of a dropped argument is closed.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct LargeArgs(Vec<u64>);
@@ -118,21 +118,21 @@ impl Drop for LargeArgs {
 
 /// A stream that writes large arguments in place of their names.
 ///
-/// Its user hands over whole names, as the client library does, which writes from a buffer of whole commands.
-pub(super) struct Naming<S> {
+/// A name must arrive whole in one call, as from the client library, which writes from a buffer of whole commands.
+pub(super) struct LargeArgStream<S> {
     inner: S,
-    /// What is still to be written in place of the name that comes next, and the length of that.
+    /// The rest of the argument that replaces the name at the start of the next call, and the length of that name.
     replacing: Option<(Chain<Bytes, Bytes>, usize)>,
 }
 
-impl<S> Naming<S> {
-    pub(super) fn new(inner: S) -> Naming<S> {
-        Naming { inner, replacing: None }
+impl<S> LargeArgStream<S> {
+    pub(super) fn new(inner: S) -> LargeArgStream<S> {
+        LargeArgStream { inner, replacing: None }
     }
 }
 
-impl<S: AsyncWrite + Unpin> Naming<S> {
-    /// Returns how many of the bytes come before the next name; `0` if they begin with one, which is replaced from now on.
+impl<S: AsyncWrite + Unpin> LargeArgStream<S> {
+    /// Returns the number of bytes before the next name; `0` if they begin with one, whose replacement then begins.
     fn before_name(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !IS_USED.load(Ordering::Acquire) {
             return Ok(bytes.len());
@@ -148,12 +148,12 @@ impl<S: AsyncWrite + Unpin> Naming<S> {
             Some((header.chain(argument), length))
         });
         self.replacing =
-            Some(found.ok_or_else(|| io::Error::other("not sent: nobody waits for a large command any more"))?);
+            Some(found.ok_or_else(|| io::Error::other("not sent: the caller of this command has given up"))?);
         Ok(0)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Naming<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for LargeArgStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         if this.replacing.is_none() {
@@ -186,7 +186,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Naming<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Naming<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LargeArgStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().inner).poll_read(cx, into)
     }
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream that takes few bytes at a time, a different number each time, and none every third time.
+    /// A stream that takes a different number of bytes at each call, and none at every third.
     #[derive(Default)]
     struct Reluctant {
         taken: Vec<u8>,
@@ -248,7 +248,7 @@ mod tests {
             whole.write_packed_command(&mut expected);
         }
         assert!(written.len() < LARGE + 1_000, "{} of {}", written.len(), expected.len());
-        let mut stream = Naming::new(Reluctant::default());
+        let mut stream = LargeArgStream::new(Reluctant::default());
         stream.write_all(&written).await.unwrap();
         assert!(stream.inner.taken == expected, "{} bytes of {}", stream.inner.taken.len(), expected.len());
     }
@@ -259,14 +259,14 @@ mod tests {
         let mut command = redis::cmd("SET");
         large.add(&mut command, &body(1, LARGE));
         drop(large);
-        let mut stream = Naming::new(Reluctant::default());
+        let mut stream = LargeArgStream::new(Reluctant::default());
         let refused = stream.write_all(&command.get_packed_command()).await.unwrap_err();
-        assert!(refused.to_string().contains("nobody waits"), "{refused}");
+        assert!(refused.to_string().contains("has given up"), "{refused}");
         assert_eq!(stream.inner.taken, b"*2\r\n$3\r\nSET\r\n");
     }
 
     #[test]
-    fn arguments_are_kept_as_long_as_somebody_waits() {
+    fn arguments_are_kept_until_the_command_is_answered() {
         let argument = body(1, LARGE);
         let mut large = LargeArgs::default();
         large.add(&mut redis::cmd("SET"), &argument);
