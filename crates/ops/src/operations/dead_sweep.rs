@@ -264,6 +264,10 @@ impl Operation for Redrive {
                     let before = done.redriven;
                     redrive(&queue, letter, &mut done).await?;
                     scene.count(&queue, OperatorAct::Redriven, done.redriven - before);
+                    // What follows at a rate, a claimer that is awake finds.
+                    if before == 0 && done.redriven > 0 {
+                        let _ = queue.ledger.announce_change(&queue.conn).await;
+                    }
                 }
             }
         }
