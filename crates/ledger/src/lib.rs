@@ -66,7 +66,7 @@ pub use self::inspect::{Page, Place, Seen, Show};
 pub use self::keys::Keys;
 pub use self::keys::together;
 pub use self::locate::{IdSearch, Located, ScheduleCursor, SearchStep};
-pub use self::look::{LOOKED_AT_ONCE, Look, LookAt, script as look_script};
+pub use self::look::{LOOKED_AT_ONCE, Look, LookAt, LookPart, script as look_script};
 pub use self::lookers::{LookerNote, lookers_key, to_share_looks};
 pub use self::operate::{Acted, CHANGED, Import, NewBody, Removal};
 pub use self::other_prefix::OtherPrefix;

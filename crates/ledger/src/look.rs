@@ -19,12 +19,9 @@ pub fn script() -> &'static Script {
     &LOOK
 }
 
-/// The number of queues that one call looks at. Its script takes less than a millisecond, where the user may read all keys; a
-/// user with rights for thousands of queues has each key compared with half of the patterns.
-pub const LOOKED_AT_ONCE: usize = 100;
-
-/// The number of keys in one call: a pool of jobs may have many.
-const KEYS_AT_ONCE: usize = 4 * LOOKED_AT_ONCE;
+/// Maximum number of keys, and so of queues, in one call. Its script takes less than a millisecond, where the user may read all
+/// keys; a user with rights for thousands of queues has each key compared with half of the patterns.
+pub const LOOKED_AT_ONCE: usize = 400;
 
 /// The keys of a queue that a look reads.
 #[derive(Debug, Clone)]
@@ -41,9 +38,24 @@ pub struct Look {
     pub leases: Bytes,
 }
 
+/// The keys that one look reads of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookPart {
+    /// All of them.
+    All,
+    /// What users' programs write: schedules and lists.
+    Users,
+    /// What only delaybridge writes: retries and leases.
+    Own,
+}
+
 impl Look {
-    fn keys(&self) -> usize {
-        self.schedules.len() + self.lists.len() + 2
+    fn keys(&self, part: LookPart) -> usize {
+        match part {
+            LookPart::All => self.schedules.len() + self.lists.len() + 2,
+            LookPart::Users => self.schedules.len() + self.lists.len(),
+            LookPart::Own => 2,
+        }
     }
 }
 
@@ -52,6 +64,8 @@ impl Look {
 pub struct LookAt<'a> {
     /// The keys.
     pub look: &'a Look,
+    /// Those of them that are read.
+    pub part: LookPart,
     /// Redis time in ms: claims with leases that end until then are found.
     pub now_ms: i64,
     /// The time in ms until which an element has to be due.
@@ -86,10 +100,15 @@ fn groups<'a>(looks: impl Iterator<Item = (usize, LookAt<'a>)>) -> Vec<Group<'a>
         Some(group) => group.keys.push((key, place)),
         None => groups.push(Group { kind, score, keys: vec![(key, place)] }),
     };
-    for (place, LookAt { look, now_ms, until_ms }) in looks {
-        let until = look.unit.until(until_ms);
-        look.schedules.iter().for_each(|key| add(Kind::Schedule, Some(until), key, place));
-        look.lists.iter().for_each(|key| add(Kind::List, None, key, place));
+    for (place, LookAt { look, part, now_ms, until_ms }) in looks {
+        if part != LookPart::Own {
+            let until = look.unit.until(until_ms);
+            look.schedules.iter().for_each(|key| add(Kind::Schedule, Some(until), key, place));
+            look.lists.iter().for_each(|key| add(Kind::List, None, key, place));
+        }
+        if part == LookPart::Users {
+            continue;
+        }
         add(Kind::Retry, Some(Score::of_ms(until_ms)), &look.retry, place);
         // A lease that is not over may be extended: it is nothing to wait for.
         add(Kind::Leases, Some(Score::of_ms(now_ms)), &look.leases, place);
@@ -116,16 +135,17 @@ impl<'a> LookCall<'a> {
         LookCall { looks, keys, args, of }
     }
 
-    /// Makes as many calls as it takes, because there is a most of queues and of keys in each.
+    /// Makes as many calls as it takes, because the keys in each are bounded.
     fn all(looks: impl Iterator<Item = (usize, LookAt<'a>)>) -> Vec<LookCall<'a>> {
         let mut calls: Vec<Vec<(usize, LookAt<'a>)>> = Vec::new();
         let mut keys = 0;
         for look in looks {
-            keys += look.1.look.keys();
+            let more = look.1.look.keys(look.1.part);
+            keys += more;
             match calls.last_mut() {
-                Some(call) if call.len() < LOOKED_AT_ONCE && keys <= KEYS_AT_ONCE => call.push(look),
+                Some(call) if keys <= LOOKED_AT_ONCE => call.push(look),
                 _ => {
-                    keys = look.1.look.keys();
+                    keys = more;
                     calls.push(vec![look]);
                 }
             }

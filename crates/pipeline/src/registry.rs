@@ -60,6 +60,8 @@ pub struct QueueRegistry {
     bell: Notify,
     /// See [`horizon`](QueueRegistry::horizon), in ms.
     horizon_ms: AtomicU64,
+    /// See [`take_due_soon`](QueueRegistry::take_due_soon), in ms.
+    far_ms: AtomicU64,
     /// The other daemons with these queues.
     lookers: Lookers,
 }
@@ -77,13 +79,23 @@ struct QueueSlot {
     empty: AtomicBool,
     /// See [`QueueRegistry::take_changed`].
     changed: AtomicBool,
+    /// See [`QueueRegistry::take_due_soon`].
+    due_soon: AtomicBool,
 }
 
 impl QueueSlot {
     /// Creates an idle queue that nothing is known of; with its counters, where it had another configuration before.
     fn new(spec: Arc<QueueSpec>, owner: [u8; 8], events: Option<QueueEvents>) -> QueueSlot {
         let events = events.map_or_else(OnceLock::new, OnceLock::from);
-        QueueSlot { spec, owner, events, nothing_due_ms: i64::MIN.into(), empty: false.into(), changed: true.into() }
+        QueueSlot {
+            spec,
+            owner,
+            events,
+            nothing_due_ms: i64::MIN.into(),
+            empty: false.into(),
+            changed: true.into(),
+            due_soon: false.into(),
+        }
     }
 }
 
@@ -155,6 +167,7 @@ impl QueueRegistry {
             changes: AtomicU64::new(0),
             bell: Notify::new(),
             horizon_ms: AtomicU64::new(0),
+            far_ms: AtomicU64::new(0),
         };
         for place in registry.places().into_iter().filter(|place| registry.spec(*place).mode != Mode::Deliver) {
             registry.state.lock().at_work.insert(place, registry.build(place));
@@ -290,7 +303,7 @@ impl QueueRegistry {
 
     fn build(&self, place: usize) -> Arc<ActiveQueue> {
         let slot = self.slot(place);
-        let QueueSlot { spec, owner, events, nothing_due_ms, empty, changed: _ } = &*slot;
+        let QueueSlot { spec, owner, events, nothing_due_ms, empty, changed: _, due_soon: _ } = &*slot;
         empty.store(false, Ordering::Relaxed);
         let store = (self.store)(spec, *owner);
         let events = events.get().cloned().unwrap_or_else(|| self.process.events.queue(&spec.id));
@@ -319,6 +332,12 @@ impl QueueRegistry {
     /// time.
     pub fn take_changed(&self, place: usize) -> bool {
         self.slot(place).changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Returns whether a queue came to rest, since this was last asked, with something that falls due before the next look
+    /// [far ahead](QueueRegistry::set_horizons). Only this daemon may know of it: an element that it put back until its destination works again.
+    pub fn take_due_soon(&self, place: usize) -> bool {
+        self.slot(place).due_soon.swap(false, Ordering::Relaxed)
     }
 
     /// Announces that something in a queue falls due at this time. What is due after the next poll is left to that.
@@ -362,6 +381,10 @@ impl QueueRegistry {
         }
         slot.nothing_due_ms.fetch_max(queue.nothing_due_ms(), Ordering::Relaxed);
         slot.changed.store(true, Ordering::Relaxed);
+        let far = Duration::from_millis(self.far_ms.load(Ordering::Relaxed));
+        if !queue.alarm.is_quiet(queue.home().now_ms(), far) {
+            slot.due_soon.store(true, Ordering::Relaxed);
+        }
         state.before = state.before.plus(QueueCounts::of(queue));
         state.at_work.remove(&place);
         true
@@ -394,9 +417,10 @@ impl QueueRegistry {
         Duration::from_millis(self.horizon_ms.load(Ordering::Relaxed))
     }
 
-    /// Sets how far the poll looks ahead.
-    pub fn set_horizon(&self, horizon: Duration) {
+    /// Sets how far the poll looks ahead, and how far a look far ahead.
+    pub fn set_horizons(&self, horizon: Duration, far: Duration) {
         self.horizon_ms.store(millis(horizon).unsigned_abs(), Ordering::Relaxed);
+        self.far_ms.store(millis(far).unsigned_abs(), Ordering::Relaxed);
     }
 
     /// Requests a look at all queues: what was announced meanwhile is lost.

@@ -236,6 +236,9 @@ impl Lookers {
                     fates.push((other_name.clone(), PeerFate::Back));
                 }
             }
+            // With other queues, what it knew of its former ones is as good as gone.
+            let queues = |note: &[u8]| read(note).map(|note| note.queues);
+            state.is_one_gone |= queues(&other.note).is_some_and(|before| queues(&text) != Some(before));
             *other = OtherLooker { note: text, changed: now, is_gone: false };
         }
         let stopped = std::mem::take(&mut state.without_note).into_iter().filter(|name| !here.contains(name));

@@ -13,7 +13,7 @@ use crate::tail;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_ledger::claims::SettleCommand;
-use delaybridge_ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
+use delaybridge_ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES, millis};
 use delaybridge_telemetry::labels::{DeadReason, Wakeup};
 
 impl SettlerState {
@@ -205,6 +205,10 @@ fn count(verdict: Verdict, state: Box<ElementState>, late: bool) {
             if why == ReleaseCause::NoRoom {
                 // The claim that read no body for it may have been followed by another before it was back, which found nothing.
                 queue.alarm.ring(Wakeup::More);
+            }
+            if let ReleaseCause::Destination { after } = why {
+                // A claim that began before this was written has forgotten when it falls due.
+                queue.alarm.announce(queue.home().now_ms().saturating_add(millis(after)));
             }
             queue.events.metrics().released(why.reason(), 1);
             queue.count_released();

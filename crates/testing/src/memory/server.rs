@@ -17,7 +17,7 @@ use delaybridge_core::clock::{Instant, RedisClock};
 use delaybridge_ledger::claims::{ClaimName, Element};
 use delaybridge_ledger::store::{Call, CountedKeys, QueueServer, RedisReads, RestingSize};
 use delaybridge_ledger::{DeadLetter, Pause, Subject};
-use delaybridge_ledger::{LookAt, LookerNote, StoreError, millis};
+use delaybridge_ledger::{LookAt, LookPart, LookerNote, StoreError, millis};
 use delaybridge_link::{History, NoAnswer};
 
 /// The time of the server when it is made, in ms.
@@ -270,10 +270,15 @@ impl RedisReads for MemoryServer {
     fn look<'a>(&'a self, looks: &'a [LookAt<'a>]) -> Call<'a, Vec<Option<bool>>> {
         async move {
             let mut answers = Vec::with_capacity(looks.len());
-            for LookAt { look, now_ms, until_ms } in looks {
+            for LookAt { look, part, now_ms, until_ms } in looks {
                 let key = String::from_utf8_lossy(&look.leases).into_owned();
                 let name = key.split_once(':').map_or("", |(_, name)| name);
                 let of = [("scheduled", *until_ms), ("ready", i64::MAX), ("retry", *until_ms), ("leases", *now_ms)];
+                let of = match part {
+                    LookPart::All => &of[..],
+                    LookPart::Users => &of[..2],
+                    LookPart::Own => &of[2..],
+                };
                 let finds = |queue: &mut Queue, _| of.iter().any(|(place, until_ms)| queue.count(place, *until_ms) > 0);
                 answers.push(Some(self.call(Some(Op::Look), name, finds).await?));
             }

@@ -8,10 +8,10 @@ use super::*;
 use crate::store::walk::Walk;
 use crate::store::{self as contract, A, Mine, Rig, id, seeds};
 use crate::store_contract_tests;
-use delaybridge_ledger::LookAt;
 use delaybridge_ledger::claims::{ClaimReply, SettleOp};
 use delaybridge_ledger::store::{Claims, RedisReads};
 use delaybridge_ledger::{Answer, StoreError};
+use delaybridge_ledger::{LookAt, LookPart};
 
 mod the_contract {
     use super::*;
@@ -81,7 +81,7 @@ async fn a_server_that_is_away_takes_no_call_until_it_is_back() {
     let error = store.claim(&contract::request(A, 1)).await.expect_err("it is away");
     assert!(matches!(error, StoreError::NotSent { .. }), "{error}");
     let look = store.look();
-    assert!(rig.server.look(&[LookAt { look: &look, now_ms: 0, until_ms: 0 }]).await.is_err());
+    assert!(rig.server.look(&[LookAt { look: &look, part: LookPart::All, now_ms: 0, until_ms: 0 }]).await.is_err());
     assert!(rig.server.ready().now_or_never().is_none());
     rig.server.set_up(true);
     rig.server.ready().await;

@@ -72,6 +72,7 @@ macro_rules! store_contract_tests {
             dead_letters::forwarded_letters_are_removed_whoever_says_so,
             reads::an_empty_queue_is_empty,
             reads::a_look_finds_what_a_claim_would_take,
+            reads::a_look_at_a_part_reads_nothing_else,
             reads::daemons_that_share_looks_read_the_notes_of_all,
             reads::the_size_of_a_queue_tells_what_is_there_beside_its_schedule,
             reads::the_size_of_a_queue_tells_of_its_ready_list,

@@ -2,7 +2,7 @@
 
 use super::*;
 use delaybridge_ledger::store::Rescued;
-use delaybridge_ledger::{Ahead, HORIZONS_MS, Look, LookAt, LookerNote, Stats, millis};
+use delaybridge_ledger::{Ahead, HORIZONS_MS, Look, LookAt, LookPart, LookerNote, Stats, millis};
 
 async fn stats(store: &dyn Store) -> Stats {
     store.stats().await.expect("the server counts")
@@ -22,7 +22,12 @@ pub async fn an_empty_queue_is_empty(rig: impl Rig) {
 
 /// Looks at a queue: whether a claim would take something now, or after a while.
 pub(super) async fn finds(rig: &impl Rig, look: &Look, now_ms: i64, ahead: Duration) -> bool {
-    let at = LookAt { look, now_ms, until_ms: now_ms + millis(ahead) };
+    finds_in(rig, LookPart::All, look, now_ms, ahead).await
+}
+
+/// The same of a part of the keys.
+async fn finds_in(rig: &impl Rig, part: LookPart, look: &Look, now_ms: i64, ahead: Duration) -> bool {
+    let at = LookAt { look, part, now_ms, until_ms: now_ms + millis(ahead) };
     let answers = rig.server().look(&[at]).await.expect("the server reads");
     answers[0].expect("an answer")
 }
@@ -101,6 +106,21 @@ pub async fn a_look_finds_what_a_claim_would_take(mut rig: impl Rig) {
     assert!(!finds(&rig, &look, at + 50, none).await);
     assert!(server.look(&[]).await.expect("the server reads").is_empty());
     assert!(server.lengths(&[]).await.expect("the server reads").is_empty());
+}
+
+pub async fn a_look_at_a_part_reads_nothing_else(mut rig: impl Rig) {
+    let look = rig.store(A).look();
+    async fn found(rig: &impl Rig, look: &Look, at: i64) -> [bool; 2] {
+        let users = finds_in(rig, LookPart::Users, look, at, Duration::ZERO).await;
+        [users, finds_in(rig, LookPart::Own, look, at, Duration::ZERO).await]
+    }
+    let at = rig.now_ms();
+    rig.offer(&element(&rig, 1), at).await;
+    assert_eq!(found(&rig, &look, at).await, [true, false], "scheduled");
+    let mine = take_one(&rig, B, 1).await;
+    assert_eq!(found(&rig, &look, rig.now_ms() + 10_000).await, [false, true], "a lease");
+    settle_one(&rig, &mine, mine.retry(ms(50))).await;
+    assert_eq!(found(&rig, &look, rig.now_ms() + 50).await, [false, true], "a retry");
 }
 
 pub async fn the_gauges_count_what_is_at_each_place(mut rig: impl Rig) {

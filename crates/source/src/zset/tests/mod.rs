@@ -18,7 +18,7 @@ use delaybridge_ledger::RedisServer;
 use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, Header};
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::store::{RedisReads, Store};
-use delaybridge_ledger::{Activity, Ledger, Look, LookAt, Source, Use};
+use delaybridge_ledger::{Activity, Ledger, Look, LookAt, LookPart, Source, Use};
 use delaybridge_link::{Score, Side};
 use delaybridge_settings::words::Words as _;
 use delaybridge_testing::store::on_redis::OnRedis;
@@ -174,7 +174,7 @@ async fn a_queue_that_may_not_be_read_hides_no_other() {
     let look = rig.store(A).look();
     let anothers = Look { schedules: vec!["another's".into()], ..look.clone() };
     let (server, now_ms) = (rig.server(), rig.now_ms());
-    let looks = [&look, &anothers, &look].map(|look| LookAt { look, now_ms, until_ms: now_ms });
+    let looks = [&look, &anothers, &look].map(|look| LookAt { look, part: LookPart::All, now_ms, until_ms: now_ms });
     let found = server.look(&looks).await.expect("the server reads");
     assert_eq!(found, [Some(false), Some(true), Some(false)], "a claim reports it");
     rig.zadd("1", &Bytes::from_static(b"due")).await;

@@ -12,7 +12,7 @@ use delaybridge_ledger::claims::{
     Whole,
 };
 use delaybridge_ledger::store::{Claims, RedisReads, Store};
-use delaybridge_ledger::{LookAt, LookerNote, StoreError};
+use delaybridge_ledger::{LookAt, LookPart, LookerNote, StoreError};
 
 const OWNER: [u8; 8] = [1; 8];
 const LEASE: Duration = Duration::from_secs(10);
@@ -76,7 +76,7 @@ async fn a_test_sees_what_claims_hold_and_what_waits() {
     store.end_leases();
     assert_eq!(over(now_ms).await, [name(1)]);
     let look = store.look();
-    let at = LookAt { look: &look, now_ms, until_ms: now_ms };
+    let at = LookAt { look: &look, part: LookPart::All, now_ms, until_ms: now_ms };
     assert_eq!(server.look(&[at]).await.expect("the server reads"), [Some(true)], "the lease that is over");
 }
 
@@ -129,7 +129,7 @@ async fn each_call_can_be_made_to_fail() {
             Op::Stats => store.stats().await.map(drop),
             Op::Look => {
                 let look = store.look();
-                server.look(&[LookAt { look: &look, now_ms: 0, until_ms: 0 }]).await.map(drop)
+                server.look(&[LookAt { look: &look, part: LookPart::All, now_ms: 0, until_ms: 0 }]).await.map(drop)
             }
             Op::ShareLooks => {
                 let note = LookerNote { daemon: "d".into(), text: "".into() };
