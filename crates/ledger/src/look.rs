@@ -43,9 +43,9 @@ pub struct Look {
 pub enum LookPart {
     /// All of them.
     All,
-    /// What users' programs write: schedules and lists.
+    /// The keys that users' programs write: schedules and lists.
     Users,
-    /// What only delaybridge writes: retries and leases.
+    /// The keys that only delaybridge writes: retries and leases.
     Own,
 }
 
@@ -64,7 +64,7 @@ impl Look {
 pub struct LookAt<'a> {
     /// The keys.
     pub look: &'a Look,
-    /// Those of them that are read.
+    /// The part of the keys that is read.
     pub part: LookPart,
     /// Redis time in ms: claims with leases that end until then are found.
     pub now_ms: i64,

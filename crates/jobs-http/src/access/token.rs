@@ -77,7 +77,7 @@ pub(super) fn is_pattern(text: &str) -> bool {
     text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.-*:".contains(letter))
 }
 
-/// Returns whether `name` fits the pattern, in which `*` stands for any characters. One pass: no pattern is slow.
+/// Returns whether `name` matches the pattern, in which `*` matches any characters. Takes linear time whatever the pattern.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

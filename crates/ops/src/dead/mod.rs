@@ -36,7 +36,7 @@ pub(crate) fn none_of(queue: &str, names: &[String], done: &str) -> Error {
     ))
 }
 
-/// Returns the words about sinks of a filter that nobody knows; `None` if there are none.
+/// Returns the message about unknown sinks in a filter; `None` if all are known.
 pub fn unknown_sinks(queue: &str, sinks: &[String]) -> Option<String> {
     (!sinks.is_empty()).then(|| {
         format!(

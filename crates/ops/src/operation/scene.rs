@@ -57,11 +57,11 @@ pub trait LiveState: Send + Sync {
     /// Returns the rate at which it delivers a queue that is behind.
     fn rate(&self, queue: &Queue) -> Rate;
 
-    /// Counts elements of a queue with which it has done this.
+    /// Counts elements of a queue that an operator has changed.
     fn count(&self, queue: &Queue, act: OperatorAct, elements: u64);
 }
 
-/// What an operator does with an element that becomes a dead letter, leaves the queue, or is to be delivered again.
+/// An operator's change of an element, as metrics count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperatorAct {
     /// Made a dead letter.
@@ -188,7 +188,7 @@ impl Scene {
         }
     }
 
-    /// Counts what was done with elements of a queue, inside of a daemon: a command on Redis has nobody who is asked for its counters.
+    /// Counts a change of elements, inside of a daemon. A command that works on Redis has no metrics.
     pub(crate) fn count(&self, queue: &Queue, act: OperatorAct, elements: usize) {
         if let Some(live) = self.live().filter(|_| elements > 0) {
             live.count(queue, act, elements as u64);

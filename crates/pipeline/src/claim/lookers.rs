@@ -67,25 +67,25 @@ struct LookersState {
     without_note: BTreeSet<Bytes>,
 }
 
-/// What the notes say of another daemon with the same queues.
+/// A change of another daemon with the same queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerNews {
     /// The random number of the daemon, as in the names of its claims.
     pub daemon: String,
-    /// What has become of it.
+    /// Its new state.
     pub fate: PeerFate,
     /// The daemons that are left, this one among them.
     pub left: usize,
 }
 
-/// What has become of another daemon.
+/// The new state of another daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerFate {
-    /// It has taken its leave.
+    /// It has stopped.
     Stopped,
-    /// It is not heard any more: it died, or is cut off from Redis.
+    /// Its note does not change any more: it died, or is cut off from Redis.
     Silent,
-    /// It is heard again.
+    /// Its note changes again.
     Back,
 }
 
@@ -94,7 +94,7 @@ pub enum PeerFate {
 pub(super) struct Heard {
     /// The names of daemons that ended long ago.
     pub(super) ended: Vec<Bytes>,
-    /// What has become of other daemons.
+    /// The changes of other daemons.
     pub(super) news: Vec<PeerNews>,
 }
 
@@ -358,6 +358,17 @@ mod tests {
     }
 
     #[test]
+    fn everything_is_looked_at_when_any_daemon_has_other_queues_than_before() {
+        let (all, mut now, mut last) = (daemons(2), Instant::now(), BTreeMap::new());
+        for (queues, expected) in [(7, false), (7, false), (8, true), (8, false), (9, true), (9, false), (7, true)] {
+            all[1].set_queues(Some(queues));
+            exchange(now, &all, &mut last, |_| true);
+            assert_eq!(all[0].take_asked().all, expected, "{queues}");
+            now = now.after(SECOND);
+        }
+    }
+
+    #[test]
     fn who_has_no_answers_looks_by_itself_and_takes_nobody_for_dead_afterwards() {
         let (all, mut now, mut last) = (daemons(2), Instant::now(), BTreeMap::new());
         exchange(now, &all, &mut last, |_| true);
@@ -393,7 +404,7 @@ mod tests {
         for second in 3..6 {
             assert_eq!(at(second, &[0, 2], &[]), vec![], "second {second}");
         }
-        // Of the one with other queues nothing is told.
+        // The daemon with other queues is not reported.
         assert_eq!(at(6, &[0, 2], &[]), [silent(1, 2)]);
         assert_eq!(at(7, &[0, 2], &[]), vec![]);
         assert_eq!(at(8, &[0, 1, 2], &[]), [(1, PeerFate::Back, 3)]);
@@ -403,7 +414,7 @@ mod tests {
         assert_eq!(at(11, &[0, 1], &[2, 3]), vec![]);
         assert_eq!(at(12, &[0, 1], &[]), [(2, PeerFate::Stopped, 2)]);
         assert_eq!(at(13, &[0, 1], &[]), vec![]);
-        // A dead one whose note another daemon removes has been told of.
+        // The death is not reported again when another daemon removes the note.
         for second in 14..17 {
             assert_eq!(at(second, &[0], &[]), vec![]);
         }

@@ -60,9 +60,9 @@ struct Polled {
 enum Sight {
     /// All that falls due until the next round.
     Near,
-    /// The same, but only what nobody announces.
+    /// The same, but only in the keys that users' programs write.
     Unannounced,
-    /// First whether anything that is announced falls due until the next look far ahead.
+    /// First whether anything that delaybridge writes falls due before the next look far ahead.
     Far,
 }
 
